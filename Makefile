@@ -1,0 +1,40 @@
+# The front door. Every target sets up what it needs in .venv; nothing else has to be installed first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: setup demo test lint bench docs clean
+.DEFAULT_GOAL := setup
+
+setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
+
+# The stamp makes a second run start at once: pip is called only when the requirements change.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+demo: setup  ## run the main job on built-in data and leave a picture to look at
+	$(BIN)/python examples/diabetes_path.py
+
+test: setup  ## run all tests, docstrings and README included
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: setup  ## style and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## print speed as ratios to the bare linear algebra, side by side in one run
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:  ## remove everything the other targets made
+	rm -rf $(VENV) docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo reproduction

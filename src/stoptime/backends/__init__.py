@@ -1,0 +1,70 @@
+"""Ways from data to a spectrum."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.spectrum import Spectrum
+
+__all__ = ["Solver", "decompose"]
+
+Solver = Literal["auto", "gram", "svd"]
+
+
+def decompose(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+    *,
+    solver: Solver = "auto",
+    max_gain: float = np.inf,
+) -> Spectrum:
+    r"""Factor the data once, for every method at every stop.
+
+    .. math:: X^TX/n = V S V^T, \qquad z = V^TX^Ty/n
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p)
+        float32 is worked on and returned as float32, all else as float64. Never modified.
+    y : array-like of shape (n,) or (n, n_targets)
+        The response.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
+    fit_intercept : bool, default=True
+        Whether to centre X and y.
+    solver : {"auto", "gram", "svd"}, default="auto"
+        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" takes singular values of a QR factor:
+        several times slower, and accurate to the last digits where squares are not. "auto" starts
+        with "gram" and turns to "svd" when the coefficients could be off by more than 1e-10
+        (float32: 1e-3) of their norm, judged by eps·L·min(1/s, ``max_gain``) for the smallest
+        eigenvalue s that is kept, and by what directions below the rank cut would carry.
+    max_gain : float, default=inf
+        The largest gain φ(0, t) that will be asked for: about t, or t² for an accelerated method.
+        Squaring X moves its eigenvalues by about eps·L, which no early stop notices; a modest
+        ``max_gain`` spares ill-conditioned data the price of "svd".
+
+    Returns
+    -------
+    Spectrum
+        Needs at most one extra array of the size of X, and when X is tall none at all by "gram".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> decompose(*load_diabetes(return_X_y=True))
+    Spectrum(442 samples, 10 features, rank 10, solver='gram')
+    """
+    if solver not in {"auto", "gram", "svd"}:
+        raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
+    data = DenseData.validated(X, y, sample_weight, fit_intercept)
+    if solver != "svd":
+        spectrum = by_gram(data)
+        if solver == "gram" or max_gain <= spectrum.reach:
+            return spectrum
+    return by_svd(data, max_gain)

@@ -1,0 +1,266 @@
+"""Dense arrays to a spectrum: by XᵀX, by XXᵀ, or by QR and SVD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+
+from stoptime.moments import moments
+from stoptime.spectrum import DualVectors, Floats, Spectrum
+
+GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
+"""Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
+
+DTYPES = [np.float64, np.float32]
+CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
+
+
+@dataclass(frozen=True)
+class DenseData:
+    """Validated arrays; ``uneven_shares`` are weights divided by their sum, None where all are equal."""
+
+    X: Floats
+    y: Floats
+    uneven_shares: Floats | None
+    n_samples: float
+    n_observations: float
+    fit_intercept: bool
+    single_target: bool
+
+    @classmethod
+    def validated(
+        cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, fit_intercept: bool
+    ) -> DenseData:
+        """Check the input; X is not searched for NaN: they surface in the products, at no price."""
+        X = np.asarray(check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X"))
+        y = np.asarray(check_array(y, dtype=X.dtype, ensure_2d=False, allow_nd=True, input_name="y"))
+        if y.ndim > 2 or y.size == 0:
+            raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
+        check_consistent_length(X, y)
+        if sample_weight is None:
+            n, rows = float(len(X)), len(X)
+            shares = None
+        else:
+            weights = _weights(sample_weight, len(X))
+            n, rows = float(weights.sum()), int(np.count_nonzero(weights))
+            shares = (weights / n).astype(X.dtype)
+        columns = y.reshape(len(y), -1)
+        return cls(X, columns, shares, n, max(n, rows), fit_intercept, y.ndim == 1)
+
+    @property
+    def shares(self) -> Floats:
+        """Sample weights divided by their sum."""
+        even = np.full(len(self.X), 1 / len(self.X), self.X.dtype)
+        return even if self.uneven_shares is None else self.uneven_shares
+
+    @property
+    def rounding(self) -> float:
+        """Relative size of the rounding noise in singular values: the one rank cut of the library."""
+        return float(np.finfo(self.X.dtype).eps * max(self.X.shape))
+
+    def centred(self) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+        """Return rows and targets, centred and weighted so that RᵀR = XᵀX/n, and the two means."""
+        shares = self.shares
+        root = np.sqrt(shares)[:, None]
+        means = np.zeros(self.X.shape[1], self.X.dtype), np.zeros(self.y.shape[1], self.X.dtype)
+        if self.fit_intercept:
+            means = shares @ self.X, shares @ self.y
+        rows = self.X - means[0]
+        if self.fit_intercept:  # once more: the mean of large numbers is itself rounded
+            remainder = shares @ rows
+            rows -= remainder
+            means = means[0] + remainder, means[1]
+        rows *= root
+        power = np.einsum("ij,ij->j", rows, rows)
+        self.check_finite(power)
+        rows[:, _constant(power, means[0])] = 0
+        return rows, root * (self.y - means[1]), means
+
+    def check_finite(self, products: Floats) -> None:
+        """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
+        if not np.isfinite(products).all():
+            assert_all_finite(self.X, input_name="X")
+            raise ValueError(
+                f"X is too large: squares of its entries (up to {np.abs(self.X).max():.3g}) overflow in "
+                f"{self.X.dtype}. Rescale its columns, for example with StandardScaler."
+            )
+
+    def check_underflow(self, largest: float, means: Floats) -> None:
+        """Raise a ValueError where the squares of a non-constant X underflow."""
+        info = np.finfo(self.X.dtype)
+        if largest < info.tiny / info.eps:
+            spread = np.abs(self.X - means).max(initial=0, where=self.shares[:, None] > 0)
+            if spread > CONSTANT * info.eps * np.abs(means).max(initial=0):
+                raise ValueError(
+                    f"X is too small: squares of its entries (they vary by {spread:.3g}) underflow in "
+                    f"{self.X.dtype}. Rescale its columns, for example with StandardScaler."
+                )
+
+    def spectrum(
+        self,
+        eigenvalues: Floats,
+        basis: Floats | DualVectors,
+        response: Floats,
+        means: tuple[Floats, Floats],
+        solver: str,
+        reach: float,
+    ) -> Spectrum:
+        """Assemble the result; one target given as a vector stays a vector."""
+        residual = self.y - means[1]
+        with np.errstate(over="ignore"):
+            power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
+        if not (np.isfinite(power).all() and np.isfinite(response).all()):
+            raise ValueError("y is too large: products with its entries overflow. Rescale y.")
+        target_mean = means[1]
+        if self.single_target:
+            response, target_mean, power = response[:, 0], target_mean[0], power[0]
+        return Spectrum(
+            eigenvalues, basis, response, self.n_samples, self.n_observations,
+            means[0], target_mean, power, self.fit_intercept, solver, reach,
+        )  # fmt: skip
+
+
+def by_gram(data: DenseData) -> Spectrum:
+    """Diagonalise the smaller of XᵀX and XXᵀ."""
+    n, p = data.X.shape
+    return _by_features(data) if p <= n else _by_rows(data)
+
+
+def _by_features(data: DenseData) -> Spectrum:
+    with np.errstate(over="ignore", invalid="ignore"):
+        m = moments(data.X, data.y, data.uneven_shares, center=data.fit_intercept)
+    data.check_finite(m.gram)
+    flat = _constant(np.diagonal(m.gram), m.feature_mean)
+    m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
+    eigenvalues, vectors = _eigh(m.gram)
+    data.check_underflow(eigenvalues[-1], m.feature_mean)
+    response = vectors.T @ m.cross
+    kept = eigenvalues > data.rounding * eigenvalues[-1]
+    null = vectors[:, ~kept]
+    images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
+    reach = _reach(data, eigenvalues, kept, response, linalg.norm(images, axis=0))
+    means = m.feature_mean, m.target_mean
+    return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
+
+
+def _by_rows(data: DenseData) -> Spectrum:
+    rows, targets, means = data.centred()
+    eigenvalues, left = _eigh(rows @ rows.T)
+    data.check_underflow(eigenvalues[-1], means[0])
+    kept = eigenvalues > data.rounding * eigenvalues[-1]
+    lengths = np.sqrt(np.maximum(eigenvalues, 0))
+    lengths[~kept] = linalg.norm(rows.T @ left[:, ~kept], axis=0)
+    response = lengths[:, None] * (left.T @ targets)
+    reach = _reach(data, eigenvalues, kept, response, lengths[~kept])
+    basis = DualVectors(rows, left[:, kept] / lengths[kept])
+    return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", reach)
+
+
+def by_svd(data: DenseData, max_gain: float) -> Spectrum:
+    """Take the singular values of a QR factor: exact where squares would lose the small ones."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows, targets, means = data.centred()
+    powers = np.einsum("ij,ij->j", rows, rows)
+    n, p = rows.shape
+    if p <= n:
+        components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
+        left, lengths, right = _svd(triangle)
+        vectors, components = right.T, left.T @ components.T
+    else:
+        vectors, triangle = linalg.qr(rows.T, mode="economic", overwrite_a=True)
+        left, lengths, right = _svd(triangle.T)
+        components = left.T @ targets
+        _multiply_in_place(vectors, right.T)
+    noise = data.rounding * lengths.max(initial=0)
+    data.check_underflow(float(lengths.max(initial=0)) ** 2, means[0])
+    _check_columns(powers, noise**2, max_gain)
+    kept = np.flatnonzero(lengths > noise)[::-1]
+    response = lengths[kept, None] * components[kept]
+    return data.spectrum(lengths[kept] ** 2, vectors[:, kept], response, means, "svd", np.inf)
+
+
+def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must be of shape ({n},), one per row; got {weights.shape}.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
+        raise ValueError(f"sample_weight must be finite and non-negative; got {worst!r}.")
+    if not 0 < weights.sum() < np.inf:
+        raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
+    return weights
+
+
+def _constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
+    """Tell which columns vary by no more than the rounding of their mean."""
+    rounding = CONSTANT * np.finfo(power.dtype).eps * np.abs(mean)
+    return np.asarray(power <= rounding * rounding)
+
+
+def _reach(
+    data: DenseData,
+    eigenvalues: Floats,
+    kept: NDArray[np.bool_],
+    response: Floats,
+    dropped: Floats,
+) -> float:
+    r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
+
+    Eigenvalues are off by about :math:`\epsilon L`, which moves :math:`\varphi z` by the relative
+    amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
+    if their image under X, of length ``dropped``, vanishes to rounding, else they cost
+    :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\|z\|/L`.
+    """
+    if not kept.any():
+        return np.inf
+    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
+    tolerance, eps = GRAM_TOLERANCE[data.X.dtype.name], np.finfo(data.X.dtype).eps
+    reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
+    real = dropped > data.rounding * np.sqrt(largest)
+    lost = linalg.norm(response[~kept][real], axis=0)
+    total = linalg.norm(response, axis=0)
+    share = np.max(lost / np.where(total > 0, total, 1), initial=0)
+    return float(min(reach, tolerance / (largest * share) if share > 0 else np.inf))
+
+
+def _check_columns(powers: Floats, resolution: float, max_gain: float) -> None:
+    """Raise where a column is too small, beside the largest, to be seen at all, yet would be learned."""
+    learned = powers > GRAM_TOLERANCE[powers.dtype.name] / max(max_gain, np.finfo(np.float64).tiny)
+    drowned = learned & (powers > 0) & (powers <= resolution)
+    if drowned.any():
+        small, large = np.sqrt([powers[drowned].min(), powers.max()])
+        raise ValueError(
+            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}, column "
+            f"{int(np.argmax(drowned))} is the first too small to be resolved): rescale them, for "
+            "example with StandardScaler."
+        )
+
+
+def _eigh(gram: Floats) -> tuple[Floats, Floats]:
+    try:
+        eigenvalues, vectors = np.linalg.eigh(gram)
+    except np.linalg.LinAlgError:
+        raise _no_convergence('use solver="svd"') from None
+    return eigenvalues, vectors
+
+
+def _svd(triangle: Floats) -> tuple[Floats, Floats, Floats]:
+    try:
+        left, lengths, right = linalg.svd(triangle, full_matrices=False)
+    except np.linalg.LinAlgError:
+        raise _no_convergence('use solver="gram"') from None
+    return left, lengths, right
+
+
+def _no_convergence(advice: str) -> ValueError:
+    return ValueError(f"The factorisation of X did not converge: rescale its columns, or {advice}.")
+
+
+def _multiply_in_place(tall: Floats, square: Floats, height: int = 4096) -> None:
+    """Overwrite ``tall`` by ``tall @ square`` without a second array of its size."""
+    for start in range(0, len(tall), height):
+        tall[start : start + height] = tall[start : start + height] @ square

@@ -1,0 +1,282 @@
+r"""Which stop is like which ridge penalty, and what that is worth.
+
+Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Against a prior that is even over
+the eigendirections and makes :math:`\lambda` the best penalty, the risk over the ridge risk is
+
+.. math:: F(x) = (1+x)\bigl(g^2 + x\varphi^2\bigr)
+
+in each direction, and the relative distance from the ridge coefficient is :math:`(\varphi(1+x) - 1)^2`.
+A calibration picks one stop for all x; the largest value over x is its guarantee. These are careful
+numerical optimisations; :mod:`stoptime.bounds` proves the constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize_scalar
+
+from stoptime.methods import AcceleratedFlow, HeavyBallFlow, Method, Ridge, get_method
+from stoptime.methods.base import Array, nonnegative
+
+__all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop"]
+
+Kind = Literal["risk", "parameter", "paper"]
+
+LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
+SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
+COARSE = 80
+PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
+RANGE_POINTS = 3000
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A stop for unit penalty and what it guarantees.
+
+    Attributes
+    ----------
+    stop : float
+        The τ of t = τ/λ (first order) or t = τ/√λ (second order).
+    inflation : float
+        Largest ratio of Bayes risk to optimal ridge risk.
+    parameter_error : float
+        Largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
+    """
+
+    stop: float
+    inflation: float
+    parameter_error: float
+
+
+def risk_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+    """Return F(x): Bayes risk over optimal ridge risk of one eigendirection, for unit penalty."""
+    return (1 + x) * (method.shrinkage(x, stop) ** 2 + x * method.gain(x, stop) ** 2)
+
+
+def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+    """Return (φ(1+x) - 1)²: squared distance from the ridge coefficient, relative to it."""
+    return (method.gain(x, stop) * (1 + x) - 1) ** 2
+
+
+@lru_cache(maxsize=512)
+def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float = np.inf) -> Calibration:
+    """Find the stop for unit penalty and eigenvalues in [low, high].
+
+    Parameters
+    ----------
+    method : Method
+        Already tuned to its spectrum.
+    kind : {"risk", "parameter", "paper"}
+        "risk" has the least guaranteed inflation, "parameter" the least guaranteed distance from the
+        ridge coefficients, "paper" is t = 1/λ or t = 1/√λ.
+    low, high : float
+        Range of the eigenvalues in units of the penalty.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> from stoptime.methods import GradientFlow
+    >>> c = calibrate(GradientFlow())
+    >>> f"{c.stop:.5f} {c.inflation:.5f}"
+    '0.45711 1.07858'
+    """
+    if isinstance(method, Ridge):
+        return Calibration(1.0, 1.0, 0.0)
+    if kind == "paper":
+        stop = 1.0
+    elif kind == "parameter":
+        stop = _best_stop(method, distance_ratio, low, high)
+    elif kind == "risk":
+        _check_bounded(method, high)
+        stop = _best_stop(method, risk_ratio, low, high)
+    else:
+        raise ValueError(f'calibration must be "risk", "parameter" or "paper"; got {kind!r}.')
+    inflation = np.inf
+    if high < np.inf or _universal(method):
+        inflation = _largest(method, risk_ratio, stop, low, high)
+    return Calibration(stop, inflation, _largest(method, distance_ratio, stop, low, high))
+
+
+def equivalent_stop(
+    method: str | Method,
+    penalty: float,
+    *,
+    calibration: Kind = "risk",
+    eigenvalues: ArrayLike | None = None,
+) -> float:
+    r"""Return when to stop to be like ridge with this penalty.
+
+    .. math:: t = \tau/\lambda \quad\text{or}\quad t = \tau/\sqrt\lambda
+
+    with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow, whose
+    risk is then at most 1.0786 and 1.5992 times the best ridge risk, whatever the spectrum.
+
+    Parameters
+    ----------
+    method : Method or str
+        The method to stop.
+    penalty : float
+        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero means never stop.
+    calibration : {"risk", "parameter", "paper"}, default="risk"
+        See :func:`calibrate`.
+    eigenvalues : array-like, optional
+        Those of XᵀX/n. Needed where no stop is good for every spectrum: heavy-ball flow, and friction
+        below 2.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(equivalent_stop("nesterov-flow", penalty=0.01), 4)
+    17.5535
+    """
+    method = get_method(method)
+    penalty = float(nonnegative("penalty", penalty, infinite=True))
+    if penalty == 0 or np.isinf(penalty):
+        return np.inf if penalty == 0 else 0.0
+    low, high, method = _range_in_units(method, eigenvalues, penalty)
+    return float(calibrate(method, calibration, low, high).stop / penalty ** (1 / method.order))
+
+
+def equivalent_penalty(
+    method: str | Method,
+    stop: float,
+    *,
+    calibration: Kind = "risk",
+    eigenvalues: ArrayLike | None = None,
+) -> float:
+    """Return the ridge penalty that stopping there is like: the inverse of :func:`equivalent_stop`.
+
+    Parameters
+    ----------
+    method : Method or str
+        The method that was stopped.
+    stop : float
+        Where.
+    calibration : {"risk", "parameter", "paper"}, default="risk"
+        See :func:`calibrate`.
+    eigenvalues : array-like, optional
+        As in :func:`equivalent_stop`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
+    0.01
+    """
+    method = get_method(method)
+    stop = float(nonnegative("stop", stop, infinite=True))
+    if stop == 0 or np.isinf(stop):
+        return np.inf if stop == 0 else 0.0
+    if calibration == "paper" or _universal(method) or eigenvalues is None:
+        unit = equivalent_stop(method, 1.0, calibration=calibration, eigenvalues=eigenvalues)
+        return float((unit / stop) ** method.order)
+
+    def excess(log_penalty: float) -> float:
+        like = equivalent_stop(method, np.exp(log_penalty), calibration=calibration, eigenvalues=eigenvalues)
+        return float(np.log(like / stop))
+
+    guess = -method.order * np.log(stop)
+    return float(np.exp(brentq(excess, guess - np.log(SEARCH), guess + np.log(SEARCH), xtol=1e-10)))
+
+
+def _universal(method: Method) -> bool:
+    """Tell whether some stop is good for every spectrum."""
+    if isinstance(method, AcceleratedFlow):
+        return method.friction >= LEAST_FRICTION
+    return not isinstance(method, HeavyBallFlow)
+
+
+def _check_bounded(method: Method, high: float) -> None:
+    if np.isinf(high) and not _universal(method):
+        raise ValueError(
+            f"No stop of {method} is close to ridge on every spectrum: give the eigenvalues, "
+            'or use calibration="paper".'
+        )
+
+
+def _range_in_units(
+    method: Method, eigenvalues: ArrayLike | None, penalty: float
+) -> tuple[float, float, Method]:
+    if eigenvalues is None:
+        if isinstance(method, HeavyBallFlow) and isinstance(method.damping, str):
+            _check_bounded(method, np.inf)
+        return 0.0, np.inf, method.in_units_of(penalty)
+    s = nonnegative("eigenvalues", eigenvalues)
+    method = method.tuned_to(s).in_units_of(penalty)
+    if _universal(method):
+        return 0.0, np.inf, method
+    positive = s[s > 0] / penalty
+    return float(positive.min(initial=1)), float(positive.max(initial=1)), method
+
+
+Ratio = Callable[[Method, Array, ArrayLike], Array]
+
+
+def _best_stop(method: Method, ratio: Ratio, low: float, high: float) -> float:
+    def guarantee(log_stop: float) -> float:
+        return _largest(method, ratio, float(np.exp(log_stop)), low, high)
+
+    center = _unit_gain_log_stop(method)
+    logs = center + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    best = int(np.argmin([guarantee(log) for log in logs]))
+    bracket = logs[max(best - 1, 0)], logs[min(best + 1, COARSE - 1)]
+    found = minimize_scalar(guarantee, bounds=bracket, method="bounded", options={"xatol": 1e-11})
+    return float(np.exp(found.x))
+
+
+def _unit_gain_log_stop(method: Method) -> float:
+    """Return log t with φ(0, t) = 1, the ridge gain for unit penalty."""
+
+    def excess(log_stop: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(np.log(method.gain(0.0, np.exp(log_stop))))
+
+    return float(brentq(excess, -350, 350))
+
+
+def _largest(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
+    """Maximise over x in [low, high]: a grid that follows the oscillations, then zoom on its peaks."""
+    if low == high:
+        return float(ratio(method, np.array(low), stop))
+    if np.isinf(high):
+        x = _phase_grid(method, stop)
+    else:
+        x = np.linspace(np.sqrt(low), np.sqrt(high), RANGE_POINTS) ** 2
+        x = np.union1d(x, np.geomspace(max(low, high * 1e-12), high, RANGE_POINTS // 4))
+    values = ratio(method, x, stop)
+    inner = values[1:-1]
+    peaks = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
+    peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
+    if peaks.size == 0:
+        return float(values.max())
+    left, right = x[peaks - 1], x[peaks + 1]
+    for _ in range(4):
+        zoom = np.linspace(left, right, 21)
+        heights = ratio(method, zoom, stop)
+        top = np.clip(heights.argmax(axis=0), 1, 19)
+        columns = np.arange(len(peaks))
+        left, right = zoom[top - 1, columns], zoom[top + 1, columns]
+    return float(max(values.max(), heights.max()))
+
+
+def _phase_grid(method: Method, stop: float) -> Array:
+    """Return x ≥ 0 at even phases: u = t√x in units of the frequency at which learning begins."""
+    if method.order == 1:
+        return np.concatenate([[0.0], PHASES / stop])
+    unit = np.exp(_unit_gain_log_stop(method)) / np.sqrt(8)  # one for friction 3
+    return np.concatenate([[0.0], (PHASES * max(unit, 1.0) / stop) ** 2])

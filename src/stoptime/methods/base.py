@@ -1,0 +1,120 @@
+"""What a method is: a formula with parameters and no data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Array:
+    """Return ``values`` as a float array, refusing what is negative, NaN or (unless allowed) infinite.
+
+    Examples
+    --------
+    >>> nonnegative("stops", [0, 1])
+    array([0., 1.])
+    >>> nonnegative("stops", [1, -2])
+    Traceback (most recent call last):
+    ValueError: stops must be non-negative numbers; got -2.0.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    good = (array >= 0) & (infinite | np.isfinite(array))
+    if not good.all():
+        kind = "non-negative numbers" if infinite else "finite non-negative numbers"
+        raise ValueError(f"{name} must be {kind}; got {float(array[~good].flat[0])!r}.")
+    return array
+
+
+def positive_number(name: str, value: object, *, low: float = 0.0, high: float = np.inf) -> float:
+    """Return ``value`` as a float, refusing what is not a finite number strictly inside (low, high)."""
+    number = float(value) if isinstance(value, int | float | np.number) else np.nan
+    if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
+        limits = "a positive number" if low == 0 else f"a number between {low:g} and {high:g}"
+        raise ValueError(f"{name} must be {limits}; got {value!r}.")
+    return number
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    r"""A path from nothing learned to least squares, as a filter of eigenvalues.
+
+    .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
+
+    with shrinkage :math:`g` (what is not yet learned) and gain :math:`\varphi`. A new method gives its
+    ``name``, its ``order`` and the two formulas for finite non-negative arguments; everything else,
+    validation, broadcasting and the limit t = ∞ included, is done here.
+    """
+
+    name: ClassVar[str]
+    """The word by which :func:`stoptime.get_method` finds it."""
+    order: ClassVar[int]
+    """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
+
+    @abstractmethod
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        """Return g for finite s, t ≥ 0 of broadcastable shapes."""
+
+    @abstractmethod
+    def _gain(self, s: Array, t: Array) -> Array:
+        """Return (1 - g)/s for finite s, t ≥ 0 of broadcastable shapes, without cancellation."""
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - the contract of methods that adapt
+        """Return this method with every "auto" or "critical" parameter made concrete for a spectrum."""
+        return self
+
+    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time of their own
+        """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled to match."""
+        return self
+
+    def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
+        """Return g(s, t): the part of an eigendirection that is not yet learned.
+
+        Parameters
+        ----------
+        s : array-like
+            Eigenvalues of XᵀX/n, finite and non-negative.
+        t : array-like
+            Stops, non-negative; ``inf`` means the limit. Broadcast against ``s``.
+
+        Returns
+        -------
+        ndarray
+            1 where t = 0 or s = 0.
+        """
+        s, t = nonnegative("s", s), nonnegative("t", t, infinite=True)
+        with np.errstate(over="ignore", under="ignore"):
+            return _with_limit(self._shrinkage, s, t, np.where(s > 0, 0.0, 1.0))
+
+    def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
+        """Return φ(s, t) = (1 - g)/s: what multiplies the response in an eigendirection.
+
+        Parameters
+        ----------
+        s : array-like
+            Eigenvalues of XᵀX/n, finite and non-negative.
+        t : array-like
+            Stops, non-negative; ``inf`` means the limit. Broadcast against ``s``.
+
+        Returns
+        -------
+        ndarray
+            Smooth and finite at s = 0 for every finite t.
+        """
+        s, t = nonnegative("s", s), nonnegative("t", t, infinite=True)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            return _with_limit(self._gain, s, t, 1 / s)
+
+
+def _with_limit(formula: Callable[[Array, Array], Array], s: Array, t: Array, limit: Array) -> Array:
+    """Apply ``formula``, and put ``limit`` where t is infinite."""
+    forever = np.isinf(t)
+    if not forever.any():
+        return np.asarray(formula(s, t))[()]
+    return np.where(forever, limit, formula(s, np.where(forever, 0.0, t)))[()]

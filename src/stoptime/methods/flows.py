@@ -1,0 +1,214 @@
+"""The flows: gradient descent, Nesterov's method and the heavy ball with infinitely small steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import exprel
+
+from stoptime import special
+from stoptime.methods.base import Array, Method, nonnegative, positive_number
+
+DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
+
+
+@dataclass(frozen=True)
+class GradientFlow(Method):
+    r"""Gradient descent with infinitely small steps.
+
+    .. math:: \dot\beta = X^T(y - X\beta)/n, \qquad g(s, t) = e^{-ts}
+
+    Examples
+    --------
+    >>> float(GradientFlow().gain(0.0, 2.0))
+    2.0
+
+    References
+    ----------
+    Ali, Kolter, Tibshirani (2019), A continuous-time view of early stopping for least squares.
+    """
+
+    name: ClassVar[str] = "gradient-flow"
+    order: ClassVar[int] = 1
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return np.exp(-t * s)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        early = t * s <= 1
+        cases = [
+            (early, lambda s, t: t * exprel(-t * s)),
+            (~early, lambda s, t: -np.expm1(-t * s) / s),
+        ]
+        return special.piecewise(cases, s, t)
+
+
+@dataclass(frozen=True)
+class AcceleratedFlow(Method):
+    r"""Nesterov's accelerated gradient method with infinitely small steps.
+
+    .. math::
+
+        \ddot\beta + \frac{r}{t}\dot\beta = X^T(y - X\beta)/n, \qquad
+        g(s, t) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u), \quad u = t\sqrt s, \quad \nu = (r-1)/2
+
+    Parameters
+    ----------
+    friction : float, default=3.0
+        The r above. 3 is Nesterov's method, where g = 2 J₁(u)/u; more friction is slower and
+        oscillates less.
+
+    Examples
+    --------
+    >>> float(AcceleratedFlow().gain(0.0, 2.0))  # t²/8
+    0.5
+
+    References
+    ----------
+    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient method.
+    """
+
+    friction: float = 3.0
+    name: ClassVar[str] = "nesterov-flow"
+    order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "friction", positive_number("friction", self.friction))
+
+    @property
+    def _nu(self) -> float:
+        return (self.friction - 1) / 2
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return special.bessel_decay(self._nu, t * np.sqrt(s))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        u = t * np.sqrt(s)
+        early = u <= special.series_reach(self._nu)
+        cases = [
+            (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
+            (~early, lambda s, _, u: (1 - special.bessel_decay(self._nu, u)) / s),
+        ]
+        return special.piecewise(cases, s, t, u)
+
+
+@dataclass(frozen=True)
+class HeavyBallFlow(Method):
+    r"""Polyak's heavy ball with infinitely small steps.
+
+    .. math::
+
+        \ddot\beta + 2\gamma\dot\beta = X^T(y - X\beta)/n, \qquad
+        g(s, t) = e^{-\gamma t}\Bigl(\cos\omega t + \frac{\gamma}{\omega}\sin\omega t\Bigr),
+        \quad \omega^2 = s - \gamma^2
+
+    Parameters
+    ----------
+    damping : float or "critical", default="critical"
+        The γ above. "critical" is the square root of the smallest eigenvalue, which must be positive.
+
+    Examples
+    --------
+    >>> HeavyBallFlow().tuned_to([0.25, 1.0])
+    HeavyBallFlow(damping=0.5)
+
+    References
+    ----------
+    Polyak (1964), Some methods of speeding up the convergence of iteration methods.
+    """
+
+    damping: float | str = "critical"
+    name: ClassVar[str] = "heavy-ball-flow"
+    order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if self.damping != "critical":
+            low, high = DAMPING_RANGE
+            object.__setattr__(self, "damping", positive_number("damping", self.damping, low=low, high=high))
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
+        """Return the flow with "critical" damping made concrete: the root of the least eigenvalue."""
+        if self.damping != "critical":
+            return self
+        smallest = nonnegative("eigenvalues", eigenvalues).min(initial=np.inf)
+        if not DAMPING_RANGE[0] ** 2 < smallest < DAMPING_RANGE[1] ** 2:
+            raise ValueError(
+                'damping="critical" needs a positive smallest eigenvalue, but it is '
+                f"{float(smallest):g} (a singular spectrum has zeros): give the damping as a number, for "
+                "example HeavyBallFlow(damping=0.1)."
+            )
+        return replace(self, damping=float(np.sqrt(smallest)))
+
+    def in_units_of(self, penalty: float) -> Self:
+        """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
+        return replace(self, damping=self._gamma / float(np.sqrt(penalty)))
+
+    @property
+    def _gamma(self) -> float:
+        if isinstance(self.damping, str):
+            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal damping
+                'damping="critical" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
+            )
+        return self.damping
+
+    def _frequency(self, s: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return |ω|, and where ω is real: there the path swings, elsewhere it creeps."""
+        square = self._gamma * self._gamma
+        lost = float(Fraction(self._gamma) ** 2 - Fraction(square))  # by rounding; it counts at s ≈ γ²
+        omega_squared = (s - square) - lost
+        return np.sqrt(np.abs(omega_squared)), omega_squared > 0
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        omega, swings = self._frequency(s)
+        cases = [(swings, _swing), (~swings, _creep)]
+        return special.piecewise(cases, s, t, omega, np.array(self._gamma))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        gamma = self._gamma
+        omega, swings = self._frequency(s)
+        early = t * np.sqrt(s) <= 1
+        settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small
+        cases = [
+            (swings & early, _swing_gain_early),
+            (swings & ~early & ~settled, _swing_gain),
+            (swings & ~early & settled, lambda s, *rest: (1 - _swing(s, *rest)) / s),
+            (~swings & ~settled, _creep_gain),
+            (~swings & settled, lambda s, *rest: (1 - _creep(s, *rest)) / s),
+        ]
+        return special.piecewise(cases, s, t, omega, np.array(gamma))
+
+
+# With a = γt, θ = ωt, d = γt - ωt: both forms of g, and 1 - g as sums of terms of one sign.
+
+
+def _swing(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature for all
+    a, theta = gamma * t, omega * t
+    return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
+
+
+def _creep(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    d = s / (gamma + omega) * t
+    return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
+
+
+def _swing_gain_early(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    a, theta = gamma * t, omega * t
+    waves = np.sinc(theta / (2 * np.pi)) ** 2 / 2 + a * special.sinc_defect(theta)
+    share = gamma / s * gamma
+    return t * (t * np.exp(-a) * (share * special.exprel2(a) + omega / s * omega * waves))
+
+
+def _swing_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    a, theta = gamma * t, omega * t
+    waves = 2 * np.sin(theta / 2) ** 2 + a * special.one_minus_sinc(theta)
+    return np.exp(-a) * (a * a * special.exprel2(a) + waves) / s
+
+
+def _creep_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    d = s / (gamma + omega) * t
+    rest = special.exprel_minus_one(d) - special.exprel_minus_one(-2 * omega * t)
+    return t / (gamma + omega) * np.exp(-d) * rest

@@ -1,0 +1,38 @@
+"""Ridge regression, as a path that grows from nothing to least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from stoptime.methods.base import Array, Method
+
+
+@dataclass(frozen=True)
+class Ridge(Method):
+    r"""Ridge regression with penalty 1/t.
+
+    .. math:: g(s, t) = 1 / (1 + t s)
+
+    The penalty is that of :math:`\|y - X\beta\|^2/(2n) + (\lambda/2)\|\beta\|^2`: scikit-learn's
+    ``alpha`` is :math:`n\lambda = n/t`.
+
+    Examples
+    --------
+    >>> float(Ridge().shrinkage(1.0, 1.0))
+    0.5
+    """
+
+    name: ClassVar[str] = "ridge"
+    order: ClassVar[int] = 1
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return 1 / (1 + t * s)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        late = np.maximum(t, 1)
+        early = np.minimum(t, 1)
+        # equals t/(1 + ts), arranged so that neither t s nor 1/t overflows
+        return early / (1 / late + early * s)

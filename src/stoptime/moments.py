@@ -1,0 +1,74 @@
+"""First and second moments of the data in one pass: all that a tall least-squares problem needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stoptime.spectrum import Floats
+
+BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
+
+
+@dataclass(frozen=True)
+class Moments:
+    r"""Means and centred second moments of (X, y).
+
+    .. math::
+
+        \bar x = \sum_i w_i x_i, \qquad
+        \hat\Sigma = \sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad \sum_i w_i = 1
+
+    and likewise the cross moments with y. Without an intercept the means are zero.
+    """
+
+    feature_mean: Floats
+    target_mean: Floats
+    gram: Floats
+    cross: Floats
+
+
+def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
+    """Accumulate the moments block by block: X is read once and never copied whole.
+
+    Every block is shifted by the mean of the first one. What the final correction subtracts is then
+    small, so that columns with large means keep their digits.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+    y : array of shape (n, q)
+    shares : array of shape (n,) or None
+        Weights that sum to one; None where all are equal.
+    center : bool
+        Whether to subtract the means.
+    """
+    n, p = X.shape
+    height = min(n, max(p, BLOCK_BYTES // max(1, p * X.itemsize)))
+    feature_shift, target_shift = np.zeros(p, X.dtype), np.zeros(y.shape[1], X.dtype)
+    if center:
+        feature_shift, target_shift = X[:height].mean(axis=0), y[:height].mean(axis=0)
+    gram = np.zeros((p, p), X.dtype)
+    others = np.zeros((1 + y.shape[1], p), X.dtype)  # totals, then cross moments
+    target_total = np.zeros_like(target_shift)
+    buffer = np.empty((height, p), X.dtype)
+    for start in range(0, n, height):
+        rows = slice(start, min(start + height, n))
+        features = np.subtract(X[rows], feature_shift, out=buffer[: rows.stop - start])
+        left = np.column_stack([np.ones(rows.stop - start, X.dtype), y[rows] - target_shift])
+        if shares is not None:
+            root = np.sqrt(shares[rows])[:, None]
+            features *= root
+            left *= root
+        gram += features.T @ features
+        others += left.T @ features
+        target_total += left[:, 0] @ left[:, 1:]
+    if shares is None:
+        gram, others, target_total = gram / n, others / n, target_total / n
+    total, cross = others[0], others[1:].T
+    if center:
+        gram -= np.multiply.outer(total, total)
+        cross -= np.multiply.outer(total, target_total)
+        feature_shift, target_shift = feature_shift + total, target_shift + target_total
+    return Moments(feature_shift, target_shift, gram, cross)

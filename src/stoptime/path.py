@@ -1,0 +1,149 @@
+"""The path: coefficients at many stops, from one spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from stoptime.backends import decompose
+from stoptime.backends.dense import DTYPES
+from stoptime.methods import Method, get_method
+from stoptime.methods.base import nonnegative
+from stoptime.spectrum import Floats, Spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Path", "draw", "largest_gain", "path"]
+
+
+@dataclass(frozen=True, repr=False)
+class Path:
+    """Coefficients of one method at many stops.
+
+    Attributes
+    ----------
+    method : Method
+        The method, tuned to the data.
+    stops : array of shape (n_stops,)
+        Where the path was evaluated.
+    coef : array of shape (n_stops, n_features) or (n_stops, n_features, n_targets)
+        Coefficients.
+    intercept : array of shape (n_stops,) or (n_stops, n_targets)
+        Zeros where none was fitted.
+    degrees_of_freedom : array of shape (n_stops,)
+        Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept.
+    """
+
+    method: Method
+    stops: Floats
+    coef: Floats
+    intercept: Floats
+    degrees_of_freedom: Floats
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Predict at every stop.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n_stops, n) or (n_stops, n, n_targets)
+        """
+        X = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
+        if X.shape[1] != self.coef.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
+            )
+        fit = np.tensordot(self.coef, X, axes=(1, 1))
+        fit = fit if self.coef.ndim == 2 else np.swapaxes(fit, 1, 2)
+        return np.asarray(fit + self.intercept[:, None])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the coefficients against the stop; see :func:`stoptime.plots.coefficients`."""
+        from stoptime import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.coefficients(self, ax=ax)
+
+    def __repr__(self) -> str:
+        first, last = (f"{stop:.4g}" for stop in self.stops[[0, -1]]) if len(self.stops) else ("-", "-")
+        shape = " x ".join(map(str, self.coef.shape[1:]))
+        return f"Path({self.method}, {len(self.stops)} stops from {first} to {last}, {shape} coefficients)"
+
+
+@overload
+def path(spectrum: Spectrum, method: str | Method, stops: ArrayLike, /) -> Path: ...
+@overload
+def path(X: ArrayLike, y: ArrayLike, method: str | Method, stops: ArrayLike, /, **options: Any) -> Path: ...
+def path(*arguments: Any, **options: Any) -> Path:
+    r"""Draw the coefficients of a method at many stops, in one matrix product.
+
+    .. math:: \hat\beta(t) = V\varphi(S, t)z
+
+    Called as ``path(X, y, method, stops)``, or as ``path(spectrum, method, stops)`` to draw many
+    methods from one factorisation.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Data; see :func:`stoptime.decompose`, which also takes the ``options``.
+    spectrum : Spectrum
+        The factorised data.
+    method : Method or str
+        What draws the path.
+    stops : array-like of shape (n_stops,)
+        Non-negative; ``inf`` is least squares, of minimum norm where it is not unique.
+    **options
+        ``sample_weight``, ``fit_intercept``, ``solver``: passed to :func:`stoptime.decompose`.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
+    Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
+    """
+    *data, name, stops = arguments
+    method = get_method(name)
+    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
+    if stops.ndim != 1:
+        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    if len(data) == 1:
+        if options:
+            raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
+        return draw(data[0], method, stops)
+    options.setdefault("max_gain", largest_gain(method, stops))
+    return draw(decompose(*data, **options), method, stops)
+
+
+def largest_gain(method: Method, stops: ArrayLike) -> float:
+    """Return a bound of the gain φ(s, t) over all eigenvalues at the largest stop."""
+    with np.errstate(over="ignore"):
+        return float(np.max(stops, initial=0) ** method.order)
+
+
+def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
+    """Draw the path of a method from a spectrum; arguments already validated."""
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    s, z = spectrum.eigenvalues[:, None], spectrum.response
+    gain = method.gain(s, stops)
+    components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(z.dtype, copy=False)
+        coef = spectrum.basis @ flat
+    coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+    if not np.isfinite(coef).all():
+        raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X and y.")
+    intercept = spectrum.target_mean - np.tensordot(coef, spectrum.feature_mean, axes=(1, 0))
+    freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
+    return Path(method, stops, coef, intercept, freedom)
