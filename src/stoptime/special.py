@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from math import gamma, lgamma, pi, sqrt
+from math import cos, gamma, lgamma, pi, sin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +109,10 @@ def _hankel(nu: float, u: Array) -> Array:
     even = _alternating([c / start ** (2 * k) for k, c in enumerate(p)], scale)
     odd = _alternating([c / start ** (2 * k + 1) for k, c in enumerate(q)], scale) * scale
     shift = (nu / 2 + 0.25) * pi
-    # cos(u - shift) by the addition theorem: the difference itself would round off the phase
-    cosine = np.cos(u) * np.cos(shift) + np.sin(u) * np.sin(shift)
-    sine = np.sin(u) * np.cos(shift) - np.cos(u) * np.sin(shift)
-    return _normalise(nu, u, np.sqrt(2 / (pi * u)) * (even * cosine - odd * sine))
+    a, b = cos(shift), sin(shift)
+    # even·cos(u - shift) - odd·sin(u - shift) by the addition theorem: the difference would round off
+    wave = np.cos(u) * (a * even + b * odd) + np.sin(u) * (b * even - a * odd)
+    return _normalise(nu, u, np.sqrt(2 / (pi * u)) * wave)
 
 
 def _alternating(coefficients: list[float], scale: Array) -> Array:

@@ -62,9 +62,10 @@ def decompose(
     """
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
-    data = DenseData.validated(X, y, sample_weight, fit_intercept)
-    if solver != "svd":
-        spectrum = by_gram(data)
-        if solver == "gram" or max_gain <= spectrum.reach:
-            return spectrum
-    return by_svd(data, max_gain)
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
+        data = DenseData.validated(X, y, sample_weight, fit_intercept)
+        if solver != "svd":
+            spectrum = by_gram(data)
+            if solver == "gram" or max_gain <= spectrum.reach:
+                return spectrum
+        return by_svd(data, max_gain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +17,17 @@ GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
 
 DTYPES = [np.float64, np.float32]
+TINY = float(np.finfo(np.float64).tiny)
 CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
+
+
+class Centred(NamedTuple):
+    """Data with RᵀR = XᵀX/n, what was subtracted, and the mean square of each column."""
+
+    rows: Floats
+    targets: Floats
+    means: tuple[Floats, Floats]
+    powers: Floats
 
 
 @dataclass(frozen=True)
@@ -62,23 +73,26 @@ class DenseData:
         """Relative size of the rounding noise in singular values: the one rank cut of the library."""
         return float(np.finfo(self.X.dtype).eps * max(self.X.shape))
 
-    def centred(self) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
-        """Return rows and targets, centred and weighted so that RᵀR = XᵀX/n, and the two means."""
+    def centred(self) -> Centred:
+        """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
         shares = self.shares
         root = np.sqrt(shares)[:, None]
         means = np.zeros(self.X.shape[1], self.X.dtype), np.zeros(self.y.shape[1], self.X.dtype)
         if self.fit_intercept:
             means = shares @ self.X, shares @ self.y
-        rows = self.X - means[0]
+        n, p = self.X.shape
+        rows = np.empty((n, p), self.X.dtype, order="F" if p <= n else "C")
+        np.subtract(self.X, means[0], out=rows)
         if self.fit_intercept:  # once more: the mean of large numbers is itself rounded
             remainder = shares @ rows
             rows -= remainder
             means = means[0] + remainder, means[1]
         rows *= root
-        power = np.einsum("ij,ij->j", rows, rows)
-        self.check_finite(power)
-        rows[:, _constant(power, means[0])] = 0
-        return rows, root * (self.y - means[1]), means
+        powers = np.einsum("ij,ij->j", rows, rows)
+        self.check_finite(powers)
+        flat = _constant(powers, means[0])
+        rows[:, flat], powers[flat] = 0, 0
+        return Centred(rows, root * (self.y - means[1]), means, powers)
 
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
@@ -111,8 +125,7 @@ class DenseData:
     ) -> Spectrum:
         """Assemble the result; one target given as a vector stays a vector."""
         residual = self.y - means[1]
-        with np.errstate(over="ignore"):
-            power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
+        power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
         if not (np.isfinite(power).all() and np.isfinite(response).all()):
             raise ValueError("y is too large: products with its entries overflow. Rescale y.")
         target_mean = means[1]
@@ -131,8 +144,7 @@ def by_gram(data: DenseData) -> Spectrum:
 
 
 def _by_features(data: DenseData) -> Spectrum:
-    with np.errstate(over="ignore", invalid="ignore"):
-        m = moments(data.X, data.y, data.uneven_shares, center=data.fit_intercept)
+    m = moments(data.X, data.y, data.uneven_shares, center=data.fit_intercept)
     data.check_finite(m.gram)
     flat = _constant(np.diagonal(m.gram), m.feature_mean)
     m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
@@ -142,29 +154,28 @@ def _by_features(data: DenseData) -> Spectrum:
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     null = vectors[:, ~kept]
     images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
-    reach = _reach(data, eigenvalues, kept, response, linalg.norm(images, axis=0))
+    lengths = linalg.norm(images, axis=0)
+    reach = _reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
 
 
 def _by_rows(data: DenseData) -> Spectrum:
-    rows, targets, means = data.centred()
+    rows, targets, means, powers = data.centred()
     eigenvalues, left = _eigh(rows @ rows.T)
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
     lengths[~kept] = linalg.norm(rows.T @ left[:, ~kept], axis=0)
     response = lengths[:, None] * (left.T @ targets)
-    reach = _reach(data, eigenvalues, kept, response, lengths[~kept])
+    reach = _reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
     return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", reach)
 
 
 def by_svd(data: DenseData, max_gain: float) -> Spectrum:
     """Take the singular values of a QR factor: exact where squares would lose the small ones."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows, targets, means = data.centred()
-    powers = np.einsum("ij,ij->j", rows, rows)
+    rows, targets, means, powers = data.centred()
     n, p = rows.shape
     if p <= n:
         components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
@@ -177,10 +188,10 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
         _multiply_in_place(vectors, right.T)
     noise = data.rounding * lengths.max(initial=0)
     data.check_underflow(float(lengths.max(initial=0)) ** 2, means[0])
-    _check_columns(powers, noise**2, max_gain)
-    kept = np.flatnonzero(lengths > noise)[::-1]
-    response = lengths[kept, None] * components[kept]
-    return data.spectrum(lengths[kept] ** 2, vectors[:, kept], response, means, "svd", np.inf)
+    _check_columns(data, powers, max_gain)
+    ascending = slice(int(np.count_nonzero(lengths > noise)) - 1, None, -1) if lengths[0] > 0 else slice(0)
+    response = lengths[ascending, None] * components[ascending]
+    return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
 
 
 def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -207,6 +218,7 @@ def _reach(
     kept: NDArray[np.bool_],
     response: Floats,
     dropped: Floats,
+    powers: Floats,
 ) -> float:
     r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
 
@@ -224,13 +236,19 @@ def _reach(
     lost = linalg.norm(response[~kept][real], axis=0)
     total = linalg.norm(response, axis=0)
     share = np.max(lost / np.where(total > 0, total, 1), initial=0)
-    return float(min(reach, tolerance / (largest * share) if share > 0 else np.inf))
+    hidden = powers[_drowned(data, powers)].max(initial=0)
+    return float(min([reach, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
 
 
-def _check_columns(powers: Floats, resolution: float, max_gain: float) -> None:
-    """Raise where a column is too small, beside the largest, to be seen at all, yet would be learned."""
-    learned = powers > GRAM_TOLERANCE[powers.dtype.name] / max(max_gain, np.finfo(np.float64).tiny)
-    drowned = learned & (powers > 0) & (powers <= resolution)
+def _drowned(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
+    """Tell which columns vary, but too little beside the largest for any route to see them."""
+    return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
+
+
+def _check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
+    """Raise where a column that no route can see would have been learned."""
+    with np.errstate(over="ignore"):
+        drowned = _drowned(data, powers) & (powers > GRAM_TOLERANCE[powers.dtype.name] / (max_gain + TINY))
     if drowned.any():
         small, large = np.sqrt([powers[drowned].min(), powers.max()])
         raise ValueError(

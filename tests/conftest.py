@@ -1,0 +1,24 @@
+import hypothesis
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=100, print_blob=False
+)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20220)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    from matplotlib import pyplot as plt
+
+    plt.close("all")
