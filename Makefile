@@ -20,7 +20,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	touch $@
 
 demo: setup  ## run the main job on built-in data and leave a picture to look at
-	$(BIN)/python examples/diabetes_path.py
+	$(BIN)/stoptime reproduce --out reproduction
 
 test: setup  ## run all tests, docstrings and README included
 	$(BIN)/python -m pytest --cov --cov-report=term
@@ -34,7 +34,8 @@ bench: setup  ## print speed as ratios to the bare linear algebra, side by side 
 	$(BIN)/python benchmarks/speed.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --certify --out docs/figures
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo reproduction
+	rm -rf $(VENV) docs/_build docs/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction

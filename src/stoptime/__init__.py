@@ -1,7 +1,8 @@
 """Least squares fitted by momentum and stopped early: what stopping did, and when to stop."""
 
+from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
-from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop
+from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor
 from stoptime.methods import (
     METHODS,
@@ -13,6 +14,7 @@ from stoptime.methods import (
     get_method,
 )
 from stoptime.path import Path, path
+from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import Oracle, estimate_oracle
 
@@ -22,19 +24,27 @@ __all__ = [
     "Calibration",
     "GradientFlow",
     "HeavyBallFlow",
+    "Inflation",
     "Method",
     "Oracle",
     "Path",
     "Ridge",
+    "RiskCurve",
     "Spectrum",
     "StoppedRegressor",
+    "bayes_risk",
     "calibrate",
     "decompose",
     "equivalent_penalty",
     "equivalent_stop",
     "estimate_oracle",
     "get_method",
+    "guarantee",
+    "inflation",
+    "limiting_risk",
+    "marchenko_pastur",
     "path",
+    "risk",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from stoptime.path import Path
+    from stoptime.risk import RiskCurve
 
-__all__ = ["COLORS", "coefficients", "new_axes"]
+__all__ = [
+    "bias_and_variance",
+    "calibration",
+    "coefficients",
+    "friction",
+    "heavy_ball_constant",
+    "new_figure",
+    "risk",
+    "risks",
+]
 
+# Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
 COLORS = {
     "ridge": "#000000",
     "gradient-flow": "#0072B2",
     "nesterov-flow": "#D55E00",
     "heavy-ball-flow": "#009E73",
 }
-"""One colour for each method, from Okabe and Ito's palette, which colour-blind readers can tell apart."""
+LABELS = {
+    "ridge": "ridge",
+    "gradient-flow": "gradient flow",
+    "nesterov-flow": "accelerated flow",
+    "heavy-ball-flow": "heavy-ball flow",
+}
 
 
-def new_axes(ax: Axes | None) -> Axes:
-    """Return ``ax``, or new axes of a new figure; matplotlib is imported here and nowhere else."""
-    if ax is not None:
-        return ax
+def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a new figure and its axes; matplotlib is imported here and nowhere else."""
     try:
         pyplot = import_module("matplotlib.pyplot")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError('Plots need matplotlib: pip install "stoptime[plot]".') from error
-    return pyplot.subplots(layout="constrained")[1]  # type: ignore[no-any-return]
+    return pyplot.subplots(*grid, layout="constrained", **options)  # type: ignore[no-any-return]
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return new_figure()[1] if ax is None else ax  # type: ignore[no-any-return]
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
@@ -48,13 +69,192 @@ def coefficients(path: Path, ax: Axes | None = None) -> Axes:
     -------
     Axes
     """
-    ax = new_axes(ax)
+    ax = _axes(ax)
     coef = path.coef if path.coef.ndim == 2 else path.coef[:, :, 0]
-    finite = np.isfinite(path.stops)
-    ax.plot(path.stops[finite], coef[finite], linewidth=1.2)
+    drawn = np.isfinite(path.stops)
+    ax.plot(path.stops[drawn], coef[drawn], linewidth=1.2)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set_xscale("log")
-    ax.set_xlabel("stop")
-    ax.set_ylabel("coefficient")
-    ax.set_title(f"{path.method.name}: coefficients along the path")
+    ax.set(xscale="log", xlabel="stop", ylabel="coefficient")
+    ax.set_title(f"{LABELS.get(path.method.name, path.method.name)}: coefficients along the path")
+    return ax
+
+
+def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
+    """Draw bias, variance and risk against the stop, and mark the best stop.
+
+    Parameters
+    ----------
+    curve : RiskCurve
+        What to draw.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    name = curve.method.name
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops, color = curve.stops[drawn], COLORS.get(name, "0.3")
+    ax.plot(stops, curve.total[drawn], color=color, linewidth=1.8, label="risk")
+    ax.plot(stops, curve.bias[drawn], color=color, linewidth=1.0, linestyle="--", label="bias²")
+    ax.plot(stops, curve.variance[drawn], color=color, linewidth=1.0, linestyle=":", label="variance")
+    ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
+    ax.set(xscale="log", xlabel="stop", ylabel="risk", title=f"{LABELS.get(name, name)}: risk along the path")
+    ax.legend()
+    return ax
+
+
+def bias_and_variance(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
+
+    Parameters
+    ----------
+    curves : mapping of method name to RiskCurve
+        All of the length of ``x``.
+    x : array-like
+        The common axis, 1/penalty.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.bias, color=COLORS[name], linestyle="--", linewidth=1.2)
+        ax.plot(x, curve.variance, color=COLORS[name], linestyle=":", linewidth=1.6)
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
+    return ax
+
+
+def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw the risks of several methods on a common axis 1/λ.
+
+    Parameters
+    ----------
+    curves : mapping of method name to RiskCurve
+        All of the length of ``x``.
+    x : array-like
+        The common axis, 1/penalty.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
+    ticker = import_module("matplotlib.ticker")
+    ax.yaxis.set_major_formatter(ticker.LogFormatter())
+    ax.yaxis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(1, 0.5)))
+    return ax
+
+
+def heavy_ball_constant(
+    kappa: ArrayLike,
+    theorem: ArrayLike,
+    sharp: ArrayLike,
+    certified: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the paper's bound of the heavy ball's risk inflation beside the sharp constant.
+
+    Parameters
+    ----------
+    kappa, theorem, sharp : array-like
+        Condition numbers, the paper's h(κ), and the sharp constant C(κ).
+    certified : array-like of shape (m, 3), optional
+        Rows of κ and the ends of certified enclosures.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
+    ax.plot(kappa, sharp, color=COLORS["heavy-ball-flow"], linewidth=1.8, label="sharp constant C(κ)")
+    if certified is not None:
+        k, low, high = np.asarray(certified).T
+        middle = (low + high) / 2
+        ax.errorbar(
+            k, middle, (high - low) / 2, fmt="o", color="#000000", markersize=4, label="certified C(κ)"
+        )
+    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
+    ax.set(
+        xscale="log", yscale="log", xlabel="condition number κ", ylabel="risk over best ridge risk, at most"
+    )
+    ax.legend()
+    return ax
+
+
+def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+    """Draw the guaranteed distance from ridge against the constant of the calibration.
+
+    Parameters
+    ----------
+    c : array-like
+        The c of λ = c/t (first order) or λ = c/t² (second order).
+    errors : mapping of method name to array-like
+        Largest squared distance from the ridge coefficients, relative to them.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    for name, values in errors.items():
+        least = int(np.argmin(values))
+        at, value = np.asarray(c)[least], np.asarray(values)[least]
+        ax.plot(c, values, color=COLORS[name], linewidth=1.8, label=LABELS[name])
+        ax.plot(at, value, "o", color=COLORS[name])
+        ax.annotate(
+            f"{value:.3f} at c = {at:.2f}", (at, value), (0, -14), textcoords="offset points", ha="center"
+        )
+    ax.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+    ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
+    ax.set(
+        xscale="log", yscale="log", ylim=(0.02, 3), xlabel="c in λ = c/t (gradient), λ = c/t² (accelerated)"
+    )
+    ax.set_ylabel("‖β(t) − β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
+    ax.legend(loc="lower right")
+    return ax
+
+
+def friction(frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw what friction buys in guaranteed risk and costs in time.
+
+    Parameters
+    ----------
+    frictions, inflation, stop : array-like
+        Friction r, the guaranteed inflation at the best τ, and that τ = t√λ*.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+        That of the inflation; the time is drawn on a twin axis.
+    """
+    ax = _axes(ax)
+    risk_color, time_color = COLORS["nesterov-flow"], COLORS["gradient-flow"]
+    (guaranteed,) = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
+    twin = ax.twinx()
+    (time,) = twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
+    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
+    ticks = [2, 3, 4, 5, 6, 7, 9, 12, 21]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
+    twin.set_ylabel("best stop τ = t√λ*", color=time_color)
+    ax.legend([guaranteed, time], ["guaranteed inflation (left)", "best stop τ (right)"], loc="upper center")
     return ax

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from stoptime.calibration import equivalent_stop
@@ -79,26 +80,26 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     energy = (z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)) ** 2  # shares of the power: no overflow
     outside = np.maximum(0, 1 - energy.sum(axis=0))
 
-    def noise_share(penalty: float) -> Floats:
-        return np.asarray(energy.T @ (1 / (1 + s / penalty)) + outside)
+    def noise_share(penalty: Floats) -> Floats:
+        return np.asarray((1 / (1 + s / penalty)) @ energy + outside)
 
-    def deviance(log_penalty: float) -> float:
-        penalty = np.exp(log_penalty)
-        spread = np.log1p(s / penalty).sum()
+    def deviance(log_penalty: ArrayLike) -> Floats:
+        penalty = np.exp(log_penalty)[..., None]
         with np.errstate(divide="ignore"):
-            return float(observations * np.log(noise_share(penalty)[live]).mean() + spread)
+            fit = observations * np.log(noise_share(penalty)[..., live]).mean(axis=-1)
+        return np.asarray(fit + np.log1p(s / penalty).sum(axis=-1))
 
     edges = np.log(s[0] * NOISELESS), np.log(s[-1] * HOPELESS)
     grid = np.linspace(*edges, int(POINTS_PER_DECADE * (edges[1] - edges[0]) / np.log(10)))
-    best = int(np.argmin([deviance(point) for point in grid]))
+    best = int(np.argmin(deviance(grid)))
     if best == 0:
         return _oracle(spectrum, 0 * power, 0.0)
     if best == len(grid) - 1:
         return _oracle(spectrum, power, np.inf)
     found = minimize_scalar(deviance, bounds=(grid[best - 1], grid[best + 1]), method="bounded")
-    penalty = float(np.exp(found.x))
+    penalty = np.exp(found.x)
     scale = spectrum.n_observations / observations
-    return _oracle(spectrum, power * noise_share(penalty) * scale, penalty)
+    return _oracle(spectrum, power * noise_share(penalty) * scale, float(penalty))
 
 
 def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:

@@ -1,0 +1,22 @@
+from stoptime import __version__
+
+project = "stoptime"
+author = "The stoptime developers"
+copyright = "2026, the stoptime developers"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_typehints = "none"
+napoleon_use_rtype = False
+exclude_patterns = ["_build", "figures"]
+html_theme = "furo"
+html_title = f"stoptime {version}"
+html_static_path = ["_static"]

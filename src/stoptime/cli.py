@@ -1,0 +1,84 @@
+"""The command line: thin commands over the functions of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from stoptime import __version__
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Least squares fitted by momentum and stopped early: what stopping did, and when to stop.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Folder for the figures, tables and summary.md.")] = Path(
+        "reproduction"
+    ),
+    certify: Annotated[bool, typer.Option("--certify", help="Prove the constants (extra: certify).")] = False,
+) -> None:
+    """Run the paper's experiments: four figures, the numbers behind them, and a table of constants.
+
+    Example: stoptime reproduce --out figures
+    """
+    from stoptime import reproduction  # noqa: PLC0415 - matplotlib only when needed
+
+    with _progress(len(reproduction.steps(certify))) as advance:
+        files = reproduction.reproduce(out, certify=certify, progress=advance)
+    Console().print(Markdown(files[-1].read_text(encoding="utf-8")))
+    typer.echo(f"\n{len(files)} files in {out}; look at {out / 'stability_polynomial.png'}")
+
+
+@app.command()
+def bounds() -> None:
+    """Prove every constant of the paper and print it beside the paper's own.
+
+    Example: stoptime bounds
+    """
+    from stoptime.bounds import statements, table  # noqa: PLC0415 - python-flint only when needed
+
+    with _progress(len(statements())) as advance:
+        proven = table(progress=advance)
+    typer.echo(proven)
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """Show a bar on a terminal, and nothing elsewhere; yields what is to be called before each step."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=steps, completed=-1)
+
+        def advance(name: str) -> None:
+            bar.update(task, advance=1, description=name)
+
+        yield advance
