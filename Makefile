@@ -34,7 +34,7 @@ bench: setup  ## print speed as ratios to the bare linear algebra, side by side 
 	$(BIN)/python benchmarks/speed.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
-	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --certify --out docs/figures
+	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --out docs/figures
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove everything the other targets made

@@ -16,7 +16,8 @@ figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 3.8))
 
 st.path(spectrum, "nesterov-flow", np.geomspace(3, 1500, 400)).plot(ax=left)
 left.axvline(model.stop_, color="0.2", linestyle="--", linewidth=1)
-left.annotate(f"stop = {model.stop_:.0f}", (model.stop_, 0.02), (4, 0), ("data", "axes fraction"), "offset points")
+at = (model.stop_, 0.02)
+left.annotate(f"stop = {model.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
 left.set_title("Diabetes data: one factorisation, every stop")
 
 inverse_penalty = np.geomspace(1e2, 1e7, 900)
@@ -31,7 +32,8 @@ for name, cls in st.METHODS.items():
         n_samples=len(y),
     )
     color = plots.COLORS[name]
-    right.plot(inverse_penalty, curve.total / oracle.signal, color=color, linewidth=1.6, label=plots.LABELS[name])
+    label = plots.LABELS[name]
+    right.plot(inverse_penalty, curve.total / oracle.signal, color=color, linewidth=1.6, label=label)
     right.plot(curve.best**cls.order, curve.best_total / oracle.signal, "o", color=color)
 right.set(xscale="log", xlabel="stop, as 1/λ  (t or t²)", ylabel="risk / ‖β₀‖²", ylim=(0, 1.05))
 right.set_title("Exact risk: four methods, dots where to stop")

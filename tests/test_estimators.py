@@ -165,7 +165,7 @@ def test_bad_parameters_are_refused_at_fit(diabetes, params, message):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_data_is_refused(diabetes, bad):
     X, y = diabetes
-    for Z, z in [(np.where(X == X[3, 3], bad, X), y), (X, np.where(y == y[3], bad, y))]:
+    for Z, z in [(np.where(X[3, 3] == X, bad, X), y), (X, np.where(y == y[3], bad, y))]:
         with pytest.raises(ValueError, match="contains"):
             st.StoppedRegressor().fit(Z, z)
     with pytest.raises(ValueError, match="contains"):

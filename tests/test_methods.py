@@ -249,7 +249,7 @@ def test_bad_arguments_name_the_argument_and_the_value(method):
             method.shrinkage([1.0, bad], 1.0)
         with pytest.raises(ValueError, match=f"^t must be.*{bad}"):
             method.gain(1.0, [1.0, bad])
-    with pytest.raises(ValueError, match="^s must be finite.*inf"):
+    with pytest.raises(ValueError, match=r"^s must be finite.*inf"):
         method.gain(np.inf, 1.0)
 
 

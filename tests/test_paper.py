@@ -163,7 +163,7 @@ def test_erratum_2_the_printed_update_follows_gradient_flow(data):
     assert np.abs(printed - flow["nesterov-flow"][1]).max() > 1e-2
 
 
-def test_erratum_3_heavy_ball_bias_and_variance_are_swapped(rng):
+def test_erratum_3_heavy_ball_bias_and_variance_are_swapped():
     s, a = np.array([0.5, 2.0]), np.array([1.0, -2.0])
     curve = st.risk("heavy-ball-flow", [0.0, 1.0], eigenvalues=s, signal=a, noise=1.0, n_samples=10)
     g = st.HeavyBallFlow(np.sqrt(0.5)).shrinkage(s, 1.0)

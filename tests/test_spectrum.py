@@ -1,4 +1,4 @@
-"""From data to spectrum: three routes to one answer, weights, ranks, types, and input that must be refused."""
+"""From data to spectrum: three routes to one answer, weights, ranks, types, and what must be refused."""
 
 import tracemalloc
 
@@ -125,7 +125,7 @@ def test_moments_do_not_depend_on_the_block_size(rng, monkeypatch):
     whole = moments(X, y, shares, center=True)
     monkeypatch.setattr("stoptime.moments.BLOCK_BYTES", 7 * 8 * 13)
     blocks = moments(X, y, shares, center=True)
-    rows, targets = centred(X, y, shares)
+    rows, _ = centred(X, y, shares)
     np.testing.assert_allclose(blocks.gram, rows.T @ rows, rtol=1e-12, atol=1e-13)
     for field in ("feature_mean", "target_mean", "gram", "cross"):
         np.testing.assert_allclose(getattr(blocks, field), getattr(whole, field), rtol=1e-12, atol=1e-13)
@@ -219,8 +219,8 @@ def test_memory_is_at_most_one_copy_of_the_data(rng, shape, solver, copies):
 
 
 BAD = {
-    "nan in X": (lambda X, y: (np.where(X > X.max() - 1e-9, np.nan, X), y), "X contains NaN"),
-    "inf in X": (lambda X, y: (np.where(X > X.max() - 1e-9, np.inf, X), y), "X contains infinity"),
+    "nan in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.nan, X), y), "X contains NaN"),
+    "inf in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.inf, X), y), "X contains infinity"),
     "nan in y": (lambda X, y: (X, y * np.nan), "y contains NaN"),
     "inf in y": (lambda X, y: (X, y / 0), "y contains infinity"),
     "vector X": (lambda X, y: (X[:, 0], y), "2D array"),

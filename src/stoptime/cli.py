@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the figures, tables and summary.md.")] = Path(
         "reproduction"
     ),
-    certify: Annotated[bool, typer.Option("--certify", help="Prove the constants (extra: certify).")] = False,
+    certify: Annotated[
+        bool | None,
+        typer.Option(help="Prove the constants; by default where the extra 'certify' is installed."),
+    ] = None,
 ) -> None:
     """Run the paper's experiments: four figures, the numbers behind them, and a table of constants.
 
@@ -51,6 +55,7 @@ def reproduce(
     """
     from stoptime import reproduction  # noqa: PLC0415 - matplotlib only when needed
 
+    certify = find_spec("flint") is not None if certify is None else certify
     with _progress(len(reproduction.steps(certify))) as advance:
         files = reproduction.reproduce(out, certify=certify, progress=advance)
     Console().print(Markdown(files[-1].read_text(encoding="utf-8")))

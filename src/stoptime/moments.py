@@ -28,6 +28,24 @@ class Moments:
     gram: Floats
     cross: Floats
 
+    def without(self, part: Moments, share: float) -> Moments:
+        r"""Return the moments of the rows that are left when a part is taken away.
+
+        .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
+            (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
+
+        with d the distances of the two means from the new one, and ρ the ``share`` of the weight that goes.
+        """
+        keep = 1 - share
+        feature_mean = (self.feature_mean - share * part.feature_mean) / keep
+        target_mean = (self.target_mean - share * part.target_mean) / keep
+        d, d_part = self.feature_mean - feature_mean, part.feature_mean - feature_mean
+        e, e_part = self.target_mean - target_mean, part.target_mean - target_mean
+        outer = np.multiply.outer
+        gram = (self.gram + outer(d, d) - share * (part.gram + outer(d_part, d_part))) / keep
+        cross = (self.cross + outer(d, e) - share * (part.cross + outer(d_part, e_part))) / keep
+        return Moments(feature_mean, target_mean, gram, cross)
+
 
 def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
     """Accumulate the moments block by block: X is read once and never copied whole.

@@ -52,7 +52,7 @@ def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
 
 
 def _axes(ax: Axes | None) -> Axes:
-    return new_figure()[1] if ax is None else ax  # type: ignore[no-any-return]
+    return new_figure()[1] if ax is None else ax
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
@@ -157,11 +157,7 @@ def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None)
 
 
 def heavy_ball_constant(
-    kappa: ArrayLike,
-    theorem: ArrayLike,
-    sharp: ArrayLike,
-    certified: ArrayLike | None = None,
-    ax: Axes | None = None,
+    kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the paper's bound of the heavy ball's risk inflation beside the sharp constant.
 
@@ -169,8 +165,8 @@ def heavy_ball_constant(
     ----------
     kappa, theorem, sharp : array-like
         Condition numbers, the paper's h(κ), and the sharp constant C(κ).
-    certified : array-like of shape (m, 3), optional
-        Rows of κ and the ends of certified enclosures.
+    kind : str
+        How the sharp constant was found, for the legend: "certified" or "numerical".
     ax : Axes, optional
         Where to draw; new axes by default.
 
@@ -180,13 +176,8 @@ def heavy_ball_constant(
     """
     ax = _axes(ax)
     ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
-    ax.plot(kappa, sharp, color=COLORS["heavy-ball-flow"], linewidth=1.8, label="sharp constant C(κ)")
-    if certified is not None:
-        k, low, high = np.asarray(certified).T
-        middle = (low + high) / 2
-        ax.errorbar(
-            k, middle, (high - low) / 2, fmt="o", color="#000000", markersize=4, label="certified C(κ)"
-        )
+    color = COLORS["heavy-ball-flow"]
+    ax.plot(kappa, sharp, color=color, linewidth=1.8, marker=".", label=f"sharp constant C(κ), {kind}")
     ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
     ax.set(
         xscale="log", yscale="log", xlabel="condition number κ", ylabel="risk over best ridge risk, at most"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoptime import plots
-from stoptime.bounds import BoundsRow, BoundsTable, heavy_ball_theorem, table
+from stoptime.bounds import BoundsRow, BoundsTable, heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball_plan import make_plan
 from stoptime.calibration import calibrate, guarantee
 from stoptime.files import atomic
-from stoptime.methods import METHODS, AcceleratedFlow, GradientFlow
+from stoptime.methods import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.base import Array
 from stoptime.risk import RiskCurve, risk
 
@@ -29,7 +30,19 @@ SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 CERTIFIED_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
+NUMERICAL_TOLERANCE = 3e-3
 FORMATS = ("pdf", "svg", "png")
+SOURCES = {  # the statement of the paper that a constant belongs to, by how its name begins
+    "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
+    "gradient flow / ridge": "Lemma: risk inflation for gradient flow",
+    "accelerated flow / ridge, friction": "beyond the paper",
+    "accelerated flow / ridge": "Theorem: risk inflation for accelerated gradient flow",
+    "accelerated flow, parameter error, λ": "beyond the paper",
+    "accelerated flow, parameter error": "Theorem: parameter error bound",
+    "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
+    "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
+    "gradient flow, parameter error": "beyond the paper",
+}
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
 
 
@@ -50,7 +63,10 @@ class Experiment:
             files.append(folder / f"{self.name}.{extension}")
             # no date in the file: the same run gives the same bytes
             metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(extension)
-            with atomic(files[-1]) as path:
+            with (
+                atomic(files[-1]) as path,
+                import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
+            ):
                 self.figure.savefig(path, dpi=150, metadata=metadata)
         files.append(folder / f"{self.name}.csv")
         with atomic(files[-1]) as path, path.open("w", newline="") as file:
@@ -117,8 +133,8 @@ def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -
         left.set_ylim(1e-4 * top, 2 * top)
         left.set_xlim(INVERSE_PENALTIES[0], last)
         for method, curve in curves.items():
-            columns = (INVERSE_PENALTIES, curve.stops, curve.bias, curve.variance, curve.total)
-            rows.extend((title, method, *map(float, row)) for row in zip(*columns, strict=True))
+            numbers = (INVERSE_PENALTIES, curve.stops, curve.bias, curve.variance, curve.total)
+            rows.extend((title, method, *map(float, row)) for row in zip(*numbers, strict=True))
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
     handles, labels = axes[0, 1].get_legend_handles_labels()
@@ -127,20 +143,29 @@ def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -
     return Experiment(name, figure, columns, rows, caption)
 
 
-def heavy_ball_bound(certified: list[tuple[float, float, float]] | None) -> Experiment:
+def heavy_ball_bound(certify: bool) -> Experiment:
     """Draw the paper's h(κ) and the sharp constant on the same axes."""
-    kappa = CONDITION_NUMBERS
-    theorem = heavy_ball_theorem(kappa)
-    sharp = np.array([1 + make_plan(float(k), 3e-3).cap for k in kappa])
+    theorem = heavy_ball_theorem(CONDITION_NUMBERS)
+    ends = [_sharp_heavy_ball(float(kappa), certify) for kappa in CONDITION_NUMBERS]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    plots.heavy_ball_constant(kappa, theorem, sharp, certified, ax=ax)
+    kind = "certified" if certify else "numerical"
+    plots.heavy_ball_constant(CONDITION_NUMBERS, theorem, [upper for _, upper in ends], kind, ax=ax)
     rows: list[tuple[Any, ...]] = [
-        (float(k), float(h), float(c)) for k, h, c in zip(kappa, theorem, sharp, strict=True)
+        (float(kappa), float(h), *end) for kappa, h, end in zip(CONDITION_NUMBERS, theorem, ends, strict=True)
     ]
+    columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
     caption = (
         "Risk of heavy-ball flow over the best ridge risk: the paper's bound h(κ) and the sharp constant."
     )
-    return Experiment("heavy_ball_constant", figure, ("kappa", "theorem_h", "sharp_constant"), rows, caption)
+    return Experiment("heavy_ball_constant", figure, columns, rows, caption)
+
+
+def _sharp_heavy_ball(kappa: float, certify: bool) -> tuple[float, float]:
+    if certify:
+        enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa)
+        return enclosure.lower, enclosure.upper
+    plan = make_plan(kappa, NUMERICAL_TOLERANCE)
+    return 1 + plan.floor, 1 + plan.cap
 
 
 def friction_tradeoff() -> Experiment:
@@ -188,7 +213,7 @@ def reproduce(
     folder : path, default="reproduction"
         Made if it is missing. Files of an earlier run are replaced, each only by a whole one.
     certify : bool, default=False
-        Prove the constants (needs the extra ``certify``; about a minute more).
+        Prove the constants; needs the extra ``certify``.
     progress : callable, optional
         Called with the name of each part before it begins.
 
@@ -203,7 +228,7 @@ def reproduce(
     proven = table(CERTIFIED_NUMBERS, progress=tell) if certify else None
     files: list[Path] = []
     captions: list[tuple[str, str]] = []
-    for name, run in experiments(proven):
+    for name, run in experiments(certify):
         tell(name)
         experiment = run()
         files += experiment.write(folder)
@@ -216,11 +241,11 @@ def reproduce(
 
 def steps(certify: bool) -> list[str]:
     """Return the names of the parts, in the order in which :func:`reproduce` tells them."""
-    proofs = statements(CERTIFIED_NUMBERS) if certify else []
-    return [*proofs, *(name for name, _ in experiments(None)), "summary"]
+    proofs = statements(CERTIFIED_NUMBERS) if certify else ()
+    return [*proofs, *(name for name, _ in experiments(certify)), "summary"]
 
 
-def experiments(proven: BoundsTable | None) -> list[tuple[str, Callable[[], Experiment]]]:
+def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
     polynomial = "Bias, variance and risk for s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
     designs = "The same for Gaussian, Student-t and orthogonal designs (appendix)."
@@ -230,17 +255,10 @@ def experiments(proven: BoundsTable | None) -> list[tuple[str, Callable[[], Expe
             lambda: stability("stability_polynomial", polynomial_spectra(), 1e7, polynomial),
         ),
         ("stability_designs", lambda: stability("stability_designs", random_spectra(), 1e4, designs)),
-        ("heavy_ball_constant", lambda: heavy_ball_bound(_certified_heavy_ball(proven))),
+        ("heavy_ball_constant", lambda: heavy_ball_bound(certify)),
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
     ]
-
-
-def _certified_heavy_ball(proven: BoundsTable | None) -> list[tuple[float, float, float]] | None:
-    if proven is None:
-        return None
-    rows = [row.certified for row in proven.rows if "κ" in row.statement]
-    return [(k, c.lower, c.upper) for k, c in zip(CERTIFIED_NUMBERS, rows, strict=True)]
 
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
@@ -248,9 +266,11 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
     lines = ["# The paper, recomputed", "", "## Constants", ""]
     if proven is None:
         lines += ["Computed numerically; run `stoptime reproduce --certify` for proofs.", ""]
-        lines += _markdown(("statement", "paper", "recomputed", "verdict"), _numerical_constants())
+        columns = ("constant", "statement of the paper", "printed there", "recomputed", "verdict")
+        lines += _markdown(columns, ((name, _source(name), *rest) for name, *rest in _numerical_constants()))
     else:
-        header = ("statement", "paper", "certified: at least", "at most", "verdict")
+        header = ("constant", "statement of the paper", "printed there", "at least", "at most", "verdict")
+        lines += ["Certified in ball arithmetic.", ""]
         lines += _markdown(header, (_proven_row(row) for row in proven.rows))
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
@@ -259,7 +279,11 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
 
 def _proven_row(row: BoundsRow) -> tuple[str, ...]:
     paper = "" if row.paper is None else f"{row.paper:.7g}"
-    return row.statement, paper, *row.certified.printed(), row.verdict
+    return row.statement, _source(row.statement), paper, *row.certified.printed(), row.verdict
+
+
+def _source(constant: str) -> str:
+    return next(source for start, source in SOURCES.items() if constant.startswith(start))
 
 
 def _numerical_constants() -> list[tuple[str, ...]]:
@@ -289,7 +313,7 @@ def _numerical_constants() -> list[tuple[str, ...]]:
             (
                 f"heavy-ball flow / ridge, κ = {kappa:g}",
                 f"{float(heavy_ball_theorem(kappa)):.5g}",
-                f"{1 + make_plan(kappa, 3e-3).cap:.4g}",
+                f"{_sharp_heavy_ball(kappa, certify=False)[1]:.4g}",
                 "sharper",
             )
             for kappa in kappas

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.moments import moments
+from stoptime.moments import Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
@@ -94,6 +94,10 @@ class DenseData:
         rows[:, flat], powers[flat] = 0, 0
         return Centred(rows, root * (self.y - means[1]), means, powers)
 
+    def moments(self) -> Moments:
+        """Return means and second moments, in one pass."""
+        return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
+
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
         if not np.isfinite(products).all():
@@ -137,14 +141,14 @@ class DenseData:
         )  # fmt: skip
 
 
-def by_gram(data: DenseData) -> Spectrum:
-    """Diagonalise the smaller of XᵀX and XXᵀ."""
+def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:
+    """Diagonalise the smaller of XᵀX and XXᵀ; ``known`` moments of tall data spare the pass over them."""
     n, p = data.X.shape
-    return _by_features(data) if p <= n else _by_rows(data)
+    return _by_features(data, known) if p <= n else _by_rows(data)
 
 
-def _by_features(data: DenseData) -> Spectrum:
-    m = moments(data.X, data.y, data.uneven_shares, center=data.fit_intercept)
+def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
+    m = known or data.moments()
     data.check_finite(m.gram)
     flat = _constant(np.diagonal(m.gram), m.feature_mean)
     m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0

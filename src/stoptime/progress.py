@@ -1,0 +1,35 @@
+"""A progress line for work of more than a few seconds, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+__all__ = ["progress"]
+
+Item = TypeVar("Item")
+PATIENCE = 2.0  # seconds of silence before the first line
+INTERVAL = 0.2
+
+
+def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
+    """Yield the items; where ``verbose``, keep a line on standard error up to date.
+
+    Examples
+    --------
+    >>> list(progress([1, 2, 3], "counting", verbose=False))
+    [1, 2, 3]
+    """
+    begin = shown = time.monotonic()
+    for done, item in enumerate(items):
+        yield item
+        now = time.monotonic()
+        if verbose and now - begin > PATIENCE and now - shown > INTERVAL:
+            shown = now
+            left = (now - begin) / (done + 1) * (len(items) - done - 1)
+            sys.stderr.write(f"\r{name}: {done + 1} of {len(items)}, {left:.0f} s left ")
+            sys.stderr.flush()
+    if shown != begin:
+        sys.stderr.write("\n")

@@ -1,0 +1,141 @@
+"""Rules that look at the fit itself: the discrepancy principle and SURE."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from stoptime.methods import Method
+from stoptime.methods.base import Array, positive_number
+from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, StopWarning, stops_to_try
+from stoptime.stopping.plugin import estimate_oracle
+
+__all__ = ["SURE", "Discrepancy", "training_error"]
+
+
+def training_error(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Array:
+    r"""Return the mean squared residual of the fit at every stop.
+
+    .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
+
+    with R the mean square of the response outside the column space.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The factorised data.
+    method : Method
+        Tuned to it.
+    stops : array-like of shape (n_stops,)
+        Where.
+
+    Returns
+    -------
+    array of shape (n_stops,) or (n_stops, n_targets)
+    """
+    s = spectrum.eigenvalues.astype(np.float64)
+    z = spectrum.response.astype(np.float64)
+    energy = (z.T / np.sqrt(s)).T ** 2
+    outside = np.maximum(0, spectrum.target_power - energy.sum(axis=0))
+    g = method.shrinkage(s[:, None], np.atleast_1d(np.asarray(stops, dtype=np.float64)))
+    return np.asarray((g**2).T @ energy + outside)
+
+
+def _noise(given: float | None, spectrum: Spectrum) -> Floats:
+    if given is not None:
+        return np.asarray(positive_number("noise", given))
+    return np.asarray(estimate_oracle(spectrum).noise)
+
+
+@dataclass(frozen=True)
+class SURE(CurveRule):
+    r"""Stein's unbiased estimate of the prediction error, also known as Mallows' Cp.
+
+    .. math:: \frac1n\|y - X\hat\beta(t)\|^2 + \frac{2\sigma^2}{n}\,\mathrm{df}(t)
+
+    Parameters
+    ----------
+    noise : float, optional
+        σ²; estimated by marginal likelihood if it is not given.
+    """
+
+    noise: float | None = None
+    name: ClassVar[str] = "sure"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        spectrum = problem.spectrum
+        s = spectrum.eigenvalues[:, None]
+        freedom = (problem.tuned.gain(s, stops) * s).sum(axis=0) + spectrum.fit_intercept
+        optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, _noise(self.noise, spectrum))
+        return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
+
+
+@dataclass(frozen=True)
+class Discrepancy(Rule):
+    r"""Stop when the fit is as far from the response as the noise is.
+
+    .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
+
+    Parameters
+    ----------
+    noise : float, optional
+        σ²; estimated by marginal likelihood if it is not given.
+    safety : float, default=1.0
+        The τ above; more stops earlier.
+    """
+
+    noise: float | None = None
+    safety: float = 1.0
+    name: ClassVar[str] = "discrepancy"
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the first stop at which the residual is down to the noise; see :meth:`Rule.choose`."""
+        grid, given = stops_to_try(problem, stops)
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+        level = positive_number("safety", self.safety) * _noise(self.noise, problem.spectrum)
+        seen = curve if per_target else curve.pooled()
+        columns = seen.errors.reshape(len(grid), -1)
+        levels = np.broadcast_to(level if per_target else level.mean(), columns.shape[1])
+        reached = columns <= levels
+        if not reached.any(axis=0).all():
+            warnings.warn(
+                f"The residual never falls to the noise, {levels.max():.3g}: the last stop is taken. "
+                "Give later stops, or check the noise.",
+                StopWarning,
+                stacklevel=2,
+            )
+        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(grid) - 1)
+        stop = grid[first]
+        if not given:
+            targets = range(columns.shape[1])
+            stop = np.array(
+                [self._crossing(problem, grid, first[k], levels[k], k, per_target) for k in targets]
+            )
+        error = columns[first, np.arange(len(first))]
+        message = f"first stop with a residual of at most the noise, {levels.max():.4g}"
+        if seen.errors.ndim == 1:
+            return Choice(float(stop[0]), float(error[0]), curve, None, message)
+        return Choice(stop, error, curve, None, message)
+
+    @staticmethod
+    def _crossing(
+        problem: Problem, grid: Floats, first: int, level: float, target: int, per_target: bool
+    ) -> float:
+        """Refine the first crossing between two grid points."""
+
+        def excess(stop: float) -> float:
+            error = training_error(problem.spectrum, problem.tuned, stop)[0]
+            return float((np.atleast_1d(error)[target] if per_target else np.mean(error)) - level)
+
+        if first == 0 or excess(grid[first]) > 0:
+            return float(grid[first])
+        return float(brentq(excess, grid[first - 1], grid[first]))

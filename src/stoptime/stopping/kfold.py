@@ -1,0 +1,164 @@
+"""Cross-validation with any splitter in one pass over the data, and a validation set of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_consistent_length
+
+from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.methods.base import Array
+from stoptime.moments import Moments
+from stoptime.path import draw, largest_gain
+from stoptime.progress import progress
+from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
+
+__all__ = ["CrossValidation", "HoldOut"]
+
+FEWEST_FOLDS = 3  # with fewer, the standard error is taken over rows instead of folds
+CHUNK = 2**23  # entries of one table of coefficients
+CANCELLED = 1e-6  # share of a column's variance that must be left for a difference of moments to be exact
+
+
+@dataclass(frozen=True)
+class CrossValidation(CurveRule):
+    r"""Mean squared error on rows held out in turn.
+
+    The moments of every training set are those of all rows less those of the rows held out, so X is
+    multiplied by itself once, however many folds there are.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test), default=5
+        Any scikit-learn splitter, groups included.
+    """
+
+    cv: Any = 5
+    name: ClassVar[str] = "cross-validation"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        splits = list(check_cv(self.cv).split(problem.X, problem.y, problem.groups))
+        data = _dense(problem, np.arange(len(problem.X)))
+        tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
+        whole = data.moments() if tall else None
+        tests = [
+            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
+            for train, test in progress(splits, "cross-validation", problem.verbose)
+        ]
+        return _combined(stops, tests, problem.y.ndim == 1)
+
+
+@dataclass(frozen=True)
+class HoldOut(CurveRule):
+    """Mean squared error on a validation set of one's own; the model is then fitted to all training rows.
+
+    Parameters
+    ----------
+    X_val : array-like of shape (m, n_features)
+        Rows kept for validation.
+    y_val : array-like of shape (m,) or (m, n_targets)
+        Their response.
+    """
+
+    X_val: ArrayLike
+    y_val: ArrayLike
+    name: ClassVar[str] = "hold-out"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        X = np.asarray(check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val"))
+        y = np.asarray(check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val"))
+        check_consistent_length(X, y)
+        if X.shape[1] != problem.X.shape[1] or y.shape[1:] != problem.y.shape[1:]:
+            raise ValueError(
+                f"The validation set has shapes {X.shape} and {y.shape}, which do not fit the training "
+                f"data, {problem.X.shape} and {problem.y.shape}."
+            )
+        squares = _squares(problem, problem.spectrum, X, y, np.ones(len(y)), stops)
+        return _combined(stops, [squares], y.ndim == 1)
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Weighted sums over the rows of one test set, each (n_stops, n_targets)."""
+
+    weight: float
+    weight_squares: float
+    squares: Floats
+    weighted_squares: Floats
+    fourths: Floats
+
+
+def _dense(problem: Problem, rows: NDArray[np.intp]) -> DenseData:
+    weights = None if problem.sample_weight is None else problem.sample_weight[rows]
+    return DenseData.validated(problem.X[rows], problem.y[rows], weights, problem.spectrum.fit_intercept)
+
+
+def _train_spectrum(
+    problem: Problem,
+    whole: Moments | None,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    stops: Array,
+) -> Spectrum:
+    """Factor a training set, from the moments of all rows where train and test are all rows."""
+    data = _dense(problem, train)
+    known = None
+    complement = len(train) + len(test) == len(problem.X) and not np.intersect1d(train, test).size
+    if whole is not None and complement:
+        part = _dense(problem, test)
+        known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))
+        if np.any(np.diagonal(known.gram) < CANCELLED * np.diagonal(whole.gram)):
+            known = None
+    spectrum = by_gram(data, known)
+    gain = largest_gain(problem.method, stops)
+    return spectrum if gain <= spectrum.reach else by_svd(data, gain)
+
+
+def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
+    weights = np.ones(len(test))
+    if problem.sample_weight is not None:
+        weights = problem.sample_weight[test].astype(np.float64)
+    return _squares(problem, spectrum, problem.X[test], problem.y[test], weights, stops)
+
+
+def _squares(
+    problem: Problem, spectrum: Spectrum, X: Floats, y: Floats, weights: Array, stops: Array
+) -> _Test:
+    """Sum powers of the prediction errors, a bounded number of stops at a time."""
+    targets = y.reshape(len(y), -1)
+    sums = np.empty((3, len(stops), targets.shape[1]))
+    for rows in _chunks(len(stops), max(X.shape) * targets.shape[1]):
+        fit = draw(spectrum, problem.method, stops[rows]).predict(X)
+        squares = (fit.reshape(len(fit), *targets.shape) - targets) ** 2
+        sums[0, rows], sums[1, rows] = weights @ squares, weights**2 @ squares
+        sums[2, rows] = weights**2 @ squares**2
+    return _Test(float(weights.sum()), float(weights @ weights), *sums)
+
+
+def _chunks(count: int, size: int) -> Iterator[slice]:
+    height = max(1, CHUNK // size)
+    return (slice(start, start + height) for start in range(0, count, height))
+
+
+def _combined(stops: Array, tests: list[_Test], single_target: bool) -> ErrorCurve:
+    """Return the mean over all rows, and its standard error over folds or, with few folds, over rows."""
+    weight = sum(test.weight for test in tests)
+    errors = np.sum([test.squares for test in tests], axis=0) / weight
+    if len(tests) >= FEWEST_FOLDS:
+        folds = np.array([test.squares / test.weight for test in tests])
+        deviation = folds.std(axis=0, ddof=1) / np.sqrt(len(tests))
+    else:
+        variance = np.sum([t.fourths - 2 * errors * t.weighted_squares for t in tests], axis=0)
+        variance += errors**2 * sum(test.weight_squares for test in tests)
+        deviation = np.sqrt(np.maximum(variance, 0)) / weight
+    if single_target:
+        errors, deviation = errors[:, 0], deviation[:, 0]
+    return ErrorCurve(stops, errors, deviation)
