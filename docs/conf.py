@@ -13,7 +13,12 @@ extensions = [
     "sphinx.ext.viewcode",
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
-autodoc_default_options = {"members": True, "show-inheritance": True}
+# scikit-learn adds the two methods to every estimator, with links into its own pages
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": "set_fit_request, set_score_request",
+}
 autodoc_typehints = "none"
 napoleon_use_rtype = False
 exclude_patterns = ["_build", "figures"]

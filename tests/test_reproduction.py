@@ -56,7 +56,13 @@ def test_numbers_are_those_of_the_library(folder):
 
 def test_summary_names_the_statements_and_figures(folder):
     text = (folder / "summary.md").read_text()
-    for expected in ("1.59910940", "rounded down", "Theorem: parameter error bound", "stability_designs", "49/64"):
+    for expected in (
+        "1.59910940",
+        "rounded down",
+        "Theorem: parameter error bound",
+        "stability_designs",
+        "49/64",
+    ):
         assert expected in text
 
 
@@ -64,7 +70,10 @@ def test_certified_summary_and_figure():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
     proven = stoptime.bounds.table((1.0,))
     text = reproduction.summary([("figure", "caption")], proven)
-    assert "| accelerated flow / ridge | Theorem: risk inflation for accelerated gradient flow | 1.5991 |" in text
+    assert (
+        "| accelerated flow / ridge | Theorem: risk inflation for accelerated gradient flow | 1.5991 |"
+        in text
+    )
     lower, upper = reproduction._sharp_heavy_ball(10.0, certify=True)
     numerical = reproduction._sharp_heavy_ball(10.0, certify=False)
     assert lower < upper

@@ -1,9 +1,10 @@
 """Least squares fitted by momentum and stopped early: what stopping did, and when to stop."""
 
+from stoptime import bounds
 from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
-from stoptime.estimators import StoppedRegressor
+from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods import (
     METHODS,
     AcceleratedFlow,
@@ -16,35 +17,84 @@ from stoptime.methods import (
 from stoptime.path import Path, path
 from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.spectrum import Spectrum
-from stoptime.stopping import Oracle, estimate_oracle
+from stoptime.stopping import (
+    GCV,
+    RULES,
+    SURE,
+    Choice,
+    CrossValidation,
+    Discrepancy,
+    ErrorCurve,
+    HoldOut,
+    LeaveOneOut,
+    OneStandardError,
+    Oracle,
+    PathGCV,
+    PlugIn,
+    Problem,
+    Rule,
+    StopWarning,
+    default_stops,
+    estimate_oracle,
+    get_rule,
+    leave_one_out,
+    left_out_residuals,
+    naive_gcv,
+    path_gcv,
+    training_error,
+)
 
 __all__ = [
+    "GCV",
     "METHODS",
+    "RULES",
+    "SURE",
     "AcceleratedFlow",
     "Calibration",
+    "Choice",
+    "CrossValidation",
+    "Discrepancy",
+    "ErrorCurve",
     "GradientFlow",
     "HeavyBallFlow",
+    "HoldOut",
     "Inflation",
+    "LeaveOneOut",
     "Method",
+    "OneStandardError",
     "Oracle",
     "Path",
+    "PathGCV",
+    "PlugIn",
+    "Problem",
     "Ridge",
     "RiskCurve",
+    "Rule",
     "Spectrum",
+    "StopWarning",
     "StoppedRegressor",
+    "StoppedRegressorCV",
     "bayes_risk",
+    "bounds",
     "calibrate",
     "decompose",
+    "default_stops",
     "equivalent_penalty",
     "equivalent_stop",
     "estimate_oracle",
     "get_method",
+    "get_rule",
     "guarantee",
     "inflation",
+    "leave_one_out",
+    "left_out_residuals",
     "limiting_risk",
     "marchenko_pastur",
+    "naive_gcv",
     "path",
+    "path_gcv",
     "risk",
+    "training_error",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -13,7 +13,7 @@ numerical optimisations; :mod:`stoptime.bounds` proves the constants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -165,12 +165,19 @@ def equivalent_stop(
     >>> round(equivalent_stop("nesterov-flow", penalty=0.01), 4)
     17.5535
     """
-    method = get_method(method)
     penalty = float(nonnegative("penalty", penalty, infinite=True))
     if penalty == 0 or np.isinf(penalty):
         return np.inf if penalty == 0 else 0.0
-    low, high, method = _range_in_units(method, eigenvalues, penalty)
-    return float(calibrate(method, calibration, low, high).stop / penalty ** (1 / method.order))
+    return calibrate_to(get_method(method), penalty, calibration, eigenvalues).stop
+
+
+def calibrate_to(
+    method: Method, penalty: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
+) -> Calibration:
+    """Return the calibration for one positive penalty, its stop in the time of the method."""
+    low, high, scaled = _range_in_units(method, eigenvalues, penalty)
+    unit = calibrate(scaled, kind, low, high)
+    return replace(unit, stop=unit.stop / penalty ** (1 / method.order))
 
 
 def equivalent_penalty(

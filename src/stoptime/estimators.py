@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,15 +13,43 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.methods import Method, get_method
-from stoptime.methods.base import nonnegative
-from stoptime.path import draw, largest_gain
+from stoptime.methods.base import nonnegative, positive_number
+from stoptime.path import at_stop, at_stops, largest_gain
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping import estimate_oracle
+from stoptime.stopping import Choice, Problem, Rule, estimate_oracle, get_rule, left_out_residuals
 
-__all__ = ["StoppedRegressor"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["StoppedRegressor", "StoppedRegressorCV"]
+
+MOST_RESIDUALS = 10_000_000
 
 
-class StoppedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Prediction from ``coef_`` and ``intercept_``."""
+
+    coef_: Floats
+    intercept_: Floats
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Predict the response.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_targets)
+        """
+        check_is_fitted(self)
+        rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+
+class StoppedRegressor(_LinearRegressor):
     r"""Least squares fitted by a method and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
@@ -106,27 +135,187 @@ class StoppedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 stop = self.oracle_.stop(method, spectrum)
         else:
             spectrum = factor(max_gain=largest_gain(method, stop))
-        path = draw(spectrum, method, np.array([stop]))
-        self.method_, self.stop_ = path.method, float(stop)
-        self.coef_, self.intercept_ = path.coef[0].T, path.intercept[0]
-        self.degrees_of_freedom_ = float(path.degrees_of_freedom[0])
+        self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
+        self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Predict the response.
+
+class StoppedRegressorCV(_LinearRegressor):
+    r"""Least squares stopped where the estimated prediction error is least.
+
+    .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
+
+    by default, with :math:`\hat\beta_{-i}` the path without row i: exact leave-one-out, at about the
+    price of one factorisation.
+
+    Parameters
+    ----------
+    method : str, Method or list of them, default="nesterov-flow"
+        What draws the path. Of a list, the one with the least error is taken.
+    stops : array-like, int or None, default=None
+        An array is chosen among exactly. None takes a grid from the spectrum and a number its size;
+        the choice is then refined between grid points.
+    cv : int, splitter or iterable, optional
+        Any scikit-learn splitter; replaces ``rule``.
+    rule : str or Rule, default="loo"
+        "loo", "path-gcv", "gcv", "sure", "discrepancy", "plug-in", "one-standard-error", or an object
+        such as ``HoldOut(X_val, y_val)``.
+    per_target : bool, default=False
+        Whether each target is stopped on its own.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    verbose : bool, default=False
+        Whether work of more than a few seconds shows its progress. Changes no number.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        Coefficients, fitted to all rows.
+    intercept_ : float or array of shape (n_targets,)
+        Intercept, zero if not fitted.
+    stop_ : float or array of shape (n_targets,)
+        Where the path was stopped.
+    stops_ : array of shape (n_stops,)
+        Where the error was estimated.
+    errors_ : array of shape (n_stops,) or (n_stops, n_targets)
+        Mean squared error there.
+    choice_ : Choice
+        Stop, error, standard error, curve, and why.
+    method_ : Method
+        The method that was chosen, tuned to the data.
+    left_out_residuals_ : array like y, or None
+        Each row's residual from the fit without it; None where that would be more than 10 million numbers.
+    degrees_of_freedom_ : float or array of shape (n_targets,)
+        Trace of the map from the response to the fit.
+    n_features_in_ : int
+        Number of features seen in fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
+    >>> model.choice_.message
+    'least loo error between 85 stops'
+    """
+
+    def __init__(
+        self,
+        method: str | Method | Sequence[str | Method] = "nesterov-flow",
+        stops: ArrayLike | int | None = None,
+        cv: Any = None,
+        rule: str | Rule = "loo",
+        per_target: bool = False,
+        fit_intercept: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.stops = stops
+        self.cv = cv
+        self.rule = rule
+        self.per_target = per_target
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the stop and fit the coefficients there, to all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            float32 stays float32.
+        y : array-like of shape (n,) or (n, n_targets)
+            The response.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row twice, except that both leave together.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self
+        """
+        candidates = [self.method] if isinstance(self.method, str | Method) else list(self.method)
+        methods = [get_method(method) for method in candidates]
+        if not methods:
+            raise ValueError("method must name at least one method; got an empty list.")
+        rule = get_rule(self.rule, self.cv)
+        X, y = _validated(self, X, y)
+        if len(X) < 2:
+            raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        grouping = None if groups is None else np.asarray(groups)
+        is_grid = self.stops is None or np.ndim(np.asarray(self.stops)) == 0
+        gain = np.inf if is_grid else max(largest_gain(m, np.asarray(self.stops, float)) for m in methods)
+        spectrum = decompose(X, y, weights, self.fit_intercept, max_gain=gain)
+        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
+        per_target = self.per_target and y.ndim == 2
+        choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
+        best = int(np.argmin([np.mean(choice.error) for choice in choices]))
+        return self._store(problems[best], choices[best])
+
+    def _store(self, problem: Problem, choice: Choice) -> Self:
+        spectrum, method = problem.spectrum, problem.tuned
+        stop = np.asarray(choice.stop, dtype=np.float64)
+        self.degrees_of_freedom_: float | Floats
+        fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
+        self.coef_, self.intercept_, self.degrees_of_freedom_ = fit
+        self.method_, self.choice_ = method, choice
+        self.stop_ = choice.stop
+        self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
+        self.eigenvalues_ = spectrum.padded_eigenvalues
+        self.left_out_residuals_ = None
+        if problem.y.size <= MOST_RESIDUALS and len(problem.X) > 1:
+            self.left_out_residuals_ = left_out_residuals(
+                problem.X,
+                problem.y,
+                method,
+                stop,
+                sample_weight=problem.sample_weight,
+                fit_intercept=self.fit_intercept,
+                spectrum=spectrum,
+            )
+        return self
+
+    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
+        """Predict intervals that contain new responses with the given confidence, by the jackknife.
+
+        The half-width is a quantile of the absolute left-out residuals, so nothing is assumed of the
+        noise but that it looks the same everywhere.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
             New rows.
+        confidence : float, default=0.9
+            Between 0 and 1.
 
         Returns
         -------
-        array of shape (n,) or (n, n_targets)
+        array of shape (n, 2) or (n, n_targets, 2)
+            Lower and upper ends.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=DTYPES)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        confidence = positive_number("confidence", confidence, high=1.0)
+        if self.left_out_residuals_ is None:
+            raise ValueError("Too many targets for intervals: fit the targets of interest alone.")
+        center = self.predict(X)
+        sizes = np.sort(np.abs(self.left_out_residuals_), axis=0)
+        rank = min(int(np.ceil(confidence * (len(sizes) + 1))), len(sizes)) - 1
+        return np.stack([center - sizes[rank], center + sizes[rank]], axis=-1)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
+        from stoptime import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        check_is_fitted(self)
+        return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
 
 
 def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from stoptime.spectrum import Floats, Spectrum
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Path", "draw", "largest_gain", "path"]
+__all__ = ["Path", "at_stop", "at_stops", "draw", "largest_gain", "path"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,3 +149,18 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     intercept = spectrum.target_mean - np.tensordot(coef, spectrum.feature_mean, axes=(1, 0))
     freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
     return Path(method, stops, coef, intercept, freedom)
+
+
+def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
+    """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
+    path = draw(spectrum, method, np.array([stop]))
+    return path.coef[0].T, path.intercept[0], float(path.degrees_of_freedom[0])
+
+
+def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the same with a stop of its own for each of many targets, in one product."""
+    s, z = spectrum.eigenvalues[:, None], spectrum.response
+    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, stops)
+    coef = np.asarray(spectrum.basis @ (gain * z).astype(z.dtype, copy=False))
+    intercept = spectrum.target_mean - spectrum.feature_mean @ coef
+    return coef.T, intercept, (gain * s).sum(axis=0) + spectrum.fit_intercept

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.calibration import equivalent_penalty
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from stoptime.methods import Method
     from stoptime.path import Path
     from stoptime.risk import RiskCurve
+    from stoptime.stopping import Choice
 
 __all__ = [
     "bias_and_variance",
     "calibration",
     "coefficients",
+    "error_curve",
     "friction",
     "heavy_ball_constant",
     "new_figure",
@@ -76,6 +81,47 @@ def coefficients(path: Path, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.set(xscale="log", xlabel="stop", ylabel="coefficient")
     ax.set_title(f"{LABELS.get(path.method.name, path.method.name)}: coefficients along the path")
+    return ax
+
+
+def error_curve(choice: Choice, method: Method, eigenvalues: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw an estimated error curve, the chosen stop and one standard error around it.
+
+    Parameters
+    ----------
+    choice : Choice
+        What a rule returned; many targets are drawn as their mean.
+    method : Method
+        What was stopped.
+    eigenvalues : array-like
+        Those of the data, for the equivalent ridge penalty.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    curve, color = choice.curve.pooled(), COLORS.get(method.name, "0.3")
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops, errors = curve.stops[drawn], curve.errors[drawn]
+    ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
+    if curve.standard_errors is not None:
+        spread = curve.standard_errors[drawn]
+        ax.fill_between(stops, errors - spread, errors + spread, color=color, alpha=0.15, linewidth=0)
+    if np.ndim(choice.stop) == 0:
+        stop, error = float(choice.stop), float(choice.error)
+        penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
+        ax.axvline(stop, color="0.3", linestyle="--", linewidth=1)
+        ax.plot(stop, error, "o", color=color, label=f"stop {stop:.3g}, like penalty {penalty:.2g}")
+        if choice.standard_error is not None:
+            limit = error + float(choice.standard_error)
+            ax.axhline(limit, color="0.6", linestyle=":", linewidth=1, label="one standard error above")
+    else:
+        ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
+    ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=choice.message)
+    ax.legend()
     return ax
 
 

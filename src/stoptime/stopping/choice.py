@@ -63,7 +63,7 @@ class Problem:
         return self.method.tuned_to(self.spectrum.padded_eigenvalues)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ErrorCurve:
     """Estimated mean squared prediction error at many stops.
 
@@ -88,6 +88,10 @@ class ErrorCurve:
         # targets share their rows, so their errors go together: standard errors are averaged too
         deviation = None if self.standard_errors is None else self.standard_errors.mean(axis=1)
         return ErrorCurve(self.stops, self.errors.mean(axis=1), deviation)
+
+    def __repr__(self) -> str:
+        targets = "" if self.errors.ndim == 1 else f", {self.errors.shape[1]} targets"
+        return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
 
     def joined(self, later: ErrorCurve) -> ErrorCurve:
         """Return this curve followed by another."""

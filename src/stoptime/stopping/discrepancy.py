@@ -48,9 +48,9 @@ def training_error(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Arra
 
 
 def _noise(given: float | None, spectrum: Spectrum) -> Floats:
-    if given is not None:
-        return np.asarray(positive_number("noise", given))
-    return np.asarray(estimate_oracle(spectrum).noise)
+    """Return σ² for every target."""
+    noise = estimate_oracle(spectrum).noise if given is None else positive_number("noise", given)
+    return np.broadcast_to(noise, spectrum.response.shape[1:])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,153 @@
+"""Generalised cross-validation of a path: leave-one-out with all rows made alike, and no row-wise work."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.methods import Method, Ridge, get_method
+from stoptime.methods.base import Array, nonnegative
+from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.plan import cheapest_route
+from stoptime.stopping.rows import average_row
+
+__all__ = ["naive_gcv", "path_gcv"]
+
+EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
+
+
+def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
+    r"""Estimate the leave-one-out error of a method at many stops from the spectrum alone.
+
+    Leaving row i out changes the path by a Volterra equation with a kernel of its own,
+
+    .. math:: e_i(t) = r_i(t) + \int_0^t \bar k(t, \tau)\, e_i(\tau)\, d\tau, \qquad
+        \bar k = \frac1n \sum_i k_i;
+
+    here all rows share the mean kernel. For ridge that is generalised cross-validation. For every other
+    method, unlike :func:`naive_gcv`, it stays close to leave-one-out.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The factorised data.
+    method : Method or str
+        What draws the path.
+    stops : array-like of shape (n_stops,)
+        Non-negative; ``inf`` is least squares.
+
+    Returns
+    -------
+    array of shape (n_stops,) or (n_stops, n_targets)
+        Mean squared errors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from stoptime import decompose
+    >>> spectrum = decompose(*load_diabetes(return_X_y=True))
+    >>> path_gcv(spectrum, "nesterov-flow", [10, 100, 1000]).round(1)
+    array([5511., 3023., 3009.])
+
+    References
+    ----------
+    Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
+    """
+    stops, s, energy, rest = _parts(spectrum, stops)
+    if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
+        raise ValueError("Generalised cross-validation needs at least two observations.")
+    row = average_row(s, spectrum.n_observations, spectrum.fit_intercept)
+    if row.rest[0] == 0:  # the fit reaches everything: what is left of the power is rounding
+        rest = 0 * rest
+    late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
+    between = (stops > 0) & np.isfinite(stops)
+    if between.any():
+        route = cheapest_route(
+            get_method(method).tuned_to(spectrum.padded_eigenvalues), stops[between], s, row.scale
+        )
+        alpha, c = route.operators(row)
+        late[between], slopes[between] = alpha[:, 0], c[:, 0]
+    late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
+    errors = np.multiply.outer(late**2, rest) + slopes**2 @ energy
+    return _shaped(errors * row.stretch[0] ** 2, spectrum)
+
+
+def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
+    r"""Return the textbook's generalised cross-validation, which is right for ridge only.
+
+    .. math:: \frac{\frac1n\sum_i r_i(t)^2}{(1 - \mathrm{df}(t)/n)^2}
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The factorised data.
+    method : Method or str
+        What draws the path.
+    stops : array-like of shape (n_stops,)
+        Non-negative; ``inf`` is least squares.
+
+    Returns
+    -------
+    array of shape (n_stops,) or (n_stops, n_targets)
+        Infinite where every degree of freedom is used.
+
+    Warns
+    -----
+    UserWarning
+        For every method but ridge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from stoptime import decompose
+    >>> spectrum = decompose(*load_diabetes(return_X_y=True))
+    >>> naive_gcv(spectrum, "ridge", [100, 1000]).round(1)
+    array([4230.4, 3104.4])
+
+    References
+    ----------
+    Patil, Wu, Tibshirani (2024), Failures and successes of cross-validation for early-stopped gradient
+    descent.
+    """
+    method = get_method(method)
+    if not isinstance(method, Ridge):
+        warnings.warn(
+            f"Generalised cross-validation is inconsistent for {method.name}, and for every method but "
+            "ridge: use path_gcv or leave_one_out.",
+            UserWarning,
+            stacklevel=2,
+        )
+    stops, s, energy, rest = _parts(spectrum, stops)
+    g = method.tuned_to(spectrum.padded_eigenvalues).shrinkage(s, stops[:, None])
+    freedom = (1 - g).sum(axis=1) + spectrum.fit_intercept
+    left = 1 - freedom / spectrum.n_observations
+    errors = np.full((len(stops), len(rest)), np.inf)
+    free = left > EXHAUSTED
+    errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
+    return _shaped(errors, spectrum)
+
+
+def _parts(spectrum: Spectrum, stops: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    """Return stops, eigenvalues, and the power of y along each eigenvector and outside of all."""
+    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
+    if stops.ndim != 1:
+        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    s = spectrum.eigenvalues.astype(np.float64)
+    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
+    response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
+    energy = response**2 / s[:, None]
+    return stops, s, energy, np.maximum(power - energy.sum(axis=0), 0)
+
+
+def _converged(rest: float, shares: Array, s: Array) -> tuple[float, Array]:
+    """Return what least squares, fitted without the average row, leaves of its residual and its fit."""
+    if rest > 0:
+        return 1 / rest, np.zeros(len(s))
+    spread = s[0] / s
+    return 0.0, spread / (shares @ spread)
+
+
+def _shaped(errors: Array, spectrum: Spectrum) -> Array:
+    return errors[:, 0] if spectrum.response.ndim == 1 else errors

@@ -1,0 +1,212 @@
+r"""Exact leave-one-out along a whole path, without a single refit.
+
+Ridge has its classical shortcut. Every other method is a mixture of ridges with complex penalties
+(:mod:`stoptime.stopping.mixture`), and the left-out residual is linear in the shrinkage: it is the same
+mixture of the ridges' left-out residuals. For all rows and all stops that is a few matrix products.
+Where the path oscillates too often for a mixture, the eigenvalues that remain without the row are found
+instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on the stop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stoptime.backends import decompose
+from stoptime.methods import Method, get_method
+from stoptime.methods.base import Array, nonnegative
+from stoptime.path import largest_gain
+from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.plan import MANY_TARGETS, Plan
+from stoptime.stopping.rows import Rows
+from stoptime.stopping.skeleton import Skeleton, curve_skeleton
+
+__all__ = ["LeaveOneOut", "leave_one_out", "left_out_residuals"]
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Left-out errors along a path.
+
+    Attributes
+    ----------
+    stops : array of shape (n_stops,)
+        Where the path was stopped.
+    errors : array of shape (n_stops,) or (n_stops, n_targets)
+        Weighted mean squared left-out residual.
+    standard_errors : array of the same shape
+        Standard error of that mean over the rows.
+    """
+
+    stops: Floats
+    errors: Floats
+    standard_errors: Floats
+
+
+def leave_one_out(
+    X: ArrayLike,
+    y: ArrayLike,
+    method: str | Method,
+    stops: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+    spectrum: Spectrum | None = None,
+    verbose: bool = False,
+) -> LeaveOneOut:
+    r"""Return the exact leave-one-out error of a method at many stops.
+
+    .. math:: \sum_i w_i e_i(t)^2 \Big/ \sum_i w_i, \qquad e_i(t) = y_i - \hat y_{-i}(t)
+
+    with :math:`\hat y_{-i}` the prediction for row i by the path fitted without it, intercept, means and
+    normalisation by the remaining weights included. Parameters that a method takes from the spectrum
+    ("critical" damping) keep the value they have on all rows.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Data; see :func:`stoptime.decompose`.
+    method : Method or str
+        What draws the path.
+    stops : array-like of shape (n_stops,)
+        Non-negative; ``inf`` is least squares.
+    sample_weight : array-like of shape (n,), optional
+        Leaving a row out leaves all its weight out.
+    fit_intercept : bool, default=True
+        Whether to centre X and y.
+    spectrum : Spectrum, optional
+        That of the same data, if it is there already.
+    verbose : bool, default=False
+        Whether to print the route and the progress.
+
+    Returns
+    -------
+    LeaveOneOut
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> loo = leave_one_out(X, y, "nesterov-flow", [10, 100, 1000])
+    >>> loo.errors.round(1)
+    array([5511.6, 3020.5, 3003.1])
+    """
+    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
+    if stops.ndim != 1:
+        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    rows, tuned = _prepared(X, y, get_method(method), stops, sample_weight, fit_intercept, spectrum)
+    curve = _thinned(rows, tuned, stops)
+    plan = Plan(rows, tuned, stops[curve.bones])
+    present = np.flatnonzero(rows.weights)
+    sums = _Sums(len(plan.stops), rows.data.y.shape[1])
+    done = 0
+    for index, route in plan.parts(present):
+        block = rows.block(index)
+        for places, residuals in plan.residuals(block, route):
+            sums.add(places, block.weight, residuals)
+        done += len(block.weight)
+        if verbose:
+            print(f"leave-one-out by {route}: {done} of {len(present)} rows", flush=True)  # noqa: T201
+    errors, standard_errors = (rows.unit**2 * curves for curves in sums.means(rows.weights, curve))
+    if rows.data.single_target:
+        errors, standard_errors = errors[:, 0], standard_errors[:, 0]
+    return LeaveOneOut(stops, errors, standard_errors)
+
+
+def left_out_residuals(
+    X: ArrayLike,
+    y: ArrayLike,
+    method: str | Method,
+    stop: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+    spectrum: Spectrum | None = None,
+) -> Floats:
+    r"""Return every row's residual from the path fitted without it.
+
+    .. math:: e_i(t) = y_i - \hat y_{-i}(t)
+
+    Parameters
+    ----------
+    X, y, method, sample_weight, fit_intercept, spectrum
+        As for :func:`leave_one_out`. A row of weight zero has the residual of the whole fit.
+    stop : float or array-like of shape (n_targets,)
+        Where to stop, for every target alike or each by its own.
+
+    Returns
+    -------
+    array of the shape of y
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> left_out_residuals(X, y, "nesterov-flow", 100.0)[:3].round(2)
+    array([-55.15,   5.21, -33.76])
+    """
+    stop = nonnegative("stop", stop, infinite=True)
+    rows, tuned = _prepared(X, y, get_method(method), stop, sample_weight, fit_intercept, spectrum)
+    n_targets = rows.data.y.shape[1]
+    if stop.shape not in {(), (n_targets,)}:
+        raise ValueError(f"stop must be one number or one per target ({n_targets}); got shape {stop.shape}.")
+    stops, which = np.unique(np.broadcast_to(stop, n_targets), return_inverse=True)
+    plan = Plan(rows, tuned, stops, which)
+    out = np.empty(rows.data.y.shape)
+    for index, route in plan.parts(np.arange(len(out))):
+        out[index] = plan.own_residuals(rows.block(index), route) * rows.unit
+    out = out.astype(rows.data.X.dtype, copy=False)
+    return out[:, 0] if rows.data.single_target else out
+
+
+def _prepared(
+    X: ArrayLike,
+    y: ArrayLike,
+    method: Method,
+    stops: Array,
+    sample_weight: ArrayLike | None,
+    fit_intercept: bool,
+    spectrum: Spectrum | None,
+) -> tuple[Rows, Method]:
+    """Factor the data unless that is done, and tune the method to all rows."""
+    if spectrum is None:
+        spectrum = decompose(X, y, sample_weight, fit_intercept, max_gain=largest_gain(method, stops))
+    elif spectrum.fit_intercept != fit_intercept:
+        raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
+    return Rows.validated(X, y, sample_weight, spectrum), method.tuned_to(spectrum.padded_eigenvalues)
+
+
+def _thinned(rows: Rows, method: Method, stops: Array) -> Skeleton:
+    """Leave out stops whose sums follow from others', where targets are so many that it pays."""
+    between = np.flatnonzero((stops > 0) & np.isfinite(stops))
+    if rows.data.y.shape[1] < MANY_TARGETS or between.size == 0:
+        return Skeleton.whole(len(stops))
+    inner = curve_skeleton(method, stops[between], rows.reach)
+    ends = np.setdiff1d(np.arange(len(stops)), between)
+    matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
+    return Skeleton(np.concatenate([between[inner.bones], ends]), between[inner.others], matrix)
+
+
+class _Sums:
+    """Sums over rows of what mean squares and their standard errors need, each (n_stops, n_targets)."""
+
+    def __init__(self, n_stops: int, n_targets: int) -> None:
+        self.squares, self.weighted_squares, self.fourths = np.zeros((3, n_stops, n_targets))
+
+    def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
+        """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
+        residuals *= residuals
+        squares, weighted = np.moveaxis(np.stack([weight, weight**2]) @ residuals, 1, 0)
+        self.squares[places] += squares
+        self.weighted_squares[places] += weighted
+        residuals *= residuals
+        self.fourths[places] += weight**2 @ residuals
+
+    def means(self, weights: Array, curve: Skeleton) -> tuple[Array, Array]:
+        """Return the mean square m and its standard error, the root of n/(n - 1) Σ w²(e² - m)²."""
+        n, mean = np.count_nonzero(weights), curve.extended(self.squares)
+        variance = curve.extended(self.fourths) - 2 * mean * curve.extended(self.weighted_squares)
+        variance += mean**2 * (weights @ weights)
+        return mean, np.sqrt(np.maximum(variance, 0) * n / (n - 1))

@@ -1,0 +1,173 @@
+"""Every rule by its name, and the variant of any of them that stops a little earlier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.calibration import calibrate_to
+from stoptime.methods.base import Array
+from stoptime.risk import bayes_risk
+from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, stops_to_try
+from stoptime.stopping.discrepancy import SURE, Discrepancy
+from stoptime.stopping.gcv import naive_gcv, path_gcv
+from stoptime.stopping.kfold import CrossValidation
+from stoptime.stopping.loo import leave_one_out
+from stoptime.stopping.plugin import estimate_oracle
+
+__all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(CurveRule):
+    """Exact leave-one-out error; see :func:`stoptime.leave_one_out`."""
+
+    name: ClassVar[str] = "loo"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Return the left-out error at the stops."""
+        found = leave_one_out(
+            problem.X,
+            problem.y,
+            problem.tuned,
+            stops,
+            sample_weight=problem.sample_weight,
+            fit_intercept=problem.spectrum.fit_intercept,
+            spectrum=problem.spectrum,
+            verbose=problem.verbose,
+        )
+        return ErrorCurve(found.stops, found.errors, found.standard_errors)
+
+
+@dataclass(frozen=True)
+class PathGCV(CurveRule):
+    """Generalised cross-validation that is right for paths; see :func:`stoptime.path_gcv`."""
+
+    name: ClassVar[str] = "path-gcv"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the left-out error at the stops from the spectrum alone."""
+        return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops))
+
+
+@dataclass(frozen=True)
+class GCV(CurveRule):
+    """The textbook's generalised cross-validation, right for ridge only: it warns for all else."""
+
+    name: ClassVar[str] = "gcv"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
+        return ErrorCurve(stops, naive_gcv(problem.spectrum, problem.tuned, stops))
+
+
+@dataclass(frozen=True)
+class PlugIn(Rule):
+    """Stop where the method has the best guarantee against the best ridge, as marginal likelihood sees it.
+
+    The curve is the error that the estimated noise and signal imply. An array of stops is chosen among
+    by that curve; otherwise the stop is :func:`stoptime.equivalent_stop` of the estimated penalty.
+    """
+
+    name: ClassVar[str] = "plug-in"
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick one stop for all targets; see :meth:`Rule.choose`."""
+        if per_target:
+            raise ValueError('rule="plug-in" shares one stop between targets: use rule="loo" per target.')
+        grid, given = stops_to_try(problem, stops)
+        oracle = estimate_oracle(problem.spectrum)
+        noise = float(np.mean(oracle.noise))
+
+        def expected(at: Array) -> Array:
+            curve = bayes_risk(
+                problem.tuned,
+                at,
+                eigenvalues=problem.spectrum.padded_eigenvalues,
+                signal=float(np.mean(oracle.signal)),
+                noise=noise,
+                n_samples=problem.spectrum.n_observations,
+                target="prediction",
+            )
+            return curve.total + noise
+
+        curve = ErrorCurve(grid, expected(grid))
+        message = f"least expected error of {len(grid)} stops"
+        stop = float(grid[np.argmin(curve.errors)])
+        if not given:
+            stop, message = _best_guarantee(problem, oracle.penalty)
+        return Choice(stop, float(expected(np.array([stop]))[0]), curve, None, message)
+
+
+def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
+    """Return the stop that is like ridge with the penalty, and what it guarantees in words."""
+    if penalty in {0.0, np.inf}:
+        return (np.inf, "no noise to be seen") if penalty == 0 else (0.0, "no signal to be seen")
+    found = calibrate_to(problem.tuned, penalty, eigenvalues=problem.spectrum.padded_eigenvalues)
+    message = (
+        f"like ridge with the estimated best penalty, {penalty:.3g}: "
+        f"at most {found.inflation:.4g} times its Bayes risk"
+    )
+    return found.stop, message
+
+
+@dataclass(frozen=True)
+class OneStandardError(Rule):
+    """The earliest stop whose error is within one standard error of the least: simpler, and as good.
+
+    Parameters
+    ----------
+    rule : CurveRule
+        Whose error curve is looked at; it must know a standard error.
+    """
+
+    rule: CurveRule = field(default_factory=LeaveOneOut)
+    name: ClassVar[str] = "one-standard-error"
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
+        best = self.rule.choose(problem, stops, per_target=per_target)
+        if best.standard_error is None or best.curve.standard_errors is None:
+            raise ValueError(f"The rule {self.rule.name!r} knows no standard error: use loo or a splitter.")
+        seen = best.curve if per_target else best.curve.pooled()
+        columns = seen.errors.reshape(len(seen.stops), -1)
+        first = np.argmax(columns <= np.atleast_1d(best.error + best.standard_error), axis=0)
+        deviation = np.asarray(seen.standard_errors).reshape(columns.shape)
+        picked = seen.stops[first], *(table[first, np.arange(len(first))] for table in (columns, deviation))
+        message = f"earliest stop within one standard error of the {best.message}"
+        if seen.errors.ndim == 1:
+            stop, error, spread = (float(values[0]) for values in picked)
+            return Choice(stop, error, best.curve, spread, message)
+        return Choice(picked[0], picked[1], best.curve, picked[2], message)
+
+
+RULES: dict[str, type[Rule]] = {
+    cls.name: cls for cls in (LeaveOneOut, PathGCV, GCV, SURE, Discrepancy, PlugIn, OneStandardError)
+}
+"""Every rule that needs no further data, by its name."""
+
+
+def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
+    """Return the rule of that name with its defaults; a splitter ``cv`` takes its place.
+
+    Examples
+    --------
+    >>> get_rule("loo")
+    LeaveOneOut()
+    """
+    if cv is not None:
+        return CrossValidation(cv)
+    if isinstance(rule, Rule):
+        return rule
+    if rule not in RULES:
+        raise ValueError(
+            f"Unknown rule {rule!r}; choose one of {', '.join(RULES)}, or give a splitter as cv."
+        )
+    return RULES[rule]()

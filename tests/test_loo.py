@@ -1,0 +1,364 @@
+"""Leave-one-out without refits equals leave-one-out by refits."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import LeaveOneOut as Splitter
+from sklearn.model_selection import cross_val_predict
+
+from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, path
+from stoptime.stopping.loo import leave_one_out, left_out_residuals
+from stoptime.stopping.mixture import ridge_mixture
+from stoptime.stopping.plan import Plan, cheapest_route
+from stoptime.stopping.routes import ByMixture, BySecular
+from stoptime.stopping.rows import Rows
+from stoptime.stopping.secular import downdate
+from stoptime.stopping.skeleton import curve_skeleton, skeleton
+
+METHODS = [
+    Ridge(),
+    GradientFlow(),
+    AcceleratedFlow(),
+    AcceleratedFlow(friction=1.5),
+    AcceleratedFlow(friction=6.0),
+    HeavyBallFlow(damping=0.3),
+    HeavyBallFlow(damping=1e-3),
+]
+
+
+def with_condition(rng, n, p, condition):
+    left = np.linalg.qr(rng.normal(size=(n, p)))[0]
+    right = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    return np.sqrt(n) * left * np.geomspace(1, condition**-0.5, p) @ right.T
+
+
+def replaced(X, rows, values):
+    X = X.copy()
+    X[rows] = values
+    return X
+
+
+def problem(kind):
+    """Return X, y and the options of one kind of data."""
+    rng = np.random.default_rng(7)
+    tall, wide = rng.normal(size=(24, 6)), rng.normal(size=(14, 25))
+    lonely = replaced(tall, (slice(None), 0), 0.0)
+    lonely[4, 0] = 3.0
+    X = {
+        "wide": wide,
+        "wide, no intercept": wide,
+        "wide, weights": wide,
+        "wide, duplicated rows": replaced(wide, 5, wide[3]),
+        "rank deficient": tall[:, :3] @ rng.normal(size=(3, 6)),
+        "duplicated rows": replaced(tall, [5, 7], tall[3]),
+        "repeated eigenvalues": np.vstack([np.eye(6), -np.eye(6)]),
+        "leverage one": lonely,
+        "constant column": replaced(tall, (slice(None), 2), 5.0),
+        "only constants": np.ones((8, 2)),
+        "far from zero": tall + 1000.0,
+        "two rows": tall[:2],
+        "three rows": tall[:3],
+        "condition 1e6": with_condition(rng, 24, 6, 1e6),
+        "condition 1e12": with_condition(rng, 24, 6, 1e12),
+    }.get(kind, tall)
+    n = len(X)
+    y = X @ rng.normal(size=X.shape[1]) / 3 + rng.normal(size=n)
+    weights = {
+        "weights": rng.uniform(0.2, 3, n),
+        "wide, weights": rng.uniform(0.2, 3, n),
+        "integer weights": rng.integers(0, 3, n).astype(float),
+        "one heavy row": np.where(np.arange(n) == 4, 60, rng.uniform(0.2, 3, n)),
+        "many uneven weights": rng.uniform(0.9, 1.1, n),
+    }.get(kind)
+    if kind == "targets":
+        y = np.column_stack([y, rng.normal(size=n), y**2])
+    if kind == "many targets":
+        y = rng.normal(size=(n, 20)) * np.geomspace(1e-3, 1e3, 20)
+    return X, y, {"sample_weight": weights, "fit_intercept": not kind.endswith("no intercept")}
+
+
+KINDS = [
+    "tall", "no intercept", "wide", "wide, no intercept", "wide, weights", "wide, duplicated rows",
+    "rank deficient", "duplicated rows", "repeated eigenvalues", "leverage one", "constant column",
+    "only constants", "far from zero", "two rows", "three rows", "condition 1e6", "condition 1e12",
+    "weights", "integer weights", "one heavy row", "targets", "many targets",
+]  # fmt: skip
+
+
+def stops_for(method, X, y, options, count=16):
+    """Return a grid from next to nothing to well beyond convergence, with both ends."""
+    s = decompose(X, y, **options).eigenvalues
+    last = np.clip(30 * np.sqrt(s[-1] / s[0]), 100, 3e6) if s.size else 100.0
+    largest = s[-1] if s.size else 1.0
+    grid = np.geomspace(0.1, last ** (3 - method.order), count) / largest ** (1 / method.order)
+    return np.concatenate([[0], grid, [np.inf]])
+
+
+def by_refits(X, y, method, stops, sample_weight=None, fit_intercept=True):
+    """Return residuals of shape (n_stops, n_rows, n_targets)."""
+    residuals = []
+    for row in range(len(X)):
+        kept = np.arange(len(X)) != row
+        weights = None if sample_weight is None else sample_weight[kept]
+        drawn = path(X[kept], y[kept], method, stops, sample_weight=weights, fit_intercept=fit_intercept)
+        residuals.append((y[row] - drawn.predict(X[[row]])[:, 0]).reshape(len(stops), -1))
+    return np.stack(residuals, axis=1)
+
+
+def collected(plan, members=None, route=None):
+    """Return residuals of all rows at all stops, by the plan's routes or by the one that is given."""
+    rows = plan.rows
+    members = np.arange(len(rows.weights)) if members is None else members
+    out = np.empty((len(plan.stops), *rows.data.y.shape))
+    for index, own in plan.parts(members):
+        for places, residuals in plan.residuals(rows.block(index), route or own):
+            out[places[:, None], np.arange(len(rows.weights))[index]] = residuals * rows.unit
+    return out
+
+
+def assert_same(left_out, refits, tolerance):
+    """Compare stop by stop, relative to the size of the residuals there."""
+    size = np.sqrt(np.mean(refits**2, axis=1, keepdims=True))
+    assert np.abs((left_out - refits) / size).max() < tolerance
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_residual_is_that_of_a_refit(kind, method):
+    X, y, options = problem(kind)
+    stops = stops_for(method, X, y, options)
+    spectrum = decompose(X, y, **options)
+    plan = Plan(Rows.validated(X, y, options["sample_weight"], spectrum), method, stops)
+    refits = by_refits(X, y, method, stops, **options)
+    tolerance = 1e-8 if kind == "condition 1e12" else 1e-10
+    assert_same(collected(plan), refits, tolerance)
+    exact = BySecular(method, plan._inner, plan.rows.eigenvalues)
+    assert_same(collected(plan, route=exact), refits, tolerance)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("kind", ["tall", "wide", "weights", "integer weights", "targets", "many targets"])
+def test_errors_are_means_of_squared_residuals(kind, method):
+    X, y, options = problem(kind)
+    stops = stops_for(method, X, y, options, count=60)
+    residuals = by_refits(X, y, method, stops, **options)
+    weights = np.ones(len(X)) if options["sample_weight"] is None else options["sample_weight"]
+    present, shares = weights > 0, weights / weights.sum()
+    errors = np.einsum("i,tiq->tq", shares, residuals**2)
+    deviations = (residuals**2 - errors[:, None])[:, present] * shares[present, None]
+    n = present.sum()
+    found = leave_one_out(X, y, method, stops, **options)
+    shape = (len(stops), *y.shape[1:])
+    np.testing.assert_allclose(found.errors, errors.reshape(shape), rtol=1e-8)
+    spread = np.sqrt((deviations**2).sum(axis=1) * n / (n - 1)).reshape(shape)
+    np.testing.assert_allclose(found.standard_errors, spread, rtol=1e-6)
+    np.testing.assert_array_equal(found.stops, stops)
+
+
+def test_scikit_learn_agrees():
+    X, y, _ = problem("tall")
+    model = StoppedRegressor(AcceleratedFlow(friction=4.0), stop=3.0)
+    expected = y - cross_val_predict(model, X, y, cv=Splitter())
+    np.testing.assert_allclose(left_out_residuals(X, y, model.method, 3.0), expected, rtol=1e-9)
+
+
+def test_standard_error_is_the_usual_one():
+    X, y, _ = problem("tall")
+    squares = left_out_residuals(X, y, "gradient-flow", 1.0) ** 2
+    found = leave_one_out(X, y, "gradient-flow", [1.0])
+    np.testing.assert_allclose(found.errors, squares.mean())
+    np.testing.assert_allclose(found.standard_errors, squares.std(ddof=1) / np.sqrt(len(y)))
+
+
+@pytest.mark.parametrize("kind", ["targets", "many targets"])
+def test_every_target_may_have_its_own_stop(kind):
+    X, y, _ = problem(kind)
+    stops = np.resize([0.0, 0.3, 5.0, np.inf], y.shape[1])
+    found = left_out_residuals(X, y, "nesterov-flow", stops)
+    assert found.shape == y.shape
+    for target, stop in enumerate(stops):
+        alone = left_out_residuals(X, y[:, target], "nesterov-flow", stop)
+        np.testing.assert_allclose(found[:, target], alone, rtol=1e-8, atol=1e-10 * np.abs(alone).max())
+
+
+def test_critical_damping_is_that_of_all_rows():
+    X, y, _ = problem("tall")
+    tuned = HeavyBallFlow().tuned_to(decompose(X, y).eigenvalues)
+    critical = leave_one_out(X, y, "heavy-ball-flow", [1.0, 10.0]).errors
+    np.testing.assert_allclose(critical, leave_one_out(X, y, tuned, [1.0, 10.0]).errors)
+
+
+def test_a_weight_of_zero_is_no_row():
+    X, y, _ = problem("wide")
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    found = leave_one_out(X, y, "nesterov-flow", [1.0, 9.0], sample_weight=weights)
+    without = leave_one_out(X[weights > 0], y[weights > 0], "nesterov-flow", [1.0, 9.0])
+    np.testing.assert_allclose(found.errors, without.errors, rtol=1e-10)
+    np.testing.assert_allclose(found.standard_errors, without.standard_errors, rtol=1e-8)
+    residuals = left_out_residuals(X, y, "nesterov-flow", 9.0, sample_weight=weights)
+    fit = path(X, y, "nesterov-flow", [9.0], sample_weight=weights).predict(X)[0]
+    np.testing.assert_allclose(residuals[weights == 0], (y - fit)[weights == 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["tall", "wide"])
+def test_single_precision(kind):
+    X, y, _ = problem(kind)
+    stops = np.geomspace(0.1, 20, 10)
+    double = leave_one_out(X, y, "nesterov-flow", stops).errors
+    single = leave_one_out(X.astype(np.float32), y.astype(np.float32), "nesterov-flow", stops)
+    np.testing.assert_allclose(single.errors, double, rtol=1e-3)
+    residuals = left_out_residuals(X.astype(np.float32), y.astype(np.float32), "nesterov-flow", 2.0)
+    assert residuals.dtype == np.float32
+
+
+def test_a_spectrum_at_hand_is_used():
+    X, y, _ = problem("tall")
+    expected = leave_one_out(X, y, "nesterov-flow", [2.0]).errors
+    found = leave_one_out(X, y, "nesterov-flow", [2.0], spectrum=decompose(X, y, solver="svd")).errors
+    np.testing.assert_allclose(found, expected)
+    with pytest.raises(ValueError, match="other data"):
+        leave_one_out(X[1:], y[1:], "nesterov-flow", [2.0], spectrum=decompose(X, y))
+    with pytest.raises(ValueError, match="fit_intercept"):
+        leave_one_out(X, y, "ridge", [2.0], spectrum=decompose(X, y, fit_intercept=False))
+
+
+def test_bad_input_is_refused():
+    X, y, _ = problem("targets")
+    with pytest.raises(ValueError, match="two rows"):
+        leave_one_out(X[:1], y[:1], "ridge", [1.0])
+    with pytest.raises(ValueError, match="two rows"):
+        leave_one_out(X, y, "ridge", [1.0], sample_weight=np.eye(len(X))[0])
+    with pytest.raises(ValueError, match="non-negative"):
+        leave_one_out(X, y, "ridge", [-1.0])
+    with pytest.raises(ValueError, match="one number or a list"):
+        leave_one_out(X, y, "ridge", [[1.0]])
+    with pytest.raises(ValueError, match="one per target"):
+        left_out_residuals(X, y, "ridge", [1.0, 2.0])
+    assert leave_one_out(X, y, "ridge", []).errors.shape == (0, 3)
+
+
+def test_verbose_says_the_route(capsys):
+    X, y, _ = problem("tall")
+    leave_one_out(X, y, "nesterov-flow", [1.0], verbose=True)
+    assert "ridges: 24 of 24 rows" in capsys.readouterr().out
+
+
+def test_scale_of_the_response_does_not_matter():
+    X, y, _ = problem("tall")
+    expected = leave_one_out(X, y, "nesterov-flow", [2.0])
+    for scale in (1e-120, 1e120):
+        found = leave_one_out(X, scale * y, "nesterov-flow", [2.0])
+        np.testing.assert_allclose(found.errors / scale**2, expected.errors)
+        np.testing.assert_allclose(found.standard_errors / scale**2, expected.standard_errors)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("kind", ["tall", "wide", "leverage one"])
+def test_scale_of_the_design_is_a_scale_of_time(kind, method):
+    X, y, _ = problem(kind)
+    stops = np.array([0.0, 0.1, 3.0, 50.0, 1e5, np.inf])
+    expected = leave_one_out(X, y, method, stops).errors
+    for scale in (2.0**-300, 2.0**300):
+        scaled = method.in_units_of(scale**-2)
+        found = leave_one_out(scale * X, y, scaled, stops / scale ** (3 - method.order)).errors
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_extreme_stops(method):
+    X, y, _ = problem("tall")
+    errors = leave_one_out(X, y, method, [0, 1e-300, 1e-160, 1e150, 1e300, np.inf]).errors
+    np.testing.assert_allclose(errors[:3], errors[0])
+    np.testing.assert_allclose(errors[3:], errors[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("spread", [1e-15, 1e-9, 0.5])
+def test_rows_of_many_different_weights_are_interpolated(spread):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+    weights = rng.uniform(1 - spread, 1 + 2 * spread, 200)
+    stops = np.geomspace(0.1, 100, 12)
+    spectrum = decompose(X, y, weights)
+    for method in METHODS:
+        plan = Plan(Rows.validated(X, y, weights, spectrum), method, stops)
+        ((_, route),) = {type(route): (index, route) for index, route in plan.parts(np.arange(200))}.values()
+        assert isinstance(route, ByMixture)
+        assert len(route.scales) < 20
+        exact = BySecular(method, stops, plan.rows.eigenvalues)
+        assert_same(collected(plan), collected(plan, route=exact), 1e-10)
+
+
+@pytest.mark.parametrize("shape", [(24, 6), (14, 25)])
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_early_stops_do_not_notice_bad_condition(method, shape):
+    """Then the factorisation is that of XᵀX, whose small eigenvalues are rounding."""
+    rng = np.random.default_rng(11)
+    X = with_condition(rng, 25, 25, 1e14)[: shape[0], : shape[1]] * np.geomspace(1, 1e-7, shape[1])
+    y = rng.normal(size=shape[0])
+    stops = np.geomspace(0.1, 300, 10) ** (3 - method.order)
+    residuals = by_refits(X, y, method, stops)
+    found = leave_one_out(X, y, method, stops)
+    np.testing.assert_allclose(found.errors, np.mean(residuals**2, axis=1)[:, 0], rtol=1e-8)
+
+
+def test_route_by_horizon():
+    s, one = np.geomspace(1e-12, 1, 50), np.ones(1)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([100.0]), s, one), ByMixture)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([1e7]), s, one), BySecular)
+    assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
+
+
+@pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])
+@pytest.mark.parametrize("method", METHODS[1:], ids=str)
+def test_mixtures_of_ridges_are_the_method(method, horizon):
+    stops = horizon * np.geomspace(1e-3, 1, 30)
+    largest = 3.0
+    s = np.concatenate([[0.0], np.geomspace(1e-9, largest, 200), np.linspace(0, largest, 200)])
+    stops = stops / largest ** (1 / method.order)
+    mixture = ridge_mixture(method, stops, largest)
+    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
+
+
+def test_gradient_flow_needs_few_ridges_however_long():
+    stops = np.geomspace(1e-3, 1e12, 100)
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    s = np.concatenate([[0.0], np.geomspace(1e-15, 1, 300)])
+    assert len(mixture.penalties) < 350
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("last", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_skeleton_determines_all_stops(method, last):
+    stops = np.geomspace(0.1, last, 100)
+    s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
+    linear = skeleton(method, stops, 1.0)
+    assert sorted([*linear.bones, *linear.others]) == list(range(100))
+    values = method.shrinkage(s, stops[:, None])
+    np.testing.assert_allclose(linear.extended(values[linear.bones]), values, rtol=0, atol=1e-11)
+    curve = curve_skeleton(method, stops, 1.0)
+    mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
+    for power in (2, 4):
+        powers = mixed**power
+        scale = np.abs(powers).max()
+        np.testing.assert_allclose(curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
+@pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
+def test_secular_roots_are_singular_values(poles, shares):
+    rng = np.random.default_rng(5)
+    k, n = 12, 20
+    s = {
+        "even": np.linspace(0.1, 2, k),
+        "graded": np.geomspace(1e-12, 2, k),
+        "crowded": 1 + 1e-14 * np.arange(k),
+    }[poles]
+    u = rng.normal(size=(n, k))
+    u *= {"sparse": np.arange(k) % 2, "tiny": np.geomspace(1e-25, 1, k)}.get(shares, np.ones(k))
+    u *= (1.0 if shares == "full" else 0.7) / np.linalg.norm(u, axis=1, keepdims=True)
+    rest = np.zeros(n) if shares == "full" else 1 - (u**2).sum(axis=1)
+    found = downdate(s, u**2, rest).eigenvalues
+    for row, direction, left in zip(found, u, rest, strict=True):
+        shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
+        expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
+        np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
