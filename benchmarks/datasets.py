@@ -27,6 +27,7 @@ import stoptime as st
 Data = tuple[np.ndarray, np.ndarray]
 
 PENALTIES = np.geomspace(1e-10, 1e4, 100)
+POWERS = {degree: PolynomialFeatures(degree, include_bias=False) for degree in (2, 3)}
 
 
 def expanded(load: Callable[..., Data], *steps: BaseEstimator) -> Callable[[], Data]:
@@ -62,8 +63,8 @@ def integral_equation(kernel: str) -> Callable[[], Data]:
 
 DATA: dict[str, Callable[[], Data]] = {
     "diabetes": expanded(load_diabetes),
-    "diabetes, quadratic": expanded(load_diabetes, PolynomialFeatures(2, include_bias=False), StandardScaler()),
-    "diabetes, cubic": expanded(load_diabetes, PolynomialFeatures(3, include_bias=False), StandardScaler()),
+    "diabetes, quadratic": expanded(load_diabetes, POWERS[2], StandardScaler()),
+    "diabetes, cubic": expanded(load_diabetes, POWERS[3], StandardScaler()),
     "diabetes, splines": expanded(load_diabetes, SplineTransformer(8)),
     "breast cancer": expanded(load_breast_cancer),
     "breast cancer, splines": expanded(load_breast_cancer, SplineTransformer(6)),

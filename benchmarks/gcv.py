@@ -60,7 +60,7 @@ def main() -> None:
         "path GCV": ("#0072B2", ":", 2.2),
         "naive GCV": ("#D55E00", "-.", 1.6),
     }
-    print(f"{'method':>14} {'p/n':>5} {'estimate':>20}  last stop   largest relative error   error where it stops")
+    print("method, p/n, estimate: at the last stop; largest relative error; true error where it is least\n")
     for row, aspect in zip(axes, ASPECTS, strict=True):
         for ax, name in zip(row, METHODS, strict=True):
             found = curves(aspect, name)
@@ -69,7 +69,8 @@ def main() -> None:
                 ax.plot(found["stop"], found[label], line, color=color, linewidth=width, label=label)
                 gap = np.max(np.abs(found[label] / truth - 1))
                 chosen = truth[np.argmin(found[label])]
-                print(f"{name:>14} {aspect:5.1f} {label:>20} {found[label][-1]:10.2f} {gap:21.1%} {chosen:21.3f}")
+                end = found[label][-1]
+                print(f"{name:>14} {aspect:4.1f} {label:>20}: {end:6.2f} {gap:8.1%} {chosen:6.3f}")
             ax.set(xscale="log", ylim=(0, 2.2 * truth.max()), xlabel="stop", ylabel="prediction error")
             ax.set_title(f"{plots.LABELS[name]}, p/n = {aspect}")
     handles, labels = axes[0, 0].get_legend_handles_labels()

@@ -236,10 +236,27 @@ def test_bad_input_is_refused():
     assert leave_one_out(X, y, "ridge", []).errors.shape == (0, 3)
 
 
-def test_verbose_says_the_route(capsys):
+def test_verbosity_changes_no_number(capsys, monkeypatch):
+    monkeypatch.setattr("stoptime.progress.PATIENCE", -1.0)
+    monkeypatch.setattr("stoptime.progress.INTERVAL", -1.0)
     X, y, _ = problem("tall")
-    leave_one_out(X, y, "nesterov-flow", [1.0], verbose=True)
-    assert "ridges: 24 of 24 rows" in capsys.readouterr().out
+    loud, quiet = (leave_one_out(X, y, "nesterov-flow", [1.0], verbose=v).errors for v in (True, False))
+    np.testing.assert_array_equal(loud, quiet)
+    assert "leave-one-out: 1 of 1" in capsys.readouterr().err
+
+
+def test_a_fall_too_steep_for_few_nodes_is_not_missed():
+    """Overdamped at late stops: g is one at s = 0 and zero at every node of a coarse expansion."""
+    rng = np.random.default_rng(2)
+    U, V = (np.linalg.qr(rng.standard_normal((30, 12)))[0] for _ in range(2))
+    X = U * np.geomspace(1, 1e-4, 12) @ V[:12].T[:12]
+    y = X @ np.ones(12) + 1e-3 * rng.standard_normal(30)
+    stop = 3e4
+    found = left_out_residuals(X, y, HeavyBallFlow(0.05), stop)
+    for i in range(30):
+        keep = np.arange(30) != i
+        model = StoppedRegressor(HeavyBallFlow(0.05), stop=stop).fit(X[keep], y[keep])
+        assert abs(found[i] - (y[i] - model.predict(X[i : i + 1])[0])) < 1e-8 * np.abs(found).max()
 
 
 def test_scale_of_the_response_does_not_matter():

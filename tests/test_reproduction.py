@@ -111,7 +111,7 @@ def test_command_line_reproduces(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "summary.md").exists()
 
 
-def test_command_line_bounds(monkeypatch):
+def test_command_line_bounds():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
     result = run(app, ["bounds"])
     assert result.exit_code == 0
@@ -125,7 +125,7 @@ def test_command_line_help_version_and_mistakes():
     assert run(app, ["reproduec"]).exit_code == 2
 
 
-def test_errors_are_told_in_one_line(tmp_path, monkeypatch, capsys):
+def test_errors_are_told_in_one_line(tmp_path, monkeypatch):
     from stoptime.__main__ import main
 
     file = tmp_path / "file"

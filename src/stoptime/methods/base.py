@@ -22,7 +22,7 @@ def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Arra
     array([0., 1.])
     >>> nonnegative("stops", [1, -2])
     Traceback (most recent call last):
-    ValueError: stops must be non-negative numbers; got -2.0.
+    ValueError: stops must be finite non-negative numbers; got -2.0.
     """
     array = np.asarray(values, dtype=np.float64)
     good = (array >= 0) & (infinite | np.isfinite(array))

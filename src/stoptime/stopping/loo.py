@@ -9,8 +9,6 @@ instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,31 +16,14 @@ from stoptime.backends import decompose
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.path import largest_gain
+from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.choice import ErrorCurve
 from stoptime.stopping.plan import MANY_TARGETS, Plan
 from stoptime.stopping.rows import Rows
 from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
-__all__ = ["LeaveOneOut", "leave_one_out", "left_out_residuals"]
-
-
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """Left-out errors along a path.
-
-    Attributes
-    ----------
-    stops : array of shape (n_stops,)
-        Where the path was stopped.
-    errors : array of shape (n_stops,) or (n_stops, n_targets)
-        Weighted mean squared left-out residual.
-    standard_errors : array of the same shape
-        Standard error of that mean over the rows.
-    """
-
-    stops: Floats
-    errors: Floats
-    standard_errors: Floats
+__all__ = ["leave_one_out", "left_out_residuals"]
 
 
 def leave_one_out(
@@ -54,8 +35,9 @@ def leave_one_out(
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     spectrum: Spectrum | None = None,
+    standard_errors: bool = True,
     verbose: bool = False,
-) -> LeaveOneOut:
+) -> ErrorCurve:
     r"""Return the exact leave-one-out error of a method at many stops.
 
     .. math:: \sum_i w_i e_i(t)^2 \Big/ \sum_i w_i, \qquad e_i(t) = y_i - \hat y_{-i}(t)
@@ -78,12 +60,15 @@ def leave_one_out(
         Whether to centre X and y.
     spectrum : Spectrum, optional
         That of the same data, if it is there already.
+    standard_errors : bool, default=True
+        Whether the standard errors of the mean are wanted too; with many targets they take longer.
     verbose : bool, default=False
-        Whether to print the route and the progress.
+        Whether work of more than a few seconds shows its progress.
 
     Returns
     -------
-    LeaveOneOut
+    ErrorCurve
+        Weighted mean squared left-out residuals, and their standard errors over the rows.
 
     Examples
     --------
@@ -97,22 +82,19 @@ def leave_one_out(
     if stops.ndim != 1:
         raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
     rows, tuned = _prepared(X, y, get_method(method), stops, sample_weight, fit_intercept, spectrum)
-    curve = _thinned(rows, tuned, stops)
+    curve = _thinned(rows, tuned, stops, fourths=standard_errors)
     plan = Plan(rows, tuned, stops[curve.bones])
-    present = np.flatnonzero(rows.weights)
-    sums = _Sums(len(plan.stops), rows.data.y.shape[1])
-    done = 0
-    for index, route in plan.parts(present):
+    parts = list(plan.parts(np.flatnonzero(rows.weights)))
+    sums = _Sums(len(plan.stops), rows.data.y.shape[1], fourths=standard_errors)
+    for index, route in progress(parts, "leave-one-out", verbose):
         block = rows.block(index)
         for places, residuals in plan.residuals(block, route):
             sums.add(places, block.weight, residuals)
-        done += len(block.weight)
-        if verbose:
-            print(f"leave-one-out by {route}: {done} of {len(present)} rows", flush=True)  # noqa: T201
-    errors, standard_errors = (rows.unit**2 * curves for curves in sums.means(rows.weights, curve))
+    errors = rows.unit**2 * curve.extended(sums.squares)
+    deviations = rows.unit**2 * sums.deviations(rows.weights, curve) if standard_errors else None
     if rows.data.single_target:
-        errors, standard_errors = errors[:, 0], standard_errors[:, 0]
-    return LeaveOneOut(stops, errors, standard_errors)
+        errors, deviations = errors[:, 0], None if deviations is None else deviations[:, 0]
+    return ErrorCurve(stops, errors, deviations)
 
 
 def left_out_residuals(
@@ -178,12 +160,12 @@ def _prepared(
     return Rows.validated(X, y, sample_weight, spectrum), method.tuned_to(spectrum.padded_eigenvalues)
 
 
-def _thinned(rows: Rows, method: Method, stops: Array) -> Skeleton:
+def _thinned(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skeleton:
     """Leave out stops whose sums follow from others', where targets are so many that it pays."""
     between = np.flatnonzero((stops > 0) & np.isfinite(stops))
     if rows.data.y.shape[1] < MANY_TARGETS or between.size == 0:
         return Skeleton.whole(len(stops))
-    inner = curve_skeleton(method, stops[between], rows.reach)
+    inner = curve_skeleton(method, stops[between], rows.reach, fourths=fourths)
     ends = np.setdiff1d(np.arange(len(stops)), between)
     matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
     return Skeleton(np.concatenate([between[inner.bones], ends]), between[inner.others], matrix)
@@ -192,21 +174,22 @@ def _thinned(rows: Rows, method: Method, stops: Array) -> Skeleton:
 class _Sums:
     """Sums over rows of what mean squares and their standard errors need, each (n_stops, n_targets)."""
 
-    def __init__(self, n_stops: int, n_targets: int) -> None:
-        self.squares, self.weighted_squares, self.fourths = np.zeros((3, n_stops, n_targets))
+    def __init__(self, n_stops: int, n_targets: int, *, fourths: bool) -> None:
+        self.squares = np.zeros((n_stops, n_targets))
+        self.weighted_squares, self.fourths = np.zeros((2, n_stops, n_targets if fourths else 0))
 
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        squares, weighted = np.moveaxis(np.stack([weight, weight**2]) @ residuals, 1, 0)
-        self.squares[places] += squares
-        self.weighted_squares[places] += weighted
-        residuals *= residuals
-        self.fourths[places] += weight**2 @ residuals
+        self.squares[places] += weight @ residuals
+        if self.fourths.size:
+            self.weighted_squares[places] += weight**2 @ residuals
+            residuals *= residuals
+            self.fourths[places] += weight**2 @ residuals
 
-    def means(self, weights: Array, curve: Skeleton) -> tuple[Array, Array]:
-        """Return the mean square m and its standard error, the root of n/(n - 1) Σ w²(e² - m)²."""
+    def deviations(self, weights: Array, curve: Skeleton) -> Array:
+        """Return the standard error of the mean square m, the root of n/(n - 1) Σ w²(e² - m)²."""
         n, mean = np.count_nonzero(weights), curve.extended(self.squares)
         variance = curve.extended(self.fourths) - 2 * mean * curve.extended(self.weighted_squares)
         variance += mean**2 * (weights @ weights)
-        return mean, np.sqrt(np.maximum(variance, 0) * n / (n - 1))
+        return np.asarray(np.sqrt(np.maximum(variance, 0) * n / (n - 1)))

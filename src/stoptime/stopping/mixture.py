@@ -35,6 +35,7 @@ Numbers = NDArray[np.inexact[Any]]
 
 MAX_DEGREE = 16384  # beyond it the exact route costs less and rounds less
 FIRST_DEGREE = 32
+SEEN = 0.5
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of what the trapezoidal rule on the ellipse neglects
 GROWTH = 300.0  # largest weight by which rounding errors may be multiplied
@@ -155,8 +156,9 @@ def _chebyshev_coefficients(method: Method, stops: Array, largest: float, scales
         values = method.shrinkage(np.multiply.outer(scales, s)[:, None], stops[:, None])
         coefficients = dct(values, axis=-1) / degree
         sizes = np.abs(coefficients).max(axis=(0, 1))
-        needed = int(np.flatnonzero(sizes > RESOLVED)[-1]) + 1
-        if needed <= 0.85 * degree:
+        needed = int(np.max(np.flatnonzero(sizes > RESOLVED), initial=0)) + 1
+        # g falls from one at s = 0, perhaps steeply: unless the first node has seen it fall, it is missed
+        if needed <= 0.85 * degree and values[..., 0].min() > SEEN:
             return np.asarray(coefficients[..., :needed])
         degree *= 2
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from stoptime.stopping.discrepancy import SURE, Discrepancy
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.kfold import CrossValidation
 from stoptime.stopping.loo import leave_one_out
+from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.plugin import estimate_oracle
 
 __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
@@ -23,13 +24,21 @@ __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn
 
 @dataclass(frozen=True)
 class LeaveOneOut(CurveRule):
-    """Exact leave-one-out error; see :func:`stoptime.leave_one_out`."""
+    """Exact leave-one-out error; see :func:`stoptime.leave_one_out`.
 
+    Parameters
+    ----------
+    standard_errors : bool, optional
+        Whether the standard error of the mean is computed too; by default unless targets are many.
+    """
+
+    standard_errors: bool | None = None
     name: ClassVar[str] = "loo"
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
-        found = leave_one_out(
+        few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
+        return leave_one_out(
             problem.X,
             problem.y,
             problem.tuned,
@@ -37,9 +46,9 @@ class LeaveOneOut(CurveRule):
             sample_weight=problem.sample_weight,
             fit_intercept=problem.spectrum.fit_intercept,
             spectrum=problem.spectrum,
+            standard_errors=few if self.standard_errors is None else self.standard_errors,
             verbose=problem.verbose,
         )
-        return ErrorCurve(found.stops, found.errors, found.standard_errors)
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class OneStandardError(Rule):
         Whose error curve is looked at; it must know a standard error.
     """
 
-    rule: CurveRule = field(default_factory=LeaveOneOut)
+    rule: CurveRule = LeaveOneOut(standard_errors=True)
     name: ClassVar[str] = "one-standard-error"
 
     def choose(
@@ -135,7 +144,7 @@ class OneStandardError(Rule):
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
         best = self.rule.choose(problem, stops, per_target=per_target)
         if best.standard_error is None or best.curve.standard_errors is None:
-            raise ValueError(f"The rule {self.rule.name!r} knows no standard error: use loo or a splitter.")
+            raise ValueError(f"{self.rule} knows no standard error: take LeaveOneOut(True) or a splitter.")
         seen = best.curve if per_target else best.curve.pooled()
         columns = seen.errors.reshape(len(seen.stops), -1)
         first = np.argmax(columns <= np.atleast_1d(best.error + best.standard_error), axis=0)
@@ -160,7 +169,7 @@ def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
     Examples
     --------
     >>> get_rule("loo")
-    LeaveOneOut()
+    LeaveOneOut(standard_errors=None)
     """
     if cv is not None:
         return CrossValidation(cv)

@@ -75,8 +75,8 @@ def skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
     return _thinned(_shrinkages(method, stops, largest))[0]
 
 
-def curve_skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
-    r"""Find the skeleton of sums of squares and of fourth powers of what is linear in the shrinkage.
+def curve_skeleton(method: Method, stops: Array, largest: float, *, fourths: bool = True) -> Skeleton:
+    r"""Find the skeleton of sums of squares, and of fourth powers, of what is linear in the shrinkage.
 
     With :math:`g(\cdot, t) = QR_t` every such value is :math:`R_t^T\xi`, its square is linear in
     :math:`R_t\otimes R_t`, and the square of that likewise.
@@ -85,6 +85,8 @@ def curve_skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
     ----------
     method, stops, largest
         As for :func:`skeleton`.
+    fourths : bool, default=True
+        Whether fourth powers are needed, or squares alone.
 
     Examples
     --------
@@ -93,8 +95,8 @@ def curve_skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
     True
     """
     columns = _thinned(_shrinkages(method, stops, largest))[1]
-    squares = _thinned(_products(columns))[1]
-    return _thinned(np.vstack([squares, _products(squares)]))[0]
+    found, squares = _thinned(_products(columns))
+    return _thinned(np.vstack([squares, _products(squares)]))[0] if fourths else found
 
 
 def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
