@@ -31,7 +31,8 @@ lint: setup  ## style and strict types
 	$(BIN)/mypy
 
 bench: setup  ## print speed as ratios to the bare linear algebra, side by side in one run
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/paths.py
+	$(BIN)/python benchmarks/choosing.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --out docs/figures

@@ -197,8 +197,11 @@ def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None)
         ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
     ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
     ticker = import_module("matplotlib.ticker")
-    ax.yaxis.set_major_formatter(ticker.LogFormatter())
-    ax.yaxis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(1, 0.5)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    low, high = ax.get_ylim()
+    if high < 30 * low:  # hardly a power of ten in sight: label a few numbers between them
+        ax.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 3, 5)))
+        ax.yaxis.set_minor_formatter("{x:g}")
     return ax
 
 

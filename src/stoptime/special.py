@@ -27,6 +27,7 @@ RAYLEIGH_TERMS = 22
 RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
 HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
 TAYLOR_TERMS = 18  # of an exponential on [-1, 1]: 1/20! is below the rounding
+J1_REACH = 1e3  # up to here SciPy's j1 is as good as the expansion, and faster
 LARGEST_GAMMA_ARGUMENT = 170.0
 
 
@@ -59,7 +60,7 @@ def _log_decay_over_square(nu: float, u: Array) -> Array:
 def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
     near = u <= series_reach(nu)
-    far = u >= HANKEL_START + nu * nu / 2
+    far = u >= (J1_REACH if nu == 1 else HANKEL_START + nu * nu / 2)
     return piecewise(
         [
             (near, lambda v: np.exp(-v * v * _log_decay_over_square(nu, v))),
