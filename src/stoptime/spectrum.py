@@ -23,7 +23,9 @@ class DualVectors:
         return np.asarray(self.rows.T @ (self.mix @ components))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        return np.array(self.rows.T @ self.mix, dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError("Vectors that are formed when asked for cannot be viewed: let copy be None.")
+        return np.asarray(self.rows.T @ self.mix, dtype=dtype)
 
 
 @dataclass(frozen=True, repr=False)
