@@ -218,3 +218,44 @@ def test_many_targets_never_hold_rows_by_targets_by_stops(rng):
     alone = st.StoppedRegressorCV(stops=stops).fit(X, Y[:, 7])
     np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
     assert model.stop_[7] == alone.stop_
+
+
+def test_rows_without_weight_do_not_widen_intervals(rng):
+    X = rng.standard_normal((40, 3))
+    y = X @ np.ones(3) + 0.1 * rng.standard_normal(40)
+    spoiled = np.concatenate([y, y[:10] + 100])
+    weights = np.repeat([1.0, 0.0], [40, 10])
+    kept = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(X, y)
+    ignored = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(
+        np.vstack([X, X[:10]]), spoiled, sample_weight=weights
+    )
+    np.testing.assert_allclose(ignored.predict_interval(X), kept.predict_interval(X), rtol=1e-9)
+
+
+def test_left_out_errors_are_exact_on_ill_conditioned_data_at_early_stops(rng):
+    X = rng.standard_normal((10, 14)) * np.geomspace(1, 1e-6, 14)
+    y = rng.standard_normal(10)
+    weights = rng.uniform(0.3, 2, 10)
+    model = st.StoppedRegressorCV("ridge", stops=[3.0, 30.0]).fit(X, y, sample_weight=weights)
+    for k, stop in enumerate(model.stops_):
+        total = 0.0
+        for i in range(10):
+            keep = np.arange(10) != i
+            fit = st.StoppedRegressor("ridge", stop=stop).fit(X[keep], y[keep], sample_weight=weights[keep])
+            total += weights[i] * (y[i] - fit.predict(X[i : i + 1])[0]) ** 2
+        assert model.errors_[k] == pytest.approx(total / weights.sum(), rel=1e-8)
+
+
+def test_the_discrepancy_principle_does_not_compare_methods(diabetes):
+    with pytest.raises(ValueError, match="cannot compare methods"):
+        st.StoppedRegressorCV(["ridge", "nesterov-flow"], rule="discrepancy").fit(*diabetes)
+
+
+def test_every_method_can_be_plotted(diabetes):
+    for method in (st.HeavyBallFlow(50.0), st.HeavyBallFlow(), st.AcceleratedFlow(1.0)):
+        assert st.StoppedRegressorCV(method, rule="path-gcv").fit(*diabetes).plot().get_xlabel() == "stop"
+
+
+def test_constant_columns_with_many_targets():
+    model = st.StoppedRegressorCV().fit(np.ones((20, 1)), np.random.default_rng(0).standard_normal((20, 20)))
+    np.testing.assert_array_equal(model.coef_, 0)

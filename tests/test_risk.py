@@ -268,3 +268,38 @@ def test_bad_stops_and_aspect():
             st.risk("ridge", bad, **known)
     with pytest.raises(ValueError, match="aspect must be"):
         st.limiting_risk("ridge", [1.0], aspect=0, signal=1, noise=1)
+
+
+def test_best_is_found_far_out_and_at_any_scale():
+    known = {"signal": 1.0, "noise": 1e-5, "n_samples": 1}
+    assert st.bayes_risk("ridge", [0.1, 1e12], eigenvalues=[1.0], **known).best == pytest.approx(
+        1e5, rel=1e-6
+    )
+    for scale in (1e-24, 1e24):
+        known = {
+            "eigenvalues": np.array([1.0, 0.1]) * scale,
+            "signal": 1.0 / scale,
+            "noise": 1.0,
+            "n_samples": 5,
+        }
+        plain = st.bayes_risk(
+            "nesterov-flow", [0.1, 50], eigenvalues=[1.0, 0.1], signal=1.0, noise=1.0, n_samples=5
+        )
+        stops = np.array([0.1, 50]) / np.sqrt(scale)
+        assert st.bayes_risk("nesterov-flow", stops, **known).best * np.sqrt(scale) == pytest.approx(
+            plain.best, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 1.0], [[1.0, 1.0]]])
+def test_bad_signals(bad):
+    with pytest.raises(ValueError, match="signal must be"):
+        st.risk("ridge", [1.0], eigenvalues=[1.0, 0.5], signal=bad, noise=1.0, n_samples=5)
+
+
+def test_bad_spectra_and_late_stops():
+    for bad in ([], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="eigenvalues must be"):
+            st.inflation("ridge", eigenvalues=bad, signal=1.0, noise=1.0, n_samples=5)
+    with pytest.raises(ValueError, match="stops must be at most"):
+        st.limiting_risk("nesterov-flow", [1e9], aspect=0.5, signal=1.0, noise=1.0)

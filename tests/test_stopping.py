@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
-from stoptime.stopping.choice import _vertex
+from stoptime.stopping.choice import CurveRule, _vertex
 from stoptime.stopping.rules import _best_guarantee
 
 METHODS = [st.Ridge(), st.GradientFlow(), st.AcceleratedFlow(), st.AcceleratedFlow(5), st.HeavyBallFlow(0.3)]
@@ -127,10 +127,11 @@ def test_the_choice_is_the_global_minimum_between_grid_points(rng, rule, name):
     X, y = data(rng, noise=2.0)
     p = problem(X, y, name)
     choice = rule.choose(p)
-    last = choice.curve.stops[-1]
-    dense = rule.errors(p, np.append(0.0, np.geomspace(1e-3 * last, last, 3000)))
-    assert choice.error == pytest.approx(dense.errors.min(), rel=2e-3)
-    assert rule.errors(p, np.array([choice.stop])).errors[0] <= dense.errors.min() * (1 + 1e-3)
+    last = choice.curve.stops[-2]
+    dense = rule.errors(p, np.concatenate([[0.0], np.geomspace(1e-5 * last, last, 6000), [np.inf]]))
+    assert choice.error == pytest.approx(dense.errors.min(), rel=1e-4)
+    # the error it tells is the error where it stops
+    assert rule.errors(p, np.array([choice.stop])).errors[0] == pytest.approx(choice.error, rel=1e-9)
 
 
 @each_rule
@@ -168,28 +169,96 @@ def test_the_default_grid_sees_the_first_descent_and_every_swing(rng):
             stops = st.default_stops(spec, method)
             s = spec.eigenvalues
             assert stops[0] == 0
+            assert stops[-1] == np.inf
             assert method.shrinkage(s[-1], stops[1]) > 0.89  # hardly anything learned at the first stop
-            assert 50 <= len(stops) <= 500
-            assert np.max(stops[2:] / stops[1:-1]) < 1.25
-            if method.order == 2:
-                phases = np.outer(np.sqrt(s), stops)
-                for row in phases:  # at least four points in each half swing up to the third
-                    counts = np.histogram(row, bins=np.arange(1, 4) * np.pi)[0]
-                    assert counts.min() >= 4
+            assert np.abs(method.shrinkage(s[0], stops[-2])) < 2e-3  # nothing left at the last
+            assert 50 <= len(stops) <= 1002
+            assert np.max(stops[2:-1] / stops[1:-2]) < 1.25
+            if isinstance(method, st.AcceleratedFlow):
+                for row in np.outer(np.sqrt(s), stops[:-1]):  # several points in each visible half swing
+                    counts = np.histogram(row, bins=np.arange(1, 5) * np.pi)[0]
+                    assert counts.min() >= 3
     assert len(st.default_stops(spec, st.Ridge(), 17)) == 17
     with pytest.raises(ValueError, match="at least 3"):
         st.default_stops(spec, st.Ridge(), 2)
 
 
-def test_noise_free_data_extend_the_grid_and_then_warn(rng):
+def test_noise_free_data_are_never_stopped(rng):
     X, _ = data(rng)
-    y = X @ np.ones(8)
-    with pytest.warns(st.StopWarning, match="least squares may be best"):
-        choice = st.PathGCV().choose(problem(X, y, "ridge"))
-    grid = st.default_stops(st.decompose(X, y), st.Ridge())
-    assert choice.stop > 50 * grid[-1]
-    free = st.PathGCV().choose(problem(X, y, "ridge"), [1.0, 10.0, np.inf])
-    assert free.stop == np.inf
+    choice = st.PathGCV().choose(problem(X, X @ np.ones(8), "ridge"))
+    assert choice.stop == np.inf
+    assert "least squares" in choice.message
+
+
+class Falling(CurveRule):
+    name = "falling"
+
+    def errors(self, _, stops):
+        errors = np.where(np.isinf(stops), 2.0, 1 / (1 + np.where(np.isinf(stops), 0, stops)))
+        return st.ErrorCurve(stops, errors, errors / 10)
+
+
+def test_a_curve_that_falls_to_the_end_extends_the_grid_and_then_warns(rng):
+    p = problem(*data(rng))
+    grid = st.default_stops(p.spectrum, p.tuned)
+    with pytest.warns(st.StopWarning, match="give an array of later stops"):
+        choice = Falling().choose(p)
+    assert choice.stop == pytest.approx(64 * grid[-2])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "method",
+    [st.AcceleratedFlow(), st.AcceleratedFlow(1.0), st.HeavyBallFlow(0.1), st.HeavyBallFlow(0.02)],
+    ids=str,
+)
+def test_little_noise_does_not_end_the_search_too_early(method, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 5))
+    y = X @ [3, 2, 1, 1, 1] + 0.1 * rng.standard_normal(200)
+    choice = st.LeaveOneOut().choose(problem(X, y, method))
+    stops = np.append(np.linspace(0.05, 400, 4001), np.inf)
+    assert choice.error <= st.leave_one_out(X, y, method, stops).errors.min() * 1.02
+    earlier = st.OneStandardError().choose(problem(X, y, method))
+    assert 0 < earlier.stop <= choice.stop
+    assert earlier.error <= choice.error + choice.standard_error
+
+
+def test_splits_are_drawn_once(rng):
+    X, y = data(rng)
+    splits = list(KFold(5, shuffle=True, random_state=0).split(X))
+    names = ["ridge", "nesterov-flow"]
+    from_generator = st.StoppedRegressorCV(names, cv=(s for s in splits)).fit(X, y)
+    assert from_generator.choice_.error == st.StoppedRegressorCV(names, cv=splits).fit(X, y).choice_.error
+
+    class Counting(KFold):
+        drawn = 0
+
+        def split(self, *args):
+            Counting.drawn += 1
+            return super().split(*args)
+
+    st.StoppedRegressorCV(names, cv=Counting(5, shuffle=True)).fit(X, y)
+    assert Counting.drawn == 1
+
+
+def test_unusual_splits(rng):
+    X, y = data(rng)
+    stops = np.array([0.5, 4.0])
+    repeated = [(np.tile(np.arange(20), 2), np.arange(40, 60))]
+    curve = st.CrossValidation(repeated).errors(problem(X, y), stops)
+    expected = refitted_errors(X, y, st.AcceleratedFlow(), stops, repeated)
+    np.testing.assert_allclose(curve.errors, expected, rtol=1e-10)
+    mask = np.arange(60) < 45
+    masked = st.CrossValidation([(mask, ~mask)]).errors(problem(X, y), stops)
+    plain = st.CrossValidation([(np.flatnonzero(mask), np.flatnonzero(~mask))]).errors(problem(X, y), stops)
+    np.testing.assert_array_equal(masked.errors, plain.errors)
+    weights = np.where(np.arange(60) < 12, 0.0, 1.0)
+    weighted = st.CrossValidation(KFold(5)).errors(problem(X, y, sample_weight=weights), stops)
+    assert np.isfinite(weighted.errors).all()
+    for bad in ([], [(np.arange(30), np.array([], int))], [(np.arange(30), np.array([60]))]):
+        with pytest.raises(ValueError, match="cv must give"):
+            st.CrossValidation(bad).errors(problem(X, y), stops)
 
 
 def test_pure_noise_stops_at_once():
@@ -282,16 +351,11 @@ def test_naive_gcv_warns(rng):
 
 
 def test_parabolas_are_exact_for_parabolas():
-    stops = np.append(0.0, np.geomspace(1, 100, 12))
-    with np.errstate(divide="ignore"):
-        x = np.log(stops)
-    centers = np.array([1.234, 3.0])
-    columns = (np.where(np.isinf(x), -9, x)[:, None] - centers) ** 2 + 5
-    stop, error = _vertex(stops, columns, np.argmin(columns, axis=0))
-    np.testing.assert_allclose(np.log(stop), centers)
-    np.testing.assert_allclose(error, 5)
-    edge, _ = _vertex(stops, -columns[:, :1], np.array([12]))
-    assert edge[0] == stops[-1]
+    x = np.sort(np.random.default_rng(0).uniform(0, 5, 30))
+    for center in (1.234, 3.0):
+        errors = (x - center) ** 2 + 5
+        np.testing.assert_allclose(_vertex(x, errors, np.array([np.argmin(errors)])), center)
+    assert _vertex(x, -((x - 2) ** 2), np.array([7]))[0] == x[7]
 
 
 def test_rules_by_name():

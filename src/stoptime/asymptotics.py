@@ -21,6 +21,7 @@ __all__ = ["limiting_risk", "marchenko_pastur"]
 GRADED_PANELS = 45  # each half as long as the one before: down to 1e-13 of the left edge
 NODES = 16
 PHASE_PER_PANEL = 6.0
+LONGEST = 1e4
 
 
 def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
@@ -99,6 +100,8 @@ def limiting_risk(
     r2, sigma2 = float(nonnegative("signal", signal)), float(nonnegative("noise", noise))
     t = nonnegative("stops", stops, infinite=True)
     longest = np.max(t, initial=0, where=np.isfinite(t))
+    if longest > LONGEST:
+        raise ValueError(f"stops must be at most {LONGEST:g}, or inf for the limit; got {longest:g}.")
     method = get_method(method)
     nodes, weights = marchenko_pastur(aspect, 2 * longest if method.order == 2 else 0.0)
     lower_edge = (1 - np.sqrt(aspect)) ** 2 if aspect < 1 else 0.0

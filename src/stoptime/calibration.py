@@ -22,11 +22,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
 from stoptime.methods import AcceleratedFlow, HeavyBallFlow, Method, Ridge, get_method
-from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.base import Array, nonnegative, positive_number
 
 __all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop", "guarantee"]
 
 Kind = Literal["risk", "parameter", "paper"]
+Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
 SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
@@ -89,16 +90,18 @@ def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float
     >>> f"{c.stop:.5f} {c.inflation:.5f}"
     '0.45711 1.07858'
     """
+    if not 0 <= low <= high:
+        raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
+    ratio = _ratio(kind)
     if kind == "paper" or isinstance(method, Ridge):
-        stop = 1.0
-    elif kind == "parameter":
-        stop = _best_stop(method, distance_ratio, low, high)
-    elif kind == "risk":
+        return guarantee(method, 1.0, low, high)
+    if kind == "risk":
         _check_bounded(method, high)
-        stop = _best_stop(method, risk_ratio, low, high)
-    else:
-        raise ValueError(f'calibration must be "risk", "parameter" or "paper"; got {kind!r}.')
-    return guarantee(method, stop, low, high)
+
+    def worst(log_stop: float) -> float:
+        return _largest(method, ratio, float(np.exp(log_stop)), low, high)
+
+    return guarantee(method, float(np.exp(_minimum(worst, np.log(unit_gain_stop(method))))), low, high)
 
 
 def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.inf) -> Calibration:
@@ -124,6 +127,7 @@ def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.in
     >>> guarantee(AcceleratedFlow(), 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
+    stop = positive_number("stop", stop)
     inflation = np.inf
     if high < np.inf or _universal(method):
         inflation = _largest(method, risk_ratio, stop, low, high)
@@ -166,8 +170,11 @@ def equivalent_stop(
     17.5535
     """
     penalty = float(nonnegative("penalty", penalty, infinite=True))
+    _ratio(calibration)
     if penalty == 0 or np.isinf(penalty):
         return np.inf if penalty == 0 else 0.0
+    if calibration == "paper":
+        return float(penalty ** (-1 / get_method(method).order))
     return calibrate_to(get_method(method), penalty, calibration, eigenvalues).stop
 
 
@@ -187,7 +194,10 @@ def equivalent_penalty(
     calibration: Kind = "risk",
     eigenvalues: ArrayLike | None = None,
 ) -> float:
-    """Return the ridge penalty that stopping there is like: the inverse of :func:`equivalent_stop`.
+    """Return the ridge penalty that stopping there is like.
+
+    The inverse of :func:`equivalent_stop` where a calibration holds for every spectrum. Where it depends on
+    the spectrum, it is the penalty for which the stop has the best guarantee.
 
     Parameters
     ----------
@@ -213,16 +223,28 @@ def equivalent_penalty(
     stop = float(nonnegative("stop", stop, infinite=True))
     if stop == 0 or np.isinf(stop):
         return np.inf if stop == 0 else 0.0
-    if calibration == "paper" or _universal(method) or eigenvalues is None:
-        unit = equivalent_stop(method, 1.0, calibration=calibration, eigenvalues=eigenvalues)
+    if calibration == "paper" or _universal(method):
+        unit = equivalent_stop(method, 1.0, calibration=calibration)
         return float((unit / stop) ** method.order)
+    return _best_penalty(method, stop, calibration, eigenvalues)
 
-    def excess(log_penalty: float) -> float:
-        like = equivalent_stop(method, np.exp(log_penalty), calibration=calibration, eigenvalues=eigenvalues)
-        return float(np.log(like / stop))
 
-    guess = -method.order * np.log(stop)
-    return float(np.exp(brentq(excess, guess - np.log(SEARCH), guess + np.log(SEARCH), xtol=1e-10)))
+def _best_penalty(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> float:
+    """Return the penalty for which the stop has the best guarantee, where that depends on the spectrum."""
+    s = np.empty(0) if eigenvalues is None else nonnegative("eigenvalues", eigenvalues)
+    positive = s[s > 0]
+    low, high = (positive.min(), positive.max()) if positive.size else (0.0, np.inf)
+    if kind == "risk":
+        _check_bounded(method, high)
+    tuned = method if eigenvalues is None else method.tuned_to(s)
+    ratio = _ratio(kind)
+
+    def worst(log_penalty: float) -> float:
+        penalty = float(np.exp(log_penalty))
+        unit_stop = stop * penalty ** (1 / method.order)
+        return _largest(tuned.in_units_of(penalty), ratio, unit_stop, low / penalty, high / penalty)
+
+    return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
 
 
 def _universal(method: Method) -> bool:
@@ -252,21 +274,23 @@ def _range_in_units(
     if _universal(method):
         return 0.0, np.inf, method
     positive = s[s > 0] / penalty
-    return float(positive.min(initial=1)), float(positive.max(initial=1)), method
+    low, high = (positive.min(), positive.max()) if positive.size else (1.0, 1.0)
+    return float(low), float(high), method
 
 
-Ratio = Callable[[Method, Array, ArrayLike], Array]
+def _ratio(kind: Kind) -> Ratio:
+    if kind not in {"risk", "parameter", "paper"}:
+        raise ValueError(f'calibration must be "risk", "parameter" or "paper"; got {kind!r}.')
+    return distance_ratio if kind == "parameter" else risk_ratio
 
 
-def _best_stop(method: Method, ratio: Ratio, low: float, high: float) -> float:
-    def guarantee(log_stop: float) -> float:
-        return _largest(method, ratio, float(np.exp(log_stop)), low, high)
-
-    logs = np.log(unit_gain_stop(method)) + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
-    best = int(np.argmin([guarantee(log) for log in logs]))
+def _minimum(worst: Callable[[float], float], center: float) -> float:
+    """Minimise a guarantee over the logarithm of its argument: on a grid, then between its points."""
+    logs = center + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    best = int(np.argmin([worst(log) for log in logs]))
     bracket = logs[max(best - 1, 0)], logs[min(best + 1, COARSE - 1)]
-    found = minimize_scalar(guarantee, bounds=bracket, method="bounded", options={"xatol": 1e-11})
-    return float(np.exp(found.x))
+    found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
+    return float(found.x)
 
 
 def unit_gain_stop(method: Method) -> float:

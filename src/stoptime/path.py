@@ -113,7 +113,7 @@ def path(*arguments: Any, **options: Any) -> Path:
     >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
     Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
     """
-    if len(arguments) != (3 if isinstance(arguments[0], Spectrum) else 4):
+    if len(arguments) != (3 if isinstance(next(iter(arguments), None), Spectrum) else 4):
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
     *data, name, stops = arguments
     method = get_method(name)

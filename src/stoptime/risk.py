@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from stoptime.calibration import unit_gain_stop
 from stoptime.methods import Method, Ridge, get_method
@@ -30,10 +29,11 @@ __all__ = ["Inflation", "RiskCurve", "RiskModel", "bayes_risk", "inflation", "ri
 Target = Literal["estimation", "prediction"]
 
 CHUNK = 2**20  # entries of one table of filters, eigenvalues by stops
-POINTS_PER_SWING = 8
+POINTS_PER_SWING = 12
 MOST_POINTS = 20_000
-LOG_POINTS = 400
-BEGUN, SETTLED = 1e-4, 1e4  # phases before which nothing and after which nothing more happens
+PER_DECADE = 60
+DIPS, ZOOMS = 40, 8
+BEGUN, SETTLED = 1e-4, 1e6  # phases before which nothing and after which nothing more happens
 SEARCH = 1e4  # stops around the one whose gain at s = 0 is that of the best ridge
 
 
@@ -90,16 +90,20 @@ class RiskModel:
         """
         grid = self._grid(first, last)
         total = np.add(*self.evaluate(grid))
-        inner = total[1:-1]
-        dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]))
-        dips = dips[np.argsort(total[dips])[:8]]
         best = int(np.argmin(total))
-        candidates = [(float(total[best]), float(grid[best]))]
-        for dip in dips:
-            bounds = (grid[dip - 1], grid[dip + 1])
-            found = minimize_scalar(self.total, bounds=bounds, method="bounded", options={"xatol": 1e-10})
-            candidates.append((float(found.fun), float(found.x)))
-        least, stop = min(candidates)
+        stop, least = float(grid[best]), float(total[best])
+        inner = total[1:-1]
+        dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]) & np.isfinite(grid[2:]))
+        dips = dips[np.argsort(total[dips])[:DIPS]]
+        left, right = grid[dips - 1], grid[dips + 1]
+        for _ in range(ZOOMS if dips.size else 0):  # every dip at once, ten times closer each time
+            points = np.linspace(left, right, 21)
+            heights = np.add(*self.evaluate(points.ravel())).reshape(points.shape)
+            lowest = np.clip(heights.argmin(axis=0), 1, 19)
+            columns = np.arange(len(dips))
+            left, right = points[lowest - 1, columns], points[lowest + 1, columns]
+            if heights.min() < least:
+                stop, least = float(points.flat[heights.argmin()]), float(heights.min())
         return stop, least
 
     def _grid(self, first: float, last: float) -> Array:
@@ -108,9 +112,14 @@ class RiskModel:
             return np.unique([first, last])
         largest, power = positive.max(), 1 / self.method.order
         begin = max(first, BEGUN / largest**power)
-        end = min(last, SETTLED / positive.min() ** power)
-        grids = [[first, last], np.geomspace(begin, end, LOG_POINTS) if begin < end else []]
-        if self.method.order == 2 and begin < end:
+        end = last if np.isfinite(last) else max(begin, SETTLED / positive.min() ** power)
+        if begin >= end:
+            return np.unique([first, last])
+        grids = [
+            np.array([first, last]),
+            np.geomspace(begin, end, int(PER_DECADE * np.log10(end / begin)) + 2),
+        ]
+        if self.method.order == 2:
             step = np.pi / (np.sqrt(largest) * POINTS_PER_SWING)
             grids.append(begin + step * np.arange(min(MOST_POINTS, (end - begin) / step)))
         return np.unique(np.concatenate(grids))
@@ -222,6 +231,8 @@ def risk(
     (np.float64(2.0), np.float64(0.0))
     """
     a = np.asarray(signal, dtype=np.float64)
+    if a.ndim != 1 or not np.isfinite(a).all():
+        raise ValueError(f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}.")
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
     return _curve(method, stops, eigenvalues, weight, noise, n_samples, target, covariance)
 
@@ -303,7 +314,7 @@ def inflation(
     >>> round(inflation("gradient-flow", eigenvalues=[1, 0.1], signal=1, noise=1, n_samples=50).ratio, 4)
     1.0047
     """
-    s = nonnegative("eigenvalues", eigenvalues)
+    s = _spectrum(eigenvalues)
     r2, sigma2 = positive_number("signal", signal), positive_number("noise", noise)
     n = positive_number("n_samples", n_samples)
     alpha = r2 * n / (sigma2 * s.size)
@@ -327,7 +338,7 @@ def _curve(
     target: Target,
     covariance: ArrayLike | None,
 ) -> RiskCurve:
-    s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
+    s = _spectrum(eigenvalues)
     if len(weight) != len(s):
         raise ValueError(f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}.")
     variance = np.full(len(s), float(nonnegative("noise", noise)) / positive_number("n_samples", n_samples))
@@ -345,6 +356,13 @@ def _curve(
         weight, variance = weight * s, variance * s
     model = RiskModel(get_method(method).tuned_to(s), s, weight, variance)
     return curve_of(model, stops)
+
+
+def _spectrum(eigenvalues: ArrayLike) -> Array:
+    s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
+    if s.ndim != 1 or s.size == 0:
+        raise ValueError(f"eigenvalues must be a list of numbers; got shape {s.shape}.")
+    return s
 
 
 def curve_of(model: RiskModel, stops: ArrayLike) -> RiskCurve:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from math import cos, gamma, lgamma, pi, sin, sqrt
+from math import cos, exp, gamma, lgamma, log, pi, sin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,15 @@ def bessel_decay(nu: float, u: Array) -> Array:
         ],
         u,
     )
+
+
+def bessel_reach(nu: float, level: float) -> float:
+    r"""Return a u beyond which :math:`|\Lambda_\nu(u)|` is below level, by its envelope.
+
+    .. math:: |\Lambda_\nu(u)| \approx \Gamma(\nu+1) \frac{2^{\nu+1/2}}{\sqrt\pi} u^{-\nu-1/2}
+    """
+    log_constant = lgamma(nu + 1) + (nu + 0.5) * log(2) - log(pi) / 2
+    return max(exp(min((log_constant - log(level)) / (nu + 0.5), 300.0)), nu)
 
 
 def bessel_gain(nu: float, u: Array) -> Array:

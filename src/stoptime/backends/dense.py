@@ -134,6 +134,10 @@ class DenseData:
         power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
         if not (np.isfinite(power).all() and np.isfinite(response).all()):
             raise ValueError("y is too large: products with its entries overflow. Rescale y.")
+        info = np.finfo(self.X.dtype)
+        spread = np.abs(residual[self.shares > 0]).max(axis=0, initial=0)
+        if np.any((power < info.tiny / info.eps) & (spread > CONSTANT * info.eps * np.abs(means[1]))):
+            raise ValueError("y is too small: squares of its entries underflow. Rescale y.")
         target_mean = means[1]
         if self.single_target:
             response, target_mean, power = response[:, 0], target_mean[0], power[0]

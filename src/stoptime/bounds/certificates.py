@@ -16,6 +16,7 @@ from stoptime.methods.base import positive_number
 TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
 CACHE_SIZE = 256
+LARGEST_CONDITION = 1e7  # a cover of the heavy ball takes minutes there
 
 
 def risk_inflation(
@@ -166,8 +167,8 @@ def _condition_number(method: HeavyBallFlow, condition_number: float | None) -> 
     if condition_number is None:
         raise ValueError("The bound of HeavyBallFlow depends on the condition_number: give one.")
     kappa = positive_number("condition_number", condition_number)
-    if kappa < 1:
-        raise ValueError(f"condition_number must be at least 1; got {kappa!r}.")
+    if not 1 <= kappa <= LARGEST_CONDITION:
+        raise ValueError(f"condition_number must be between 1 and {LARGEST_CONDITION:g}; got {kappa!r}.")
     return kappa
 
 

@@ -32,6 +32,6 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[method]()

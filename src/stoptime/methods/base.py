@@ -24,7 +24,10 @@ def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Arra
     Traceback (most recent call last):
     ValueError: stops must be finite non-negative numbers; got -2.0.
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers; got {values!r}.") from None
     good = (array >= 0) & (infinite | np.isfinite(array))
     if not good.all():
         kind = "non-negative numbers" if infinite else "finite non-negative numbers"
@@ -36,7 +39,9 @@ def positive_number(name: str, value: object, *, low: float = 0.0, high: float =
     """Return ``value`` as a float, refusing what is not a finite number strictly inside (low, high)."""
     number = float(value) if isinstance(value, int | float | np.number) else np.nan
     if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
-        limits = "a positive number" if low == 0 else f"a number between {low:g} and {high:g}"
+        limits = (
+            "a positive number" if low == 0 and high == np.inf else f"a number between {low:g} and {high:g}"
+        )
         raise ValueError(f"{name} must be {limits}; got {value!r}.")
     return number
 
@@ -68,6 +73,14 @@ class Method(ABC):
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - the contract of methods that adapt
         """Return this method with every "auto" or "critical" parameter made concrete for a spectrum."""
         return self
+
+    def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002 - for methods that swing
+        """Return a phase U and a time T: a direction swings by less than level where t√s > U or t > T."""
+        return 0.0, 0.0
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return a time from which on |g(s, t)| stays below level, for s > 0."""
+        return float((1 / level - 1) / s)  # that of ridge, the slowest of the methods that do not swing
 
     def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time of their own
         """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled to match."""

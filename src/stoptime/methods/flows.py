@@ -8,11 +8,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import exprel
+from scipy.special import exprel, lambertw
 
 from stoptime import special
 from stoptime.methods.base import Array, Method, nonnegative, positive_number
 
+MOST_FRICTION = 1e12
 DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
 
 
@@ -77,11 +78,19 @@ class AcceleratedFlow(Method):
     order: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "friction", positive_number("friction", self.friction))
+        object.__setattr__(self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION))
 
     @property
     def _nu(self) -> float:
         return (self.friction - 1) / 2
+
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return the phase at which the envelope of the Bessel function has fallen to level."""
+        return special.bessel_reach(self._nu, level), np.inf
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the direction's envelope has fallen to level."""
+        return float(special.bessel_reach(self._nu, level) / np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return special.bessel_decay(self._nu, t * np.sqrt(s))
@@ -142,6 +151,20 @@ class HeavyBallFlow(Method):
                 "example HeavyBallFlow(damping=0.1)."
             )
         return replace(self, damping=float(np.sqrt(smallest)))
+
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return the time at which the damping has brought every swing below level."""
+        return np.inf, self._damped_to(level)
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the direction has settled: by its damping, or by its slow creep."""
+        creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
+        return float(max(self._damped_to(level), creep))
+
+    def _damped_to(self, level: float) -> float:
+        """Return the t with (1 + γt)exp(-γt) = level."""
+        x = -lambertw(-level / np.e, -1).real - 1
+        return float(x / self._gamma)
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +19,14 @@ from stoptime.spectrum import Floats, Spectrum
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
 
 BEGUN = 0.1  # phase t√L (or tL) of the first stop: about one part in a thousand is learned
-SETTLED = 10.0  # phase of the smallest eigenvalue at the last stop
-RATIO = 1.08  # of neighbouring stops
-FEWEST, MOST = 50, 500
+RATIO = 1.08  # of neighbouring stops, at most
+VISIBLE = 0.01  # shrinkage below which a direction's swings no longer show
+SETTLED = 1e-3  # shrinkage of the slowest direction at the last stop
+POINTS_PER_SWING = 8
+LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
+FEWEST, MOST = 50, 1000
+MOST_REFINED = 15  # errors; more targets stay at grid points
+DIPS = 4  # of the error curve, refined between grid points
 EXTENSIONS = 3
 EXTENSION = np.geomspace(RATIO, 4.0, 18)  # in time, each
 
@@ -93,13 +99,13 @@ class ErrorCurve:
         targets = "" if self.errors.ndim == 1 else f", {self.errors.shape[1]} targets"
         return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
 
-    def joined(self, later: ErrorCurve) -> ErrorCurve:
-        """Return this curve followed by another."""
+    def joined(self, other: ErrorCurve) -> ErrorCurve:
+        """Return both curves as one, in the order of their stops."""
+        stops, order = np.unique(np.concatenate([self.stops, other.stops]), return_index=True)
         deviation = None
-        if self.standard_errors is not None and later.standard_errors is not None:
-            deviation = np.concatenate([self.standard_errors, later.standard_errors])
-        errors = np.concatenate([self.errors, later.errors])
-        return ErrorCurve(np.concatenate([self.stops, later.stops]), errors, deviation)
+        if self.standard_errors is not None and other.standard_errors is not None:
+            deviation = np.concatenate([self.standard_errors, other.standard_errors])[order]
+        return ErrorCurve(stops, np.concatenate([self.errors, other.errors])[order], deviation)
 
 
 @dataclass(frozen=True)
@@ -130,10 +136,9 @@ class Choice:
 def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -> Array:
     """Return stops from nothing learned to everything learned, dense enough to see every swing.
 
-    They are 0, where nothing is learned, and then a geometric sequence that begins where the fastest
-    direction has learned one part in a thousand and ends where the slowest one has settled. Neighbours
-    differ by 8 %: a direction with t√s up to ten, beyond which its swings no longer show, is then seen
-    at several points of each swing.
+    They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
+    in a thousand to where the slowest one has one part in a thousand left; and infinity. Neighbours differ
+    by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show.
 
     Parameters
     ----------
@@ -142,18 +147,46 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     method : Method
         Tuned to it.
     size : int, optional
-        Number of stops; by default what the ratio above needs, between 50 and 500.
+        Number of stops: the same stretch, thinned or filled evenly.
     """
     if size is not None and size < 3:
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
-        return np.array([0.0, 1.0])
-    power = 1 / method.order
-    first = BEGUN / float(spectrum.eigenvalues[-1]) ** power
-    last = SETTLED / float(spectrum.eigenvalues[0]) ** power
-    if size is None:
-        size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
-    return np.append(0.0, np.geomspace(first, last, size - 1))
+        return np.array([0.0, np.inf])
+    largest, smallest = float(spectrum.eigenvalues[-1]), float(spectrum.eigenvalues[0])
+    first = BEGUN / largest ** (1 / method.order)
+    last = max(method.settled_at(smallest, SETTLED), 10 * first)
+    if method.order == 2:
+        last = min(last, LONGEST_PHASE / np.sqrt(smallest))
+    between = _following_swings(method, np.sqrt(largest), first, last)
+    count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
+    if count != len(between):
+        places = np.linspace(0, len(between) - 1, count)
+        between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
+    return np.concatenate([[0.0], between, [np.inf]])
+
+
+def _following_swings(method: Method, frequency: float, first: float, last: float) -> Array:
+    """Return stops in [first, last], an eighth of a swing apart where the fastest ones still show."""
+    phase, time = method.visible_until(VISIBLE)
+    fine = np.pi / (POINTS_PER_SWING * frequency)
+    phase = min(phase, LONGEST_PHASE)
+    even_until = min(phase / frequency, time, last)
+    slow_until = min(time, last)
+    stops = _geometric(first, min(max(first, fine / (RATIO - 1)), last), RATIO)
+    if stops[-1] < even_until:
+        stops = np.append(stops, np.arange(stops[-1] + fine, even_until + fine, fine))
+    if 0 < stops[-1] < slow_until:  # the fastest visible frequency now falls like 1/t
+        ratio = min(RATIO, 1 + np.pi / (POINTS_PER_SWING * phase))
+        stops = np.append(stops, _geometric(stops[-1], slow_until, ratio)[1:])
+    if stops[-1] < last:
+        stops = np.append(stops, _geometric(stops[-1], last, RATIO)[1:])
+    return stops
+
+
+def _geometric(first: float, last: float, ratio: float) -> Array:
+    count = int(np.ceil(np.log(max(last / first, 1)) / np.log(ratio))) + 1
+    return np.geomspace(first, max(last, first), max(count, 2))
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -163,14 +196,19 @@ def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array
         if given.ndim != 1 or given.size == 0:
             raise ValueError(f"stops must be a list of numbers, or how many; got shape {given.shape}.")
         return np.unique(given), True
-    size = None if stops is None else int(np.asarray(stops))
-    return default_stops(problem.spectrum, problem.tuned, size), False
+    if stops is not None and (isinstance(stops, bool) or not isinstance(stops, Integral)):
+        raise ValueError(f"stops must be an array, None, or a whole number; got {stops!r}.")
+    return default_stops(problem.spectrum, problem.tuned, None if stops is None else int(stops)), False
 
 
 class Rule(ABC):
     """What picks the stop."""
 
     name: ClassVar[str]
+
+    def fixed(self, problem: Problem) -> Rule:  # noqa: ARG002 - for rules that draw at random
+        """Return this rule with whatever it draws at random drawn once, for fair comparisons."""
+        return self
 
     @abstractmethod
     def choose(
@@ -201,67 +239,92 @@ class CurveRule(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the least error; see :meth:`Rule.choose`."""
+        rule = self.fixed(problem)
+        if not isinstance(rule, CurveRule):
+            raise TypeError(f"{rule} has no error curve.")
         grid, given = stops_to_try(problem, stops)
-        curve = self.errors(problem, grid)
-        if given:
-            return self._lowest(curve, per_target=per_target, refine=False)
-        for _ in range(EXTENSIONS):
-            if not _falls_to_the_end(curve, per_target=per_target):
-                break
-            curve = curve.joined(self.errors(problem, curve.stops[-1] * EXTENSION))
-        else:
-            if _falls_to_the_end(curve, per_target=per_target):
-                warnings.warn(
-                    f"The {self.name} error of {problem.method} still falls at the last stop, "
-                    f"{curve.stops[-1]:.3g}: least squares may be best. Give an array of stops that "
-                    "contains inf to let it be chosen.",
-                    StopWarning,
-                    stacklevel=2,
-                )
-        return self._lowest(curve, per_target=per_target, refine=True)
+        curve = rule.errors(problem, grid)
+        if not given:
+            curve = rule._extended(problem, curve, per_target=per_target)
+            dips = _dips(curve, per_target=per_target)
+            if dips.size:
+                curve = curve.joined(rule.errors(problem, dips))
+        return self._lowest(curve, per_target=per_target)
 
-    def _lowest(self, curve: ErrorCurve, *, per_target: bool, refine: bool) -> Choice:
+    def _extended(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+        """Look beyond the last finite stop while the error is least there."""
+        for _ in range(EXTENSIONS):
+            end = _end(curve, per_target=per_target)
+            if end is None:
+                return curve
+            curve = curve.joined(self.errors(problem, end * EXTENSION))
+        end = _end(curve, per_target=per_target)
+        if end is not None:
+            warnings.warn(
+                f"The {self.name} error of {problem.method} is least at the last stop looked at, {end:.3g}: "
+                "give an array of later stops.",
+                StopWarning,
+                stacklevel=3,
+            )
+        return curve
+
+    def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         seen = curve if per_target else curve.pooled()
         columns = seen.errors.reshape(len(seen.stops), -1)
         best = np.argmin(columns, axis=0)
-        error = columns[best, np.arange(len(best))]
-        stop = seen.stops[best]
-        if refine:
-            stop, error = _vertex(seen.stops, columns, best)
-        deviation = None
+        targets = np.arange(len(best))
+        stop, error, deviation = seen.stops[best], columns[best, targets], None
         if seen.standard_errors is not None:
-            deviation = seen.standard_errors.reshape(columns.shape)[best, np.arange(len(best))]
-        where = "between" if refine else "of"
-        message = f"least {self.name} error {where} {len(curve.stops)} stops"
+            deviation = seen.standard_errors.reshape(columns.shape)[best, targets]
+        message = f"least {self.name} error at {len(curve.stops)} stops"
+        if np.isinf(stop).all():
+            message += ": that of least squares, stopping gains nothing"
         if seen.errors.ndim == 1:
             one = None if deviation is None else float(deviation[0])
             return Choice(float(stop[0]), float(error[0]), curve, one, message)
         return Choice(stop, error, curve, deviation, message)
 
 
-def _falls_to_the_end(curve: ErrorCurve, *, per_target: bool) -> bool:
-    """Tell whether some error is strictly least at the last stop."""
+def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
     errors = curve.errors if per_target else curve.pooled().errors
-    lowest_before = errors[:-1].min(axis=0)
-    return bool(np.any(errors[-1] < lowest_before - 1e-9 * np.abs(lowest_before)))
+    return errors.reshape(len(errors), -1)
 
 
-def _vertex(stops: Floats, columns: Floats, best: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return the lowest point of the parabola through each minimum and its neighbours, in log stop."""
-    last = len(stops) - 1
-    inner = (best > 1) & (best < last)  # the first stop is zero, which has no logarithm
-    middle = np.clip(best, 2, max(last - 1, 2)) if last >= 3 else best
-    stop, error = stops[best].astype(np.float64), columns[best, np.arange(len(best))]
-    if last < 3 or not inner.any():
-        return stop, error
-    target = np.arange(len(best))
-    x0, x1, x2 = (np.log(stops[middle + k]) for k in (-1, 0, 1))
-    e0, e1, e2 = (columns[middle + k, target] for k in (-1, 0, 1))
+def _end(curve: ErrorCurve, *, per_target: bool) -> float | None:
+    """Return the last finite stop if some error is least there, and clearly so."""
+    columns = _columns(curve, per_target=per_target)
+    last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
+    others = np.delete(columns, last, axis=0).min(axis=0, initial=np.inf)
+    least = columns[last] < others - 1e-9 * np.abs(others)
+    return float(curve.stops[last]) if least.any() and curve.stops[last] > 0 else None
+
+
+def _dips(curve: ErrorCurve, *, per_target: bool) -> Array:
+    """Return the lowest points of parabolas, in log stop, through the deepest dips of each error.
+
+    Many targets are left at their grid points: they would need an evaluation each.
+    """
+    columns = _columns(curve, per_target=per_target)
+    inner = np.flatnonzero((curve.stops > 0) & np.isfinite(curve.stops))
+    if len(inner) < 3 or columns.shape[1] > MOST_REFINED:
+        return np.empty(0)
+    x, e = np.log(curve.stops[inner].astype(np.float64)), columns[inner]
+    below = (e[1:-1] <= e[:-2]) & (e[1:-1] <= e[2:])
+    found = []
+    for errors, dips in zip(e.T, below.T, strict=True):
+        middle = 1 + np.flatnonzero(dips)
+        deepest = middle[np.argsort(errors[middle])[:DIPS]]
+        found.append(_vertex(x, errors, deepest))
+    return np.unique(np.exp(np.concatenate(found)))
+
+
+def _vertex(x: Array, errors: Floats, middle: NDArray[np.intp]) -> Array:
+    """Return where the parabola through each point and its neighbours is lowest, between these."""
+    x0, x1, x2 = (x[middle + k] for k in (-1, 0, 1))
+    e0, e1, e2 = (errors[middle + k] for k in (-1, 0, 1))
     left, right = (e1 - e0) / (x1 - x0), (e2 - e1) / (x2 - x1)
     curvature = (right - left) / (x2 - x0)
-    ok = inner & (curvature > 0)
     slope = left + curvature * (x1 - x0)  # of the parabola at x1
-    move = np.where(ok, -slope / (2 * np.where(ok, curvature, 1)), 0)
-    move = np.clip(move, x0 - x1, x2 - x1)
-    stop = np.where(ok, np.exp(x1 + move), stop)
-    return stop, np.where(ok, e1 + slope * move + curvature * move**2, error)
+    bent = curvature > 0
+    move = np.where(bent, -slope / (2 * np.where(bent, curvature, 1)), 0)
+    return np.asarray(x1 + np.clip(move, x0 - x1, x2 - x1))

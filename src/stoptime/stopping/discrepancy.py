@@ -120,7 +120,8 @@ class Discrepancy(Rule):
             stop = np.array(
                 [self._crossing(problem, grid, first[k], levels[k], k, per_target) for k in targets]
             )
-        error = columns[first, np.arange(len(first))]
+        residuals = training_error(problem.spectrum, problem.tuned, stop).reshape(len(stop), -1)
+        error = np.diagonal(residuals) if per_target else residuals.mean(axis=1)
         message = f"first stop with a residual of at most the noise, {levels.max():.4g}"
         if seen.errors.ndim == 1:
             return Choice(float(stop[0]), float(error[0]), curve, None, message)

@@ -26,8 +26,9 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     .. math:: e_i(t) = r_i(t) + \int_0^t \bar k(t, \tau)\, e_i(\tau)\, d\tau, \qquad
         \bar k = \frac1n \sum_i k_i;
 
-    here all rows share the mean kernel. For ridge that is generalised cross-validation. For every other
-    method, unlike :func:`naive_gcv`, it stays close to leave-one-out.
+    here all rows share the mean kernel. For ridge that is generalised cross-validation, but that the fit
+    without a row is normalised by the rows that are left. For every other method, unlike
+    :func:`naive_gcv`, it stays close to leave-one-out.
 
     Parameters
     ----------

@@ -42,9 +42,21 @@ class CrossValidation(CurveRule):
     cv: Any = 5
     name: ClassVar[str] = "cross-validation"
 
+    def fixed(self, problem: Problem) -> CrossValidation:
+        """Return the rule with its splits drawn once, so that every stop and method sees the same."""
+        return CrossValidation(self._splits(problem))
+
+    def _splits(self, problem: Problem) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        n = len(problem.X)
+        drawn = check_cv(self.cv).split(problem.X, problem.y, problem.groups)
+        splits = [(_rows(train, n), _rows(test, n)) for train, test in drawn]
+        if not splits:
+            raise ValueError("cv must give at least one pair of training and test rows; it gave none.")
+        return splits
+
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
-        splits = list(check_cv(self.cv).split(problem.X, problem.y, problem.groups))
+        splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
         data = _dense(problem, np.arange(len(problem.X)))
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
         whole = data.moments() if tall else None
@@ -85,6 +97,20 @@ class HoldOut(CurveRule):
         return _combined(stops, [squares], y.ndim == 1)
 
 
+def _rows(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Return row numbers, from numbers or a mask."""
+    rows = np.asarray(chosen)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}.")
+    return rows % n
+
+
+def _counts(problem: Problem, test: NDArray[np.intp]) -> bool:
+    """Tell whether any row of a test set has weight."""
+    return problem.sample_weight is None or bool(np.any(problem.sample_weight[test] > 0))
+
+
 @dataclass(frozen=True)
 class _Test:
     """Weighted sums over the rows of one test set, each (n_stops, n_targets)."""
@@ -111,7 +137,7 @@ def _train_spectrum(
     """Factor a training set, from the moments of all rows where train and test are all rows."""
     data = _dense(problem, train)
     known = None
-    complement = len(train) + len(test) == len(problem.X) and not np.intersect1d(train, test).size
+    complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
     if whole is not None and complement:
         part = _dense(problem, test)
         known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.backends import decompose
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, nonnegative
-from stoptime.path import largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import ErrorCurve
@@ -81,7 +80,7 @@ def leave_one_out(
     stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
     if stops.ndim != 1:
         raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
-    rows, tuned = _prepared(X, y, get_method(method), stops, sample_weight, fit_intercept, spectrum)
+    rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
     curve = _thinned(rows, tuned, stops, fourths=standard_errors)
     plan = Plan(rows, tuned, stops[curve.bones])
     parts = list(plan.parts(np.flatnonzero(rows.weights)))
@@ -130,7 +129,7 @@ def left_out_residuals(
     array([-55.15,   5.21, -33.76])
     """
     stop = nonnegative("stop", stop, infinite=True)
-    rows, tuned = _prepared(X, y, get_method(method), stop, sample_weight, fit_intercept, spectrum)
+    rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
     n_targets = rows.data.y.shape[1]
     if stop.shape not in {(), (n_targets,)}:
         raise ValueError(f"stop must be one number or one per target ({n_targets}); got shape {stop.shape}.")
@@ -147,14 +146,14 @@ def _prepared(
     X: ArrayLike,
     y: ArrayLike,
     method: Method,
-    stops: Array,
     sample_weight: ArrayLike | None,
     fit_intercept: bool,
     spectrum: Spectrum | None,
 ) -> tuple[Rows, Method]:
     """Factor the data unless that is done, and tune the method to all rows."""
     if spectrum is None:
-        spectrum = decompose(X, y, sample_weight, fit_intercept, max_gain=largest_gain(method, stops))
+        # left-out residuals are built on the least-squares fit, which must be resolved at any stop
+        spectrum = decompose(X, y, sample_weight, fit_intercept)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
     return Rows.validated(X, y, sample_weight, spectrum), method.tuned_to(spectrum.padded_eigenvalues)

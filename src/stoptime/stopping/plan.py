@@ -77,7 +77,8 @@ class Plan:
             return route.residuals(block, self.rows.coef) * stretch
         late, slopes = route.operators(block)
         slopes *= stretch
-        values = (slopes.reshape(-1, slopes.shape[2]) @ self.rows.coef).reshape(*late.shape, -1)
+        flat = slopes.reshape(late.size, slopes.shape[2]) @ self.rows.coef
+        values = flat.reshape(*late.shape, self._n_targets)
         values += late[..., None] * (stretch * block.late)
         return values
 
@@ -123,7 +124,7 @@ class Plan:
     def _skeleton(self) -> Skeleton:
         """Which of these stops a route computes, and how the others follow from them."""
         stops = self.stops[self._between]
-        if self._n_targets < MANY_TARGETS or self.own is not None:
+        if self._n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
             return Skeleton.whole(len(stops))
         return skeleton(self.method, stops, self.rows.reach)
 

@@ -135,16 +135,22 @@ class OneStandardError(Rule):
         Whose error curve is looked at; it must know a standard error.
     """
 
-    rule: CurveRule = LeaveOneOut(standard_errors=True)
+    rule: CurveRule | str = LeaveOneOut(standard_errors=True)
     name: ClassVar[str] = "one-standard-error"
+
+    def fixed(self, problem: Problem) -> OneStandardError:
+        """Return the rule with whatever its own rule draws at random drawn once."""
+        fixed = get_rule(self.rule).fixed(problem)
+        return OneStandardError(fixed) if isinstance(fixed, CurveRule) else self
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
-        best = self.rule.choose(problem, stops, per_target=per_target)
+        rule = get_rule(self.rule)
+        best = rule.choose(problem, stops, per_target=per_target)
         if best.standard_error is None or best.curve.standard_errors is None:
-            raise ValueError(f"{self.rule} knows no standard error: take LeaveOneOut(True) or a splitter.")
+            raise ValueError(f"{rule} knows no standard error: take LeaveOneOut(True) or a splitter.")
         seen = best.curve if per_target else best.curve.pooled()
         columns = seen.errors.reshape(len(seen.stops), -1)
         first = np.argmax(columns <= np.atleast_1d(best.error + best.standard_error), axis=0)
@@ -175,7 +181,7 @@ def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
         return CrossValidation(cv)
     if isinstance(rule, Rule):
         return rule
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise ValueError(
             f"Unknown rule {rule!r}; choose one of {', '.join(RULES)}, or give a splitter as cv."
         )
