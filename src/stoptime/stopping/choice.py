@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import Method
+from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
@@ -22,6 +23,9 @@ SETTLED = 10.0  # phase of the smallest eigenvalue at the last stop
 RATIO = 1.08  # of neighbouring stops
 FEWEST, MOST = 50, 500
 EXTENSIONS = 3
+ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
+MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
+MOST_CONJUGATE = 100
 EXTENSION = np.geomspace(RATIO, 4.0, 18)  # in time, each
 
 
@@ -59,8 +63,15 @@ class Problem:
 
     @cached_property
     def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows."""
-        return self.method.tuned_to(self.spectrum.padded_eigenvalues)
+        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
+        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
+
+    @property
+    def _scale(self) -> float:
+        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
+        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        share = float(np.max(weights) / np.sum(weights))
+        return 1 / (1 - share) if share < 1 else 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,6 +112,12 @@ class ErrorCurve:
         errors = np.concatenate([self.errors, later.errors])
         return ErrorCurve(np.concatenate([self.stops, later.stops]), errors, deviation)
 
+    def ordered(self) -> ErrorCurve:
+        """Return the same curve with ascending stops."""
+        order = np.argsort(self.stops)
+        deviation = None if self.standard_errors is None else self.standard_errors[order]
+        return ErrorCurve(self.stops[order], self.errors[order], deviation)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -133,7 +150,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     They are 0, where nothing is learned, and then a geometric sequence that begins where the fastest
     direction has learned one part in a thousand and ends where the slowest one has settled. Neighbours
     differ by 8 %: a direction with t√s up to ten, beyond which its swings no longer show, is then seen
-    at several points of each swing.
+    at several points of each swing. For an iteration they are rounded to whole numbers.
 
     Parameters
     ----------
@@ -148,12 +165,17 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
         return np.array([0.0, 1.0])
+    if isinstance(method, ConjugateGradient):
+        return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
     power = 1 / method.order
-    first = BEGUN / float(spectrum.eigenvalues[-1]) ** power
-    last = SETTLED / float(spectrum.eigenvalues[0]) ** power
+    first = BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace
+    last = SETTLED / float(spectrum.eigenvalues[0]) ** power / method.pace
+    if isinstance(method, Iteration):
+        first, last = max(first, 1.0), float(np.clip(last, 2.0, method.horizon))
     if size is None:
         size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
-    return np.append(0.0, np.geomspace(first, last, size - 1))
+    stops = np.append(0.0, np.geomspace(first, last, size - 1))
+    return np.unique(np.round(stops)) if isinstance(method, Iteration) else stops
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -208,7 +230,8 @@ class CurveRule(Rule):
         for _ in range(EXTENSIONS):
             if not _falls_to_the_end(curve, per_target=per_target):
                 break
-            curve = curve.joined(self.errors(problem, curve.stops[-1] * EXTENSION))
+            later = _later_stops(problem, float(curve.stops[-1]))
+            curve = curve.joined(self.errors(problem, later)) if later.size else curve
         else:
             if _falls_to_the_end(curve, per_target=per_target):
                 warnings.warn(
@@ -218,7 +241,21 @@ class CurveRule(Rule):
                     StopWarning,
                     stacklevel=2,
                 )
+        if isinstance(problem.method, Iteration | ConjugateGradient):
+            whole = self._between_whole_stops(problem, curve, per_target=per_target)
+            return self._lowest(whole, per_target=per_target, refine=False)
         return self._lowest(curve, per_target=per_target, refine=True)
+
+    def _between_whole_stops(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+        """Look at whole numbers around the lowest points too, until their neighbours have been seen."""
+        for _ in range(ZOOMS):
+            seen = curve if per_target else curve.pooled()
+            best = np.unique(np.argmin(seen.errors.reshape(len(seen.stops), -1), axis=0))
+            closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
+            if not closer.size:
+                break
+            curve = curve.joined(self.errors(problem, closer)).ordered()
+        return curve
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool, refine: bool) -> Choice:
         seen = curve if per_target else curve.pooled()
@@ -237,6 +274,17 @@ class CurveRule(Rule):
             one = None if deviation is None else float(deviation[0])
             return Choice(float(stop[0]), float(error[0]), curve, one, message)
         return Choice(stop, error, curve, deviation, message)
+
+
+def _later_stops(problem: Problem, last: float) -> Array:
+    """Return stops beyond the last one, if there are any to be looked at."""
+    if isinstance(problem.method, ConjugateGradient):
+        return np.empty(0)
+    later = last * EXTENSION
+    if not isinstance(problem.tuned, Iteration):
+        return np.asarray(later)
+    later = np.unique(np.round(later))
+    return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])
 
 
 def _falls_to_the_end(curve: ErrorCurve, *, per_target: bool) -> bool:
