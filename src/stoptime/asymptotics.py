@@ -105,10 +105,11 @@ def limiting_risk(
     method = get_method(method)
     nodes, weights = marchenko_pastur(aspect, 2 * longest if method.order == 2 else 0.0)
     lower_edge = (1 - np.sqrt(aspect)) ** 2 if aspect < 1 else 0.0
+    upper_edge = (1 + np.sqrt(aspect)) ** 2
     eigenvalues = np.append(0.0, nodes)
     missing = max(0.0, 1 - 1 / aspect)
     model = RiskModel(
-        method.tuned_to([lower_edge]),
+        method.tuned_to([lower_edge, upper_edge]),
         eigenvalues,
         r2 * np.append(missing, weights),
         sigma2 * aspect * np.append(0.0, weights),

@@ -19,21 +19,39 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
-from stoptime.methods import AcceleratedFlow, HeavyBallFlow, Method, Ridge, get_method
-from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods import (
+    AcceleratedFlow,
+    HeavyBall,
+    HeavyBallFlow,
+    HighResolutionFlow,
+    Iteration,
+    Method,
+    Nesterov,
+    Ridge,
+    get_method,
+)
+from stoptime.methods.base import nonnegative, positive_number
+from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.worst_case import (
+    Ratio,
+    distance_ratio,
+    eigenvalue_grid,
+    largest_ratio,
+    risk_ratio,
+    stop_with_gain,
+    unit_gain_stop,
+)
 
 __all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop", "guarantee"]
 
 Kind = Literal["risk", "parameter", "paper"]
-Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
 SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
 COARSE = 80
-PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
-RANGE_POINTS = 3000
+LIKE_A_FLOW = 5000  # iterations from which on their flow is within a thousandth of them
 
 
 @dataclass(frozen=True)
@@ -53,16 +71,6 @@ class Calibration:
     stop: float
     inflation: float
     parameter_error: float
-
-
-def risk_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
-    """Return F(x): Bayes risk over optimal ridge risk of one eigendirection, for unit penalty."""
-    return 1 + x * (method.shrinkage(x, stop) - method.gain(x, stop)) ** 2
-
-
-def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
-    """Return (φ(1+x) - 1)²: squared distance from the ridge coefficient, relative to it."""
-    return (method.gain(x, stop) * (1 + x) - 1) ** 2
 
 
 @lru_cache(maxsize=512)
@@ -93,13 +101,18 @@ def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float
     if not 0 <= low <= high:
         raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
     ratio = _ratio(kind)
+    if isinstance(method, Iteration):
+        low, high = (low, high) if high < np.inf else (0.0, 1 / method.epsilon)
+        if stop_with_gain(method, 1.0) > LIKE_A_FLOW:
+            return _calibrate_long_run(method, kind, low, high)
+        return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
 
     def worst(log_stop: float) -> float:
-        return _largest(method, ratio, float(np.exp(log_stop)), low, high)
+        return largest_ratio(method, ratio, float(np.exp(log_stop)), low, high)
 
     return guarantee(method, float(np.exp(_minimum(worst, np.log(unit_gain_stop(method))))), low, high)
 
@@ -130,8 +143,8 @@ def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.in
     stop = positive_number("stop", stop)
     inflation = np.inf
     if high < np.inf or _universal(method):
-        inflation = _largest(method, risk_ratio, stop, low, high)
-    return Calibration(stop, inflation, _largest(method, distance_ratio, stop, low, high))
+        inflation = largest_ratio(method, risk_ratio, stop, low, high)
+    return Calibration(stop, inflation, largest_ratio(method, distance_ratio, stop, low, high))
 
 
 def equivalent_stop(
@@ -158,7 +171,8 @@ def equivalent_stop(
         See :func:`calibrate`.
     eigenvalues : array-like, optional
         Those of XᵀX/n. Needed where no stop is good for every spectrum: heavy-ball flow, and friction
-        below 2.
+        below 2; and where a step is "auto". Without them an iteration with a step of its own is
+        calibrated for all eigenvalues up to 1/step.
 
     Returns
     -------
@@ -182,8 +196,10 @@ def calibrate_to(
     method: Method, penalty: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
 ) -> Calibration:
     """Return the calibration for one positive penalty, its stop in the time of the method."""
-    low, high, scaled = _range_in_units(method, eigenvalues, penalty)
+    low, high, scaled = range_in_units(method, eigenvalues, penalty)
     unit = calibrate(scaled, kind, low, high)
+    if isinstance(method, Iteration):
+        return unit
     return replace(unit, stop=unit.stop / penalty ** (1 / method.order))
 
 
@@ -223,6 +239,8 @@ def equivalent_penalty(
     stop = float(nonnegative("stop", stop, infinite=True))
     if stop == 0 or np.isinf(stop):
         return np.inf if stop == 0 else 0.0
+    if isinstance(method, Iteration):
+        return _penalty_of_iterate(method, stop, calibration, eigenvalues)
     if calibration == "paper" or _universal(method):
         unit = equivalent_stop(method, 1.0, calibration=calibration)
         return float((unit / stop) ** method.order)
@@ -242,7 +260,7 @@ def _best_penalty(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLik
     def worst(log_penalty: float) -> float:
         penalty = float(np.exp(log_penalty))
         unit_stop = stop * penalty ** (1 / method.order)
-        return _largest(tuned.in_units_of(penalty), ratio, unit_stop, low / penalty, high / penalty)
+        return largest_ratio(tuned.in_units_of(penalty), ratio, unit_stop, low / penalty, high / penalty)
 
     return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
 
@@ -251,7 +269,9 @@ def _universal(method: Method) -> bool:
     """Tell whether some stop is good for every spectrum."""
     if isinstance(method, AcceleratedFlow):
         return method.friction >= LEAST_FRICTION
-    return not isinstance(method, HeavyBallFlow)
+    if isinstance(method, Nesterov):
+        return method.momentum is None and method.friction >= LEAST_FRICTION
+    return not isinstance(method, HeavyBallFlow | HeavyBall | HighResolutionFlow)
 
 
 def _check_bounded(method: Method, high: float) -> None:
@@ -262,15 +282,20 @@ def _check_bounded(method: Method, high: float) -> None:
         )
 
 
-def _range_in_units(
+def range_in_units(
     method: Method, eigenvalues: ArrayLike | None, penalty: float
 ) -> tuple[float, float, Method]:
+    """Return the eigenvalues to be calibrated for, and the method for them, in units of the penalty."""
     if eigenvalues is None:
         if isinstance(method, HeavyBallFlow) and isinstance(method.damping, str):
             _check_bounded(method, np.inf)
         return 0.0, np.inf, method.in_units_of(penalty)
     s = nonnegative("eigenvalues", eigenvalues)
     method = method.tuned_to(s).in_units_of(penalty)
+    if isinstance(method, Iteration):  # beyond the largest eigenvalue it may diverge
+        largest = float(s.max(initial=0)) or 1.0
+        smallest = 0.0 if _universal(method) else float(s.min(where=s > 0, initial=largest))
+        return smallest / penalty, largest / penalty, method
     if _universal(method):
         return 0.0, np.inf, method
     positive = s[s > 0] / penalty
@@ -293,44 +318,63 @@ def _minimum(worst: Callable[[float], float], center: float) -> float:
     return float(found.x)
 
 
-def unit_gain_stop(method: Method) -> float:
-    """Return the t with φ(0, t) = 1, the ridge gain for unit penalty."""
-
-    def excess(log_stop: float) -> float:
-        with np.errstate(divide="ignore"):
-            return float(np.log(method.gain(0.0, np.exp(log_stop))))
-
-    return float(np.exp(brentq(excess, -350, 350)))
+def _calibrate_long_run(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
+    """Return the calibration of the flow; beyond any number of steps, that of never stopping."""
+    flow = method.as_flow()
+    unit = calibrate(flow, kind, *((0.0, np.inf) if _universal(flow) else (low, high)))
+    stop = float(np.round(unit.stop / method.pace))
+    return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
 
 
-def _largest(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
-    """Maximise over x in [low, high]: a grid that follows the oscillations, then zoom on its peaks."""
-    if low == high:
-        return float(ratio(method, np.array(low), stop))
-    if np.isinf(high):
-        x = _phase_grid(method, stop)
-    else:
-        x = np.linspace(np.sqrt(low), np.sqrt(high), RANGE_POINTS) ** 2
-        x = np.union1d(x, np.geomspace(max(low, high * 1e-12), high, RANGE_POINTS // 4))
-    values = ratio(method, x, stop)
-    inner = values[1:-1]
-    peaks = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
-    peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
-    if peaks.size == 0:
-        return float(values.max())
-    left, right = x[peaks - 1], x[peaks + 1]
-    for _ in range(4):
-        zoom = np.linspace(left, right, 21)
-        heights = ratio(method, zoom, stop)
-        top = np.clip(heights.argmax(axis=0), 1, 19)
-        columns = np.arange(len(peaks))
-        left, right = zoom[top - 1, columns], zoom[top + 1, columns]
-    return float(max(values.max(), heights.max()))
+def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
+    """Return the iteration with the best guarantee for unit penalty, by search among whole numbers."""
+    if kind == "paper":
+        return float(max(round(1 / method.pace), 1))
+    center, ratio = stop_with_gain(method, 1.0), risk_ratio if kind == "risk" else distance_ratio
+    x = eigenvalue_grid(low, high)[:, None]
+    first = center / 8 if _universal(method) else center / SEARCH
+    closer = np.unique(np.round(np.append(np.geomspace(first, 4 * center + 2, COARSE), [0, 1])))
+    stops = worst = np.empty(0)
+    while closer.size:
+        stops = np.append(stops, closer)
+        worst = np.append(worst, ratio(method, x, closer).max(axis=0))
+        stops, worst = stops[np.argsort(stops)], worst[np.argsort(stops)]
+        closer = closer_stops(stops, np.array([np.argmin(worst)]))
+    return float(stops[np.argmin(worst)])
 
 
-def _phase_grid(method: Method, stop: float) -> Array:
-    """Return x ≥ 0 at even phases: u = t√x in units of the frequency at which learning begins."""
-    if method.order == 1:
-        return np.concatenate([[0.0], PHASES / stop])
-    unit = unit_gain_stop(method) / np.sqrt(8)  # one for friction 3
-    return np.concatenate([[0.0], (PHASES * max(unit, 1.0) / stop) ** 2])
+def _penalty_of_iterate(method: Iteration, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> float:
+    """Return the penalty against which this iterate has the best guarantee."""
+    low, high, _ = range_in_units(method, eigenvalues, 1.0)
+    method = method if eigenvalues is None else method.tuned_to(eigenvalues)
+    if kind == "paper":
+        return float((method.pace * stop) ** -method.order)
+    if stop > LIKE_A_FLOW:
+        flow, time = method.as_flow(), method.pace * stop
+        return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
+    high = high if high < np.inf else 1 / method.epsilon
+    s = eigenvalue_grid(low, high)
+    g, gain = method.shrinkage(s, stop), method.gain(s, stop)
+
+    def worst(log_penalty: float) -> float:
+        penalty = np.exp(log_penalty)
+        if kind == "parameter":
+            return float(np.max((gain * (penalty + s) - 1) ** 2))
+        return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
+
+    logs = -np.log(method.gain(0.0, stop)) + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    values = np.array([worst(log) for log in logs])
+    dips = 1 + np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:]))
+    found = [
+        minimize_scalar(worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10})
+        for i in dips
+    ]
+    if _universal(method) or len(found) < 2:
+        return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
+
+    def mismatch(penalty: float) -> float:
+        back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
+        return float(abs(np.log((back + 1) / (stop + 1))))
+
+    # of several penalties take the one that leads back: the iterate swings past others on its way
+    return float(min((np.exp(one.x) for one in found), key=mismatch))

@@ -11,8 +11,9 @@ from sklearn.utils import check_array
 
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
-from stoptime.methods import Method, get_method
+from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import nonnegative
+from stoptime.methods.krylov import conjugate_gradients
 from stoptime.spectrum import Floats, Spectrum
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Path:
     intercept : array of shape (n_stops,) or (n_stops, n_targets)
         Zeros where none was fitted.
     degrees_of_freedom : array of shape (n_stops,)
-        Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept.
+        Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept. Conjugate
+        gradients have a filter of their own, and a column here, for each of many targets.
     """
 
     method: Method
@@ -130,16 +132,22 @@ def path(*arguments: Any, **options: Any) -> Path:
 
 def largest_gain(method: Method, stops: ArrayLike) -> float:
     """Return a bound of the gain φ(s, t) over all eigenvalues at the largest stop."""
+    if isinstance(method, ConjugateGradient) or (isinstance(method, Iteration) and method.step == "auto"):
+        return np.inf  # it depends on the data, which are not yet factored
     with np.errstate(over="ignore"):
-        return float(np.max(stops, initial=0) ** method.order)
+        return float((method.pace * np.max(stops, initial=0)) ** method.order)
 
 
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     """Draw the path of a method from a spectrum; arguments already validated."""
     method = method.tuned_to(spectrum.padded_eigenvalues)
     s, z = spectrum.eigenvalues[:, None], spectrum.response
-    gain = method.gain(s, stops)
-    components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
+    if isinstance(method, ConjugateGradient):
+        components, freedom = _conjugate(spectrum, stops)
+    else:
+        gain = method.gain(s, stops)
+        components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
+        freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
     with np.errstate(over="ignore", invalid="ignore"):
         flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(z.dtype, copy=False)
         coef = spectrum.basis @ flat
@@ -147,14 +155,23 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     if not np.isfinite(coef).all():
         raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X and y.")
     intercept = spectrum.target_mean - np.tensordot(coef, spectrum.feature_mean, axes=(1, 0))
-    freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
     return Path(method, stops, coef, intercept, freedom)
+
+
+def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
+    """Return components of conjugate gradients, and Σ (1 - g) of the filter that each response has made."""
+    s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
+    columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
+    runs = [conjugate_gradients(s, column, stops) for column in columns.T]
+    freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T + spectrum.fit_intercept
+    components = np.stack([run.components.T for run in runs], axis=-1)
+    return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
 
 
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
     path = draw(spectrum, method, np.array([stop]))
-    return path.coef[0].T, path.intercept[0], float(path.degrees_of_freedom[0])
+    return path.coef[0].T, path.intercept[0], float(np.mean(path.degrees_of_freedom[0]))
 
 
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.calibration import unit_gain_stop
-from stoptime.methods import Method, Ridge, get_method
+from stoptime.methods import Iteration, Method, Ridge, get_method
 from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods.recurrence import closer_stops
+from stoptime.worst_case import stop_with_gain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,16 +62,14 @@ class RiskModel:
     def evaluate(self, stops: Array) -> tuple[Array, Array]:
         """Return bias and variance at the stops, a bounded number of them at a time."""
         height = max(1, CHUNK // max(1, len(self.eigenvalues)))
-        parts = [self._evaluate(stops[i : i + height]) for i in range(0, len(stops), height)]
+        parts = [self._summed(*tables) for tables in self.method.filters(self.eigenvalues, stops, height)]
         bias, variance = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty(0)])
         return np.concatenate(bias), np.concatenate(variance)
 
-    def _evaluate(self, stops: Array) -> tuple[Array, Array]:
-        s = self.eigenvalues[:, None]
-        g = self.method.shrinkage(s, stops)
+    def _summed(self, g: Array, gain: Array) -> tuple[Array, Array]:
         live = self.eigenvalues > 0
         # φ√s before squaring: s φ² would lose small s to underflow
-        noise = self.method.gain(s[live], stops) * np.sqrt(s[live])
+        noise = gain[live] * np.sqrt(self.eigenvalues[live, None])
         if self.bias_weight.ndim == 2:
             bias = np.einsum("it,it->t", g, self.bias_weight @ g)
         else:
@@ -88,6 +87,8 @@ class RiskModel:
         The curve oscillates, so its lowest dip is looked for on a grid that follows the fastest
         oscillation, and every dip that may be the lowest is refined between grid points.
         """
+        if isinstance(self.method, Iteration):
+            return self._whole_minimum(first, last)
         grid = self._grid(first, last)
         total = np.add(*self.evaluate(grid))
         best = int(np.argmin(total))
@@ -106,13 +107,31 @@ class RiskModel:
                 stop, least = float(points.flat[heights.argmin()]), float(heights.min())
         return stop, least
 
+    def _whole_minimum(self, first: float, last: float) -> tuple[float, float]:
+        """Return the best iteration: the same search among whole numbers."""
+        last = last if np.isinf(last) else float(np.floor(last))
+        closer = np.unique(np.minimum(np.ceil(self._grid(np.ceil(first), last)), last))
+        grid = total = np.empty(0)
+        while closer.size:
+            grid, total = np.append(grid, closer), np.append(total, np.add(*self.evaluate(closer)))
+            grid, total = grid[np.argsort(grid)], total[np.argsort(grid)]
+            inner = total[1:-1]
+            dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]))
+            dips = np.append(dips[np.argsort(total[dips])[:8]], np.argmin(total))
+            closer = closer_stops(grid, dips)
+        best = int(np.argmin(total))
+        return float(grid[best]), float(total[best])
+
     def _grid(self, first: float, last: float) -> Array:
         positive = self.eigenvalues[self.eigenvalues > 0]
         if positive.size == 0:
             return np.unique([first, last])
         largest, power = positive.max(), 1 / self.method.order
-        begin = max(first, BEGUN / largest**power)
-        end = last if np.isfinite(last) else max(begin, SETTLED / positive.min() ** power)
+        pace = self.method.pace
+        begin = max(first, BEGUN / largest**power / pace)
+        end = last if np.isfinite(last) else max(begin, SETTLED / positive.min() ** power / pace)
+        if isinstance(self.method, Iteration):
+            end = min(end, max(first, self.method.horizon))
         if begin >= end:
             return np.unique([first, last])
         grids = [
@@ -120,7 +139,8 @@ class RiskModel:
             np.geomspace(begin, end, int(PER_DECADE * np.log10(end / begin)) + 2),
         ]
         if self.method.order == 2:
-            step = np.pi / (np.sqrt(largest) * POINTS_PER_SWING)
+            step = np.pi / (np.sqrt(largest) * POINTS_PER_SWING) / pace
+            step = max(step, 1.0) if isinstance(self.method, Iteration) else step
             grids.append(begin + step * np.arange(min(MOST_POINTS, (end - begin) / step)))
         return np.unique(np.concatenate(grids))
 
@@ -322,7 +342,7 @@ def inflation(
     model = bayes_risk(method, [0.0], eigenvalues=s, signal=r2, noise=sigma2, n_samples=n).model
     if isinstance(model.method, Ridge):
         return Inflation(1.0, alpha)
-    center = unit_gain_stop(model.method.in_units_of(1 / alpha)) * alpha ** (1 / model.method.order)
+    center = stop_with_gain(model.method, alpha)
     stop, least = model.minimum(center / SEARCH, center * SEARCH)
     least, stop = min((least, stop), (model.total(0.0), 0.0), (model.total(np.inf), np.inf))
     return Inflation(least / oracle, stop)

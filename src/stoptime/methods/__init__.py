@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Iteration, Nesterov, NuMethod
+from stoptime.methods.krylov import ConjugateGradient
 from stoptime.methods.ridge import Ridge
 
 __all__ = [
+    "ITERATIONS",
     "METHODS",
     "AcceleratedFlow",
+    "ConjugateGradient",
+    "GradientDescent",
     "GradientFlow",
+    "HeavyBall",
     "HeavyBallFlow",
+    "HighResolutionFlow",
+    "Iteration",
     "Method",
+    "Nesterov",
+    "NuMethod",
     "Ridge",
     "get_method",
 ]
@@ -19,7 +30,13 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     cls.name: cls for cls in (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
 }
-"""Every method by its name. Tests, documentation and estimators read this registry."""
+"""The methods in continuous time by their names: any number from zero on is a stop of theirs."""
+
+ITERATIONS: dict[str, type[Method]] = {
+    cls.name: cls
+    for cls in (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
+}
+"""The methods that know a step by their names: the iterations, and the flow that models one of them."""
 
 
 def get_method(method: str | Method) -> Method:
@@ -32,6 +49,7 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(METHODS)}.")
-    return METHODS[method]()
+    known = METHODS | ITERATIONS
+    if not isinstance(method, str) or method not in known:
+        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(known)}.")
+    return known[method]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -82,6 +82,15 @@ class Method(ABC):
         """Return a time from which on |g(s, t)| stays below level, for s > 0."""
         return float((1 / level - 1) / s)  # that of ridge, the slowest of the methods that do not swing
 
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002 - for iterations
+        """Return this method tuned, fit for eigenvalues up to ``scale`` times as large without some row."""
+        return self.tuned_to(eigenvalues)
+
+    @property
+    def pace(self) -> float:
+        """The time that passes while the stop grows by one: one for a flow, by the step for an iteration."""
+        return 1.0
+
     def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time of their own
         """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled to match."""
         return self
@@ -123,6 +132,12 @@ class Method(ABC):
         s, t = nonnegative("s", s), nonnegative("t", t, infinite=True)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             return _with_limit(self._gain, s, t, 1 / s)
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
+        for first in range(0, len(stops), height):
+            chunk = stops[first : first + height]
+            yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
 
 
 def _with_limit(formula: Callable[[Array, Array], Array], s: Array, t: Array, limit: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from scipy.special import exprel, lambertw
 
 from stoptime import special
 from stoptime.methods.base import Array, Method, nonnegative, positive_number
+
+if TYPE_CHECKING:
+    from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
 MOST_FRICTION = 1e12
 DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
@@ -35,6 +38,12 @@ class GradientFlow(Method):
 
     name: ClassVar[str] = "gradient-flow"
     order: ClassVar[int] = 1
+
+    def as_iteration(self, step: float) -> GradientDescent:
+        """Return gradient descent: its iterate k is near time step·k, within O(step)."""
+        from stoptime.methods.iterations import GradientDescent  # noqa: PLC0415 - which knows the flows
+
+        return GradientDescent(step)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
@@ -79,6 +88,12 @@ class AcceleratedFlow(Method):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION))
+
+    def as_iteration(self, step: float) -> Nesterov:
+        """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
+        from stoptime.methods.iterations import Nesterov  # noqa: PLC0415 - which knows the flows
+
+        return Nesterov(step, self.friction)
 
     @property
     def _nu(self) -> float:
@@ -170,6 +185,18 @@ class HeavyBallFlow(Method):
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
         return replace(self, damping=self._gamma / float(np.sqrt(penalty)))
 
+    def as_iteration(self, step: float) -> HeavyBall:
+        """Return the heavy ball with momentum 1 - 2γ√step: its iterate k is near time √step·k."""
+        from stoptime.methods.iterations import HeavyBall  # noqa: PLC0415 - which knows the flows
+
+        momentum = 1 - 2 * self._gamma * float(np.sqrt(positive_number("step", step)))
+        if momentum < 0:
+            raise ValueError(
+                f"step={step:g} is too long for damping {self._gamma:g}: take at most "
+                f"{1 / (2 * self._gamma) ** 2:g}, where no momentum is left."
+            )
+        return HeavyBall(step, momentum)
+
     @property
     def _gamma(self) -> float:
         if isinstance(self.damping, str):
@@ -187,33 +214,39 @@ class HeavyBallFlow(Method):
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         omega, swings = self._frequency(s)
-        cases = [(swings, _swing), (~swings, _creep)]
+        cases = [(swings, swing), (~swings, creep)]
         return special.piecewise(cases, s, t, omega, np.array(self._gamma))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        gamma = self._gamma
         omega, swings = self._frequency(s)
-        early = t * np.sqrt(s) <= 1
-        settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small
-        cases = [
-            (swings & early, _swing_gain_early),
-            (swings & ~early & ~settled, _swing_gain),
-            (swings & ~early & settled, lambda s, *rest: (1 - _swing(s, *rest)) / s),
-            (~swings & ~settled, _creep_gain),
-            (~swings & settled, lambda s, *rest: (1 - _creep(s, *rest)) / s),
-        ]
-        return special.piecewise(cases, s, t, omega, np.array(gamma))
+        return oscillator_gain(s, t, omega, np.array(self._gamma), swings)
 
 
 # With a = γt, θ = ωt, d = γt - ωt: both forms of g, and 1 - g as sums of terms of one sign.
 
 
-def _swing(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature for all
+def oscillator_gain(s: Array, t: Array, omega: Array, gamma: Array, swings: NDArray[np.bool_]) -> Array:
+    """Return (1 - g)/s of the oscillator with stiffness s, damping γ and frequency ω, from rest."""
+    early = t * np.sqrt(s) <= 1
+    settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small
+    cases = [
+        (swings & early, _swing_gain_early),
+        (swings & ~early & ~settled, _swing_gain),
+        (swings & ~early & settled, lambda s, *rest: (1 - swing(s, *rest)) / s),
+        (~swings & ~settled, _creep_gain),
+        (~swings & settled, lambda s, *rest: (1 - creep(s, *rest)) / s),
+    ]
+    return special.piecewise(cases, s, t, omega, gamma)
+
+
+def swing(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature for all
+    """Return g where ω is real."""
     a, theta = gamma * t, omega * t
     return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
 
 
-def _creep(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+def creep(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    """Return g where ω is imaginary, |ω| given."""
     d = s / (gamma + omega) * t
     return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
 

@@ -12,8 +12,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import Method
+from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
@@ -22,12 +23,16 @@ BEGUN = 0.1  # phase t√L (or tL) of the first stop: about one part in a thousa
 RATIO = 1.08  # of neighbouring stops, at most
 VISIBLE = 0.01  # shrinkage below which a direction's swings no longer show
 SETTLED = 1e-3  # shrinkage of the slowest direction at the last stop
+SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short by its horizon
 POINTS_PER_SWING = 8
 LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
 FEWEST, MOST = 50, 1000
 MOST_REFINED = 15  # errors; more targets stay at grid points
 DIPS = 4  # of the error curve, refined between grid points
 EXTENSIONS = 3
+ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
+MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
+MOST_CONJUGATE = 100
 EXTENSION = np.geomspace(RATIO, 4.0, 18)  # in time, each
 
 
@@ -65,8 +70,15 @@ class Problem:
 
     @cached_property
     def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows."""
-        return self.method.tuned_to(self.spectrum.padded_eigenvalues)
+        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
+        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
+
+    @property
+    def _scale(self) -> float:
+        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
+        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        share = float(np.max(weights) / np.sum(weights))
+        return 1 / (1 - share) if share < 1 else 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +150,8 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
     in a thousand to where the slowest one has one part in a thousand left; and infinity. Neighbours differ
-    by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show.
+    by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
+    iteration they are rounded to whole numbers.
 
     Parameters
     ----------
@@ -153,6 +166,10 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
         return np.array([0.0, np.inf])
+    if isinstance(method, ConjugateGradient):
+        return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
+    if isinstance(method, Iteration):
+        return _whole_stops(spectrum, method, size)
     largest, smallest = float(spectrum.eigenvalues[-1]), float(spectrum.eigenvalues[0])
     first = BEGUN / largest ** (1 / method.order)
     last = max(method.settled_at(smallest, SETTLED), 10 * first)
@@ -164,6 +181,17 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
         places = np.linspace(0, len(between) - 1, count)
         between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
     return np.concatenate([[0.0], between, [np.inf]])
+
+
+def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Array:
+    """Return whole stops from the first iteration to where the slowest direction has settled."""
+    power = 1 / method.order
+    first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
+    last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
+    last = float(np.clip(last, 2.0, method.horizon))
+    if size is None:
+        size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
+    return np.unique(np.round(np.append(0.0, np.geomspace(first, last, size - 1))))
 
 
 def _following_swings(method: Method, frequency: float, first: float, last: float) -> Array:
@@ -246,10 +274,15 @@ class CurveRule(Rule):
         curve = rule.errors(problem, grid)
         if not given:
             curve = rule._extended(problem, curve, per_target=per_target)
-            dips = _dips(curve, per_target=per_target)
-            if dips.size:
-                curve = curve.joined(rule.errors(problem, dips))
+            curve = rule._refined(problem, curve, per_target=per_target)
         return self._lowest(curve, per_target=per_target)
+
+    def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+        """Look again between grid points, around the deepest dips."""
+        if isinstance(problem.method, Iteration | ConjugateGradient):
+            return self._between_whole_stops(problem, curve, per_target=per_target)
+        dips = _dips(curve, per_target=per_target)
+        return curve.joined(self.errors(problem, dips)) if dips.size else curve
 
     def _extended(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Look beyond the last finite stop while the error is least there."""
@@ -257,7 +290,10 @@ class CurveRule(Rule):
             end = _end(curve, per_target=per_target)
             if end is None:
                 return curve
-            curve = curve.joined(self.errors(problem, end * EXTENSION))
+            later = _later_stops(problem, end)
+            if later.size == 0:
+                break
+            curve = curve.joined(self.errors(problem, later))
         end = _end(curve, per_target=per_target)
         if end is not None:
             warnings.warn(
@@ -266,6 +302,17 @@ class CurveRule(Rule):
                 StopWarning,
                 stacklevel=3,
             )
+        return curve
+
+    def _between_whole_stops(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+        """Look at whole numbers around the lowest points too, until their neighbours have been seen."""
+        for _ in range(ZOOMS):
+            seen = curve if per_target else curve.pooled()
+            best = np.unique(np.argmin(seen.errors.reshape(len(seen.stops), -1), axis=0))
+            closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
+            if not closer.size:
+                break
+            curve = curve.joined(self.errors(problem, closer))
         return curve
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
@@ -283,6 +330,17 @@ class CurveRule(Rule):
             one = None if deviation is None else float(deviation[0])
             return Choice(float(stop[0]), float(error[0]), curve, one, message)
         return Choice(stop, error, curve, deviation, message)
+
+
+def _later_stops(problem: Problem, last: float) -> Array:
+    """Return stops beyond the last one, if there are any to be looked at."""
+    if isinstance(problem.method, ConjugateGradient):
+        return np.empty(0)
+    later = last * EXTENSION
+    if not isinstance(problem.tuned, Iteration):
+        return np.asarray(later)
+    later = np.unique(np.round(later))
+    return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])
 
 
 def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:

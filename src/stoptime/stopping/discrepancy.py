@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from stoptime.methods import Method
+from stoptime.methods import Iteration, Method
 from stoptime.methods.base import Array, positive_number
+from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, StopWarning, stops_to_try
 from stoptime.stopping.plugin import estimate_oracle
@@ -139,4 +140,9 @@ class Discrepancy(Rule):
 
         if first == 0 or excess(grid[first]) > 0:
             return float(grid[first])
+        if isinstance(problem.tuned, Iteration):
+            inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
+            errors = training_error(problem.spectrum, problem.tuned, inner).reshape(len(inner), -1)
+            low = (errors[:, target] if per_target else errors.mean(axis=1)) <= level
+            return float(inner[np.argmax(low)])
         return float(brentq(excess, grid[first - 1], grid[first]))

@@ -65,9 +65,9 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
     between = (stops > 0) & np.isfinite(stops)
     if between.any():
-        route = cheapest_route(
-            get_method(method).tuned_to(spectrum.padded_eigenvalues), stops[between], s, row.scale
-        )
+        scale = float(row.scale[0])
+        tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, scale)
+        route = cheapest_route(tuned, stops[between], s, row.scale)
         alpha, c = route.operators(row)
         late[between], slopes[between] = alpha[:, 0], c[:, 0]
     late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)

@@ -156,7 +156,8 @@ def _prepared(
         spectrum = decompose(X, y, sample_weight, fit_intercept)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
-    return Rows.validated(X, y, sample_weight, spectrum), method.tuned_to(spectrum.padded_eigenvalues)
+    rows = Rows.validated(X, y, sample_weight, spectrum)
+    return rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
 
 
 def _thinned(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skeleton:

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods import GradientFlow, Method, Ridge
+from stoptime.methods import GradientFlow, Iteration, Method, Ridge
 from stoptime.methods.base import Array
 
 Numbers = NDArray[np.inexact[Any]]
 
 MAX_DEGREE = 16384  # beyond it the exact route costs less and rounds less
 FIRST_DEGREE = 32
+PER_RADIAN = {1: 7.0, 2: 1.25}  # degrees that iterations need at most, by their order
 SEEN = 0.5
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of what the trapezoidal rule on the ellipse neglects
@@ -151,6 +152,9 @@ def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> 
 def _chebyshev_coefficients(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
     """Return coefficients of shape (scales, stops, degree), the first one doubled, resolved to rounding."""
     degree = FIRST_DEGREE
+    if isinstance(method, Iteration):  # every attempt runs all iterations: begin where it may succeed
+        radians = np.sqrt((method.pace * stops.max()) ** method.order * scales.max() * largest)
+        degree = int(np.clip(PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
     while degree <= MAX_DEGREE:
         s = largest * np.sin(np.pi * (np.arange(degree) + 0.5) / (2 * degree)) ** 2
         values = method.shrinkage(np.multiply.outer(scales, s)[:, None], stops[:, None])

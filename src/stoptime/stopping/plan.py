@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods import GradientFlow, Method, Ridge
+from stoptime.methods import GradientDescent, GradientFlow, HeavyBall, Iteration, Method, NuMethod, Ridge
 from stoptime.methods.base import Array
 from stoptime.stopping.mixture import ALIASING, MAX_DEGREE, ridge_mixture
 from stoptime.stopping.routes import ByMixture, BySecular, Route, least_squares
@@ -22,6 +22,7 @@ HEAVY = 0.05  # share of the weights from which on a row takes the exact route b
 SCALE_NODES = 12  # of the interpolation between rows of unequal weights, where the path oscillates
 SMOOTH_RIDGES = 100.0  # about as many penalties make a path that does not oscillate
 RIDGES_PER_RADIAN = 0.7  # and so many are added for t√L
+WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
 
 
 @dataclass(frozen=True)
@@ -157,20 +158,25 @@ def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Arr
     if not (stops.size and scales.size and eigenvalues.size):
         return exact
     largest, radians = float(eigenvalues[-1]), 0.0
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * float(scales.max()))
     if not isinstance(method, Ridge | GradientFlow):
         with np.errstate(over="ignore", under="ignore"):
-            radians = float(np.sqrt(stops.max() ** method.order * largest * scales.max()))
+            radians = float(np.sqrt((method.pace * stops.max()) ** method.order * largest * scales.max()))
     expected = SMOOTH_RIDGES + RIDGES_PER_RADIAN * radians
     if expected > MAX_DEGREE:
         return exact
-    nodes = _scale_nodes(scales, radians)
-    if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes)) > exact.work:
+    nodes = _scale_nodes(method, scales, radians)
+    work = exact.work
+    if isinstance(method, Iteration) and not isinstance(method, GradientDescent):
+        work += WORK_PER_STEP * float(stops.max()) * len(eigenvalues)
+    if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes)) > work:
         return exact
     mixture = ridge_mixture(method, stops, largest, nodes)
     return exact if mixture is None else ByMixture(mixture, nodes, eigenvalues)
 
 
-def _scale_nodes(scales: Array, radians: float) -> Array:
+def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     """Return the scales themselves where they are few, else Chebyshev nodes of their range."""
     distinct = np.unique(scales)
     if len(distinct) == 1:
@@ -179,7 +185,10 @@ def _scale_nodes(scales: Array, radians: float) -> Array:
     if radians == 0:  # then g is analytic in the scale up to zero: every node gains these digits
         count = 2 + int(np.ceil(ALIASING / np.log(2 * middle / radius)))
     else:
-        count = SCALE_NODES + int(radians * radius / middle)
+        share = radius / middle
+        # these oscillate up to the end of their reach, there with the square root of what is missing
+        share = np.sqrt(2 * share) if isinstance(method, NuMethod | HeavyBall) else share
+        count = SCALE_NODES + int(radians * share)
     if len(distinct) <= count:
         return distinct
     nodes = middle - radius * np.cos(np.pi * (np.arange(count) + 0.5) / count)

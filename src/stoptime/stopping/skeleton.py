@@ -104,7 +104,7 @@ def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
     count = 2 * len(stops) + 64
     phases = largest * np.sin(np.pi * np.arange(count) / (2 * count)) ** 2
     with np.errstate(over="ignore"):
-        unlearned = max(UNLEARNED / stops.max() ** method.order, np.finfo(np.float64).tiny)
+        unlearned = max(UNLEARNED / (method.pace * stops.max()) ** method.order, np.finfo(np.float64).tiny)
     decades = np.geomspace(min(unlearned, largest), largest, count)
     return method.shrinkage(np.concatenate([phases, decades])[:, None], stops)
 

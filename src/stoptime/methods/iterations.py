@@ -1,0 +1,405 @@
+"""The iterations people run: gradient descent, Nesterov's method, the heavy ball and the ν-method."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime import special
+from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.recurrence import Coefficients, Places, filtered, iterates
+
+LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; any may still be asked for
+ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
+
+
+@dataclass(frozen=True)
+class Iteration(Method):
+    r"""A method that moves step by step: its stops are whole numbers, the iterations k.
+
+    .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
+
+    A new iteration gives its coefficients, the flow it follows as its step shrinks, the time one
+    iteration takes there, and the largest εs for which it converges.
+    """
+
+    step: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.step != "auto":
+            object.__setattr__(self, "step", positive_number("step", self.step))
+
+    @abstractmethod
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
+
+    @abstractmethod
+    def as_flow(self) -> Method:
+        """Return the flow that the iterates follow, at time ``pace`` times k."""
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """The εs from which on the iteration diverges."""
+
+    @property
+    def epsilon(self) -> float:
+        """The step as a number."""
+        if isinstance(self.step, str):
+            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal step
+                'step="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
+            )
+        return self.step
+
+    @property
+    def pace(self) -> float:
+        """The time of the flow that one iteration takes: √ε."""
+        return float(np.sqrt(self.epsilon))
+
+    @property
+    def horizon(self) -> int:
+        """How many iterations a search for the best stop looks at, at most."""
+        return LONGEST_SEARCH
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
+        """Return the iteration with "auto" made concrete, or say why it would diverge on this spectrum."""
+        s = nonnegative("eigenvalues", eigenvalues)
+        largest = float(s.max(initial=0))
+        tuned = self
+        if self.step == "auto":
+            tuned = replace(self, step=1 / largest if largest > 0 else 1.0)
+        tuned = tuned._with_momentum(s)
+        tuned.check_convergence(largest)
+        return tuned
+
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
+        """Return the iteration tuned so that it converges too when left-out rows scale the eigenvalues."""
+        tuned = self.tuned_to(eigenvalues)
+        largest = float(np.max(eigenvalues, initial=0)) * scale
+        if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
+            return replace(self, step=1 / largest).tuned_to(eigenvalues)
+        return tuned
+
+    def check_convergence(self, largest: float) -> None:
+        """Refuse a step with which directions up to the largest eigenvalue would diverge."""
+        if self.epsilon * largest >= self.limit:
+            raise ValueError(
+                f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be below "
+                f'{self.limit / largest:g} ({self.limit:.4g}/L). Take a smaller step, or step="auto".'
+            )
+
+    def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
+        return self
+
+    def in_units_of(self, penalty: float) -> Self:
+        """Return the iteration for eigenvalues divided by ``penalty``; iterations are counted as before."""
+        return replace(self, step=self.epsilon * penalty)
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return filtered(self.coefficients, self.epsilon * s, whole(t), 1.0, 0.0)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        return self.epsilon * filtered(self.coefficients, self.epsilon * s, whole(t), 0.0, 1.0)
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ in tables as :meth:`Method.filters` does, all from one run where stops ascend."""
+        if np.any(np.diff(stops) <= 0) or not stops.size or np.isinf(stops[-1]):
+            yield from super().filters(s, stops, height)
+            return
+        start, source = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
+        run = iterates(self.coefficients, self.epsilon * s, start, source)
+        k, last = -1, whole(stops)
+        for first in range(0, len(last), height):
+            chunk = last[first : first + height]
+            table = np.empty((len(chunk), 2, len(s)))
+            for row, stop in zip(table, chunk, strict=True):
+                while k < stop:
+                    value = next(run)
+                    k += 1
+                row[...] = value
+            yield table[:, 0].T, self.epsilon * table[:, 1].T
+
+
+def whole(stops: Array) -> Places:
+    """Return stops as integers, refusing what is not an iteration number."""
+    rounded = np.round(stops)
+    if np.any(rounded != stops):
+        wrong = float(stops[rounded != stops].flat[0])
+        raise ValueError(f"The stops of an iteration are whole numbers, its iterations; got {wrong!r}.")
+    return np.minimum(rounded, 2.0**62).astype(np.intp)
+
+
+def fraction_below_one(name: str, value: object) -> float:
+    """Return ``value`` as a float in [0, 1): from 1 on momentum makes every iteration diverge."""
+    number = float(value) if isinstance(value, int | float | np.number) else np.nan
+    if isinstance(value, bool) or not 0 <= number < 1:
+        raise ValueError(
+            f"{name} must be a number from 0 to below 1 (from 1 on the iteration diverges); got {value!r}."
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class GradientDescent(Iteration):
+    r"""Gradient descent, also known as Landweber's iteration.
+
+    .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1}), \qquad
+        g(s, k) = (1 - \varepsilon s)^k
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above, below 2/L; "auto" is 1/L. In the words of torch, ``lr`` for the loss ‖y - Xβ‖²/(2n).
+
+    Examples
+    --------
+    >>> float(GradientDescent(0.5).shrinkage(1.0, 3))
+    0.125
+
+    References
+    ----------
+    Landweber (1951), An iteration formula for Fredholm integral equations of the first kind.
+    """
+
+    name: ClassVar[str] = "gradient-descent"
+    order: ClassVar[int] = 1
+
+    @property
+    def limit(self) -> float:
+        """The εs from which on the iteration diverges."""
+        return 2.0
+
+    @property
+    def pace(self) -> float:
+        """The time of the flow that one iteration takes: ε."""
+        return self.epsilon
+
+    @property
+    def horizon(self) -> int:
+        """How many iterations a search looks at: its power costs the same for any number."""
+        return 10**12
+
+    def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
+        """Return momentum, lookahead and weight of iteration k."""
+        return Coefficients(0.0, 0.0, 1.0)
+
+    def as_flow(self) -> GradientFlow:
+        """Return gradient flow: iterate k is near time εk, within O(ε)."""
+        return GradientFlow()
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ in tables, by one run where most iterations are asked for, else by powers."""
+        dense = stops.size and stops[-1] <= 4 * len(stops)
+        yield from super().filters(s, stops, height) if dense else Method.filters(self, s, stops, height)
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        x, k = self.epsilon * s, whole(t).astype(np.float64)
+        slow = x < 0.5
+        cases = [
+            (slow, lambda x, k: np.exp(k * np.log1p(-x))),  # 1 - x would round, k times over
+            (~slow, lambda x, k: (1 - x) ** k),
+        ]
+        return special.piecewise(cases, x, k)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        x, k = self.epsilon * s, whole(t).astype(np.float64)
+        begun, slow = x > 0, x < 0.5
+        cases = [
+            (~begun, lambda _, k: k),
+            (begun & slow, lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
+            (~slow, lambda x, k: (1 - (1 - x) ** k) / x),
+        ]
+        return self.epsilon * special.piecewise(cases, x, k)
+
+
+@dataclass(frozen=True)
+class Nesterov(Iteration):
+    r"""Nesterov's accelerated gradient method.
+
+    .. math:: \beta_k = \theta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\theta_{k-1}), \qquad
+        \theta_k = \beta_k + \frac{k-1}{k+r-1}(\beta_k - \beta_{k-1})
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above, below 4/(3L); "auto" is 1/L.
+    friction : float, default=3.0
+        The r above.
+    momentum : float, optional
+        A constant η in [0, 1) in place of the fraction, and then ``friction`` has no part. This is
+        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds the
+        extrapolated point θ_k = β_k + η(β_k - β_{k-1}).
+
+    Examples
+    --------
+    >>> Nesterov().tuned_to([0.25, 2.0])
+    Nesterov(step=0.5, friction=3.0, momentum=None)
+
+    References
+    ----------
+    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient method.
+    """
+
+    friction: float = 3.0
+    momentum: float | None = None
+    name: ClassVar[str] = "nesterov"
+    order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "friction", positive_number("friction", self.friction))
+        if self.momentum is not None:
+            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+
+    @property
+    def limit(self) -> float:
+        """The εs from which on the iteration diverges: (2 + 2η)/(1 + 2η), and η tends to one."""
+        eta = 1.0 if self.momentum is None else self.momentum
+        return (2 + 2 * eta) / (1 + 2 * eta)
+
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k."""
+        if self.momentum is not None:
+            return Coefficients(self.momentum, self.momentum, 1.0)
+        eta = max(k - 2, 0) / (k + self.friction - 2) if k > 1 else 0.0
+        return Coefficients(eta, eta, 1.0)
+
+    def as_flow(self) -> Method:
+        """Return the flow at time √ε·k: accelerated, or heavy-ball for constant momentum; within O(√ε)."""
+        if self.momentum is None:
+            return AcceleratedFlow(self.friction)
+        return HeavyBallFlow(damping=(1 - self.momentum) / (2 * self.pace))
+
+
+@dataclass(frozen=True)
+class HeavyBall(Iteration):
+    r"""Polyak's heavy ball.
+
+    .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1})
+        + \eta(\beta_{k-1} - \beta_{k-2})
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above, below 2(1 + η)/L; "auto" is 1/L.
+    momentum : float or "auto", default="auto"
+        The η above, in [0, 1). "auto" is the one that converges fastest with this step, (1 - √(εμ))² if
+        the step is 1/L; it needs a positive smallest eigenvalue μ. The pair is
+        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero.
+
+    Examples
+    --------
+    >>> HeavyBall().tuned_to([0.25, 1.0])
+    HeavyBall(step=1.0, momentum=0.25)
+
+    References
+    ----------
+    Polyak (1964), Some methods of speeding up the convergence of iteration methods.
+    """
+
+    momentum: float | str = "auto"
+    name: ClassVar[str] = "heavy-ball"
+    order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.momentum != "auto":
+            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+
+    def _with_momentum(self, s: Array) -> Self:
+        if self.momentum != "auto":
+            return self
+        smallest, largest = float(s.min(initial=np.inf)), float(s.max(initial=0))
+        if not 0 < smallest < np.inf or smallest < np.finfo(np.float64).eps * largest:
+            raise ValueError(
+                f'momentum="auto" needs a positive smallest eigenvalue, but it is {smallest:g} (a singular '
+                "spectrum has zeros): give the momentum as a number, for example HeavyBall(momentum=0.9)."
+            )
+        self.check_convergence(largest)
+        ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
+        return replace(self, momentum=float(np.max(ends**2)))
+
+    @property
+    def eta(self) -> float:
+        """The momentum as a number."""
+        if isinstance(self.momentum, str):
+            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal momentum
+                'momentum="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
+            )
+        return self.momentum
+
+    @property
+    def limit(self) -> float:
+        """The εs from which on the iteration diverges: 2(1 + η), and 4 while η may still adapt."""
+        return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
+
+    def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
+        """Return momentum, lookahead and weight of iteration k."""
+        return Coefficients(self.eta, 0.0, 1.0)
+
+    def as_flow(self) -> HeavyBallFlow:
+        """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
+        return HeavyBallFlow(damping=(1 - self.eta) / (2 * self.pace))
+
+
+@dataclass(frozen=True)
+class NuMethod(Iteration):
+    r"""Brakhage's ν-method: the accelerated iteration whose shrinkage is a Jacobi polynomial.
+
+    .. math:: g(s, k) = P_k^{(2\nu-1/2,\,-1/2)}(1 - 2\varepsilon s) \big/ P_k^{(2\nu-1/2,\,-1/2)}(1)
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
+        a little, so leave-one-out takes "auto" to be as much smaller.
+    nu : float, default=1.0
+        The ν above: up to this smoothness of the signal the method is optimal.
+
+    Examples
+    --------
+    >>> float(NuMethod(1.0).shrinkage(0.5, 1))  # 1 - 6/5 · 1/2
+    0.4
+
+    References
+    ----------
+    Brakhage (1987), On ill-posed problems and the method of conjugate gradients.
+    """
+
+    nu: float = 1.0
+    name: ClassVar[str] = "nu-method"
+    order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "nu", positive_number("nu", self.nu))
+
+    @property
+    def limit(self) -> float:
+        """The εs from which on the iteration diverges: at one it still converges."""
+        return 1 + ROUNDING
+
+    @property
+    def pace(self) -> float:
+        """The time of the flow that one iteration takes: 2√ε, its gradients weigh four times as much."""
+        return 2 * float(np.sqrt(self.epsilon))
+
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k."""
+        nu = self.nu
+        if k == 1:
+            return Coefficients(0.0, 0.0, (4 * nu + 2) / (4 * nu + 1))
+        below = (k + 2 * nu - 1) * (2 * k + 4 * nu - 1)
+        ratio = (2 * k + 2 * nu - 1) / below
+        momentum = (k - 1) * (2 * k - 3) / (2 * k + 2 * nu - 3) * ratio
+        return Coefficients(momentum, 0.0, 4 * (k + nu - 1) * ratio)
+
+    def as_flow(self) -> AcceleratedFlow:
+        """Return accelerated flow with friction 4ν: iterate k is near time 2√ε·k, within O(√ε)."""
+        return AcceleratedFlow(4 * self.nu)
