@@ -33,6 +33,7 @@ lint: setup  ## style and strict types
 bench: setup  ## print speed as ratios to the bare linear algebra, side by side in one run
 	$(BIN)/python benchmarks/paths.py
 	$(BIN)/python benchmarks/choosing.py
+	$(BIN)/python benchmarks/iterations.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --out docs/figures

@@ -274,7 +274,7 @@ def test_enclosures_print_outwards():
     [
         ({"method": AcceleratedFlow(1.9)}, "infinite"),
         ({"method": HeavyBallFlow()}, "condition_number"),
-        ({"method": HeavyBallFlow(), "condition_number": 0.9}, "at least 1"),
+        ({"method": HeavyBallFlow(), "condition_number": 0.9}, "between 1 and"),
         ({"method": HeavyBallFlow(damping=0.5), "condition_number": 10}, "critical"),
         ({"method": HeavyBallFlow(), "condition_number": 10, "stop": 1.0}, "stop"),
         ({"method": GradientFlow(), "condition_number": 10}, "HeavyBallFlow only"),

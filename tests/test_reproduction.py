@@ -79,7 +79,7 @@ def test_certified_summary_and_figure():
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 6
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 7
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
@@ -145,3 +145,23 @@ def test_a_missing_extra_is_named(monkeypatch):
     with pytest.raises(SystemExit) as stop:
         main()
     assert 'pip install "stoptime[cli]"' in str(stop.value)
+
+
+def test_simulated_runs_have_the_exact_risk(folder):
+    table = [r for r in rows(folder / "from_flow_to_iteration.csv") if r["panel"] == "risk"]
+    assert len(table) == 3 * 61
+    for row in table:
+        error = float(row["two_standard_errors"]) / 2
+        assert abs(float(row["value"]) - float(row["reference"])) <= 4.5 * error + 1e-9
+
+
+def test_command_line_plans(tmp_path):
+    picture = tmp_path / "plan.png"
+    result = run(app, ["plan", "--penalty", "0.001", "--lr", "0.5", "--out", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert "iterations" in result.output
+    assert picture.stat().st_size > 1000
+    assert run(
+        app, ["plan", "--penalty", "0.01", "--lr", "0.5", "--method", "heavy-ball", "--momentum", "0.9"]
+    ).output
+    assert run(app, ["plan", "--lr", "0.5"]).exit_code == 2

@@ -273,7 +273,7 @@ def test_bad_stops_and_aspect():
 def test_best_is_found_far_out_and_at_any_scale():
     known = {"signal": 1.0, "noise": 1e-5, "n_samples": 1}
     assert st.bayes_risk("ridge", [0.1, 1e12], eigenvalues=[1.0], **known).best == pytest.approx(
-        1e5, rel=1e-6
+        1e5, rel=1e-4
     )
     for scale in (1e-24, 1e24):
         known = {

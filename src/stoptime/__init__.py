@@ -6,15 +6,24 @@ from stoptime.backends import decompose
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods import (
+    ITERATIONS,
     METHODS,
     AcceleratedFlow,
+    ConjugateGradient,
+    GradientDescent,
     GradientFlow,
+    HeavyBall,
     HeavyBallFlow,
+    HighResolutionFlow,
+    Iteration,
     Method,
+    Nesterov,
+    NuMethod,
     Ridge,
     get_method,
 )
 from stoptime.path import Path, path
+from stoptime.planning import Plan, plan
 from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import (
@@ -46,25 +55,34 @@ from stoptime.stopping import (
 
 __all__ = [
     "GCV",
+    "ITERATIONS",
     "METHODS",
     "RULES",
     "SURE",
     "AcceleratedFlow",
     "Calibration",
     "Choice",
+    "ConjugateGradient",
     "CrossValidation",
     "Discrepancy",
     "ErrorCurve",
+    "GradientDescent",
     "GradientFlow",
+    "HeavyBall",
     "HeavyBallFlow",
+    "HighResolutionFlow",
     "HoldOut",
     "Inflation",
+    "Iteration",
     "LeaveOneOut",
     "Method",
+    "Nesterov",
+    "NuMethod",
     "OneStandardError",
     "Oracle",
     "Path",
     "PathGCV",
+    "Plan",
     "PlugIn",
     "Problem",
     "Ridge",
@@ -93,6 +111,7 @@ __all__ = [
     "naive_gcv",
     "path",
     "path_gcv",
+    "plan",
     "risk",
     "training_error",
 ]

@@ -140,7 +140,7 @@ def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.in
     >>> guarantee(AcceleratedFlow(), 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
-    stop = positive_number("stop", stop)
+    stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or _universal(method):
         inflation = largest_ratio(method, risk_ratio, stop, low, high)
@@ -187,9 +187,10 @@ def equivalent_stop(
     _ratio(calibration)
     if penalty == 0 or np.isinf(penalty):
         return np.inf if penalty == 0 else 0.0
-    if calibration == "paper":
-        return float(penalty ** (-1 / get_method(method).order))
-    return calibrate_to(get_method(method), penalty, calibration, eigenvalues).stop
+    method = get_method(method)
+    if calibration == "paper" and not isinstance(method, Iteration):
+        return float(penalty ** (-1 / method.order))
+    return calibrate_to(method, penalty, calibration, eigenvalues).stop
 
 
 def calibrate_to(

@@ -14,6 +14,7 @@ from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stoptime import __version__
+from stoptime.files import atomic
 
 __all__ = ["app"]
 
@@ -73,6 +74,38 @@ def bounds() -> None:
     with _progress(len(statements())) as advance:
         proven = table(progress=advance)
     typer.echo(proven)
+
+
+@app.command()
+def plan(
+    penalty: Annotated[float, typer.Option(help="Ridge penalty λ that the run should be like.")],
+    step: Annotated[float, typer.Option("--step", "--lr", help="Step size; --lr in torch's language.")],
+    method: Annotated[
+        str, typer.Option(help="gradient-descent, nesterov, heavy-ball or nu-method.")
+    ] = "nesterov",
+    momentum: Annotated[float | None, typer.Option(help="Constant momentum, as in torch.optim.SGD.")] = None,
+    friction: Annotated[
+        float | None, typer.Option(help="Friction of Nesterov's method; 3 by default.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Picture to write, by its ending: png, pdf or svg.")
+    ] = None,
+) -> None:
+    """Tell how many iterations to run, what ridge that is like, and what it guarantees.
+
+    Example: stoptime plan --penalty 0.001 --lr 0.5
+    """
+    from stoptime import plots  # noqa: PLC0415 - fast to start
+    from stoptime.planning import plan as make_plan  # noqa: PLC0415 - fast to start
+
+    planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
+    typer.echo(planned)
+    if out is not None:
+        figure, ax = plots.new_figure()
+        planned.plot(ax=ax)
+        with atomic(out) as target:
+            figure.savefig(target, dpi=150)
+        typer.echo(f"wrote {out}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
-from stoptime.methods import Method, get_method
+from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, largest_gain
 from stoptime.spectrum import Floats, Spectrum
@@ -191,7 +191,7 @@ class StoppedRegressorCV(_LinearRegressor):
     method_ : Method
         The method that was chosen, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Each row's residual from the fit without it; None for 16 targets or more.
+        Each row's residual from the fit without it; None for 16 targets or more and for conjugate gradients.
     degrees_of_freedom_ : float or array of shape (n_targets,)
         Trace of the map from the response to the fit.
     n_features_in_ : int
@@ -279,7 +279,8 @@ class StoppedRegressorCV(_LinearRegressor):
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
-        if problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS:
+        few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
+        if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
             self.left_out_residuals_ = left_out_residuals(
                 problem.X,
                 problem.y,
@@ -315,7 +316,9 @@ class StoppedRegressorCV(_LinearRegressor):
         check_is_fitted(self)
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.left_out_residuals_ is None:
-            raise ValueError("Intervals need fewer than 16 targets: fit those of interest alone.")
+            raise ValueError(
+                "Intervals need fewer than 16 targets and a method other than conjugate gradients."
+            )
         center = self.predict(X)
         sizes = np.abs(self.left_out_residuals_).reshape(len(self._observations), -1)
         width = np.array([_jackknife_width(column, self._observations, confidence) for column in sizes.T])

@@ -38,12 +38,24 @@ COLORS = {
     "gradient-flow": "#0072B2",
     "nesterov-flow": "#D55E00",
     "heavy-ball-flow": "#009E73",
+    "gradient-descent": "#0072B2",
+    "nesterov": "#D55E00",
+    "heavy-ball": "#009E73",
+    "nu-method": "#CC79A7",
+    "high-resolution-flow": "#E69F00",
+    "conjugate-gradient": "#56B4E9",
 }
 LABELS = {
     "ridge": "ridge",
     "gradient-flow": "gradient flow",
     "nesterov-flow": "accelerated flow",
     "heavy-ball-flow": "heavy-ball flow",
+    "gradient-descent": "gradient descent",
+    "nesterov": "Nesterov's method",
+    "heavy-ball": "heavy ball",
+    "nu-method": "ν-method",
+    "high-resolution-flow": "high-resolution flow",
+    "conjugate-gradient": "conjugate gradients",
 }
 
 

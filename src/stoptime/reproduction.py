@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +12,15 @@ from stoptime import plots
 from stoptime.bounds import BoundsRow, BoundsTable, heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball_plan import make_plan
 from stoptime.calibration import calibrate, guarantee
+from stoptime.discretisation import from_flow_to_iteration
+from stoptime.experiment import Experiment
 from stoptime.files import atomic
 from stoptime.methods import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.base import Array
 from stoptime.risk import RiskCurve, risk
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 __all__ = ["Experiment", "reproduce"]
 
@@ -31,7 +30,6 @@ INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 CERTIFIED_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
 CURVE_TOLERANCE, TABLE_TOLERANCE = 3e-3, 1e-3  # of constants that are not proven
-FORMATS = ("pdf", "svg", "png")
 SOURCES = {  # the statement of the paper that a constant belongs to, by how its name begins
     "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
     "gradient flow / ridge": "Lemma: risk inflation for gradient flow",
@@ -44,36 +42,6 @@ SOURCES = {  # the statement of the paper that a constant belongs to, by how its
     "gradient flow, parameter error": "beyond the paper",
 }
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A figure, the numbers behind it, and what it shows."""
-
-    name: str
-    figure: Figure
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    caption: str
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent."""
-        files = []
-        for extension in FORMATS:
-            files.append(folder / f"{self.name}.{extension}")
-            # no date in the file: the same run gives the same bytes
-            metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(extension)
-            with (
-                atomic(files[-1]) as path,
-                import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
-            ):
-                self.figure.savefig(path, dpi=150, metadata=metadata)
-        files.append(folder / f"{self.name}.csv")
-        with atomic(files[-1]) as path, path.open("w", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(self.columns)
-            table.writerows(self.rows)
-        return files
 
 
 def polynomial_spectra() -> dict[str, Array]:
@@ -258,6 +226,7 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
         ("heavy_ball_constant", lambda: heavy_ball_bound(certify)),
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
+        ("from_flow_to_iteration", from_flow_to_iteration),
     ]
 
 

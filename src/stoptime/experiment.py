@@ -1,0 +1,48 @@
+"""An experiment: a figure, the numbers behind it, and what it shows."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoptime.files import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Experiment"]
+
+FORMATS = ("pdf", "svg", "png")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, the numbers behind it, and what it shows."""
+
+    name: str
+    figure: Figure
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    caption: str
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent."""
+        files = []
+        for extension in FORMATS:
+            files.append(folder / f"{self.name}.{extension}")
+            # no date in the file: the same run gives the same bytes
+            metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(extension)
+            with (
+                atomic(files[-1]) as path,
+                import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
+            ):
+                self.figure.savefig(path, dpi=150, metadata=metadata)
+        files.append(folder / f"{self.name}.csv")
+        with atomic(files[-1]) as path, path.open("w", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(self.columns)
+            table.writerows(self.rows)
+        return files
