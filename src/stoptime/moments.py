@@ -8,6 +8,7 @@ import numpy as np
 
 from stoptime.spectrum import Floats
 
+OPENING = 256  # rows whose mean is a good enough guess of the mean
 BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
 
 
@@ -50,7 +51,7 @@ class Moments:
 def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
-    Every block is shifted by the mean of the first one. What the final correction subtracts is then
+    Every block is shifted by the mean of the opening rows. What the final correction subtracts is then
     small, so that columns with large means keep their digits.
 
     Parameters
@@ -66,7 +67,7 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Mom
     height = min(n, max(p, BLOCK_BYTES // max(1, p * X.itemsize)))
     feature_shift, target_shift = np.zeros(p, X.dtype), np.zeros(y.shape[1], X.dtype)
     if center:
-        feature_shift, target_shift = X[:height].mean(axis=0), y[:height].mean(axis=0)
+        feature_shift, target_shift = X[:OPENING].mean(axis=0), y[:OPENING].mean(axis=0)
     gram = np.zeros((p, p), X.dtype)
     others = np.zeros((1 + y.shape[1], p), X.dtype)  # totals, then cross moments
     target_total = np.zeros_like(target_shift)

@@ -174,7 +174,7 @@ class HeavyBallFlow(Method):
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction has settled: by its damping, or by its slow creep."""
         creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
-        return float(max(self._damped_to(level), creep))
+        return float(max(self._damped_to(level / 10), creep))  # swings end fast: a tenth is soon there
 
     def _damped_to(self, level: float) -> float:
         """Return the t with (1 + γt)exp(-γt) = level."""

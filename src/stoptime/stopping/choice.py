@@ -22,7 +22,8 @@ __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning"
 BEGUN = 0.1  # phase t√L (or tL) of the first stop: about one part in a thousand is learned
 RATIO = 1.08  # of neighbouring stops, at most
 VISIBLE = 0.01  # shrinkage below which a direction's swings no longer show
-SETTLED = 1e-3  # shrinkage of the slowest direction at the last stop
+SETTLED = 0.03  # shrinkage of the slowest direction at the last finite stop
+UNSETTLED = 0.01  # relative distance of the error there from its limit that asks for a look beyond
 SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short by its horizon
 POINTS_PER_SWING = 8
 LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
@@ -33,7 +34,7 @@ EXTENSIONS = 3
 ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
 MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
 MOST_CONJUGATE = 100
-EXTENSION = np.geomspace(RATIO, 4.0, 18)  # in time, each
+EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
 
 
 class StopWarning(UserWarning):
@@ -149,7 +150,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     """Return stops from nothing learned to everything learned, dense enough to see every swing.
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
-    in a thousand to where the slowest one has one part in a thousand left; and infinity. Neighbours differ
+    in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
     by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
     iteration they are rounded to whole numbers.
 
@@ -285,7 +286,7 @@ class CurveRule(Rule):
         return curve.joined(self.errors(problem, dips)) if dips.size else curve
 
     def _extended(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
-        """Look beyond the last finite stop while the error is least there."""
+        """Look beyond the last finite stop while the error has not settled."""
         for _ in range(EXTENSIONS):
             end = _end(curve, per_target=per_target)
             if end is None:
@@ -294,11 +295,12 @@ class CurveRule(Rule):
             if later.size == 0:
                 break
             curve = curve.joined(self.errors(problem, later))
-        end = _end(curve, per_target=per_target)
-        if end is not None:
+        columns = _columns(curve, per_target=per_target)
+        last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
+        if np.any(np.argmin(columns, axis=0) == last):
             warnings.warn(
-                f"The {self.name} error of {problem.method} is least at the last stop looked at, {end:.3g}: "
-                "give an array of later stops.",
+                f"The {self.name} error of {problem.method} is least at the last stop looked at, "
+                f"{curve.stops[last]:.3g}: give an array of later stops.",
                 StopWarning,
                 stacklevel=3,
             )
@@ -349,12 +351,14 @@ def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
 
 
 def _end(curve: ErrorCurve, *, per_target: bool) -> float | None:
-    """Return the last finite stop if some error is least there, and clearly so."""
+    """Return the last finite stop if the error has not settled there, or is clearly the least."""
     columns = _columns(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-    others = np.delete(columns, last, axis=0).min(axis=0, initial=np.inf)
-    least = columns[last] < others - 1e-9 * np.abs(others)
-    return float(curve.stops[last]) if least.any() and curve.stops[last] > 0 else None
+    if np.isinf(curve.stops[-1]):
+        moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
+    else:
+        moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)
+    return float(curve.stops[last]) if moves.any() and curve.stops[last] > 0 else None
 
 
 def _dips(curve: ErrorCurve, *, per_target: bool) -> Array:
