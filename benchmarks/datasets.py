@@ -26,7 +26,8 @@ import stoptime as st
 
 Data = tuple[np.ndarray, np.ndarray]
 
-PENALTIES = np.geomspace(1e-10, 1e4, 100)
+STOPS = 100
+PENALTIES = np.geomspace(1e-10, 1e4, STOPS)
 POWERS = {degree: PolynomialFeatures(degree, include_bias=False) for degree in (2, 3)}
 
 
@@ -77,11 +78,11 @@ DATA: dict[str, Callable[[], Data]] = {
 MODELS: dict[str, BaseEstimator] = {
     "least squares": LinearRegression(),
     "RidgeCV": RidgeCV(PENALTIES),
-    "ridge": st.StoppedRegressorCV("ridge"),
-    "gradient flow": st.StoppedRegressorCV("gradient-flow"),
-    "Nesterov flow": st.StoppedRegressorCV("nesterov-flow"),
-    "friction 5": st.StoppedRegressorCV(st.AcceleratedFlow(5)),
-    "heavy ball": st.StoppedRegressorCV(st.HeavyBallFlow(0.1)),
+    "ridge": st.StoppedRegressorCV("ridge", stops=STOPS),
+    "gradient flow": st.StoppedRegressorCV("gradient-flow", stops=STOPS),
+    "Nesterov flow": st.StoppedRegressorCV("nesterov-flow", stops=STOPS),
+    "friction 5": st.StoppedRegressorCV(st.AcceleratedFlow(5), stops=STOPS),
+    "heavy ball": st.StoppedRegressorCV(st.HeavyBallFlow(0.1), stops=STOPS),
 }
 
 

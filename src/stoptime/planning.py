@@ -178,8 +178,8 @@ def plan(
         term. By default the best one, estimated from the data by marginal likelihood.
     X, y : array-like, optional
         Data.
-    spectrum : Spectrum or array-like of eigenvalues, optional
-        In place of the data. Eigenvalues alone say nothing of the penalty.
+    spectrum : Spectrum or array-like, optional
+        In place of the data, or its eigenvalues, which alone say nothing of the penalty.
     method : Iteration or str, default="nesterov"
         What is to be run.
     step, lr : float or "auto", optional

@@ -79,7 +79,7 @@ class Method(ABC):
         return 0.0, 0.0
 
     def settled_at(self, s: float, level: float) -> float:
-        """Return a time from which on |g(s, t)| stays below level, for s > 0."""
+        """Return a time from which on the shrinkage stays below level, for s > 0."""
         return float((1 / level - 1) / s)  # that of ridge, the slowest of the methods that do not swing
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002 - for iterations

@@ -206,7 +206,7 @@ class HeavyBallFlow(Method):
         return self.damping
 
     def _frequency(self, s: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return |ω|, and where ω is real: there the path swings, elsewhere it creeps."""
+        """Return the size of ω, and where it is real: there the path swings, elsewhere it creeps."""
         square = self._gamma * self._gamma
         lost = float(Fraction(self._gamma) ** 2 - Fraction(square))  # by rounding; it counts at s ≈ γ²
         omega_squared = (s - square) - lost
@@ -246,7 +246,7 @@ def swing(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG
 
 
 def creep(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    """Return g where ω is imaginary, |ω| given."""
+    """Return g where ω is imaginary, its size given."""
     d = s / (gamma + omega) * t
     return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
 

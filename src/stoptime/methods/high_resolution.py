@@ -100,7 +100,7 @@ class HighResolutionFlow(Method):
         return self.step, self.strong_convexity
 
     def _oscillator(self, s: Array) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-        """Return stiffness, a, |ω| and where ω is real."""
+        """Return stiffness, a, the size of ω and where it is real."""
         epsilon, mu = self._parameters
         half = np.sqrt(epsilon) * s / 2
         omega_squared = (s - mu) - half * half
