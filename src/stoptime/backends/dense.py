@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
@@ -47,10 +48,14 @@ class DenseData:
         cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> DenseData:
         """Check the input; X is not searched for NaN: they surface in the products, at no price."""
-        if not _is_plain(X):
+        if not _is_plain(X, {2}, DTYPES):
             X = check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X")
         X = np.asarray(X)
-        y = np.asarray(check_array(y, dtype=X.dtype, ensure_2d=False, allow_nd=True, input_name="y"))
+        if _is_plain(y, {1, 2}, [X.dtype]):
+            assert_all_finite(y, input_name="y")
+        else:
+            y = check_array(y, dtype=X.dtype, ensure_2d=False, allow_nd=True, input_name="y")
+        y = np.asarray(y)
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(X, y)
@@ -204,9 +209,9 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
     return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
 
 
-def _is_plain(X: ArrayLike) -> bool:
-    """Tell whether X is what every check would return unchanged: they cost as much as a small product."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.size > 0 and X.dtype in DTYPES
+def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> bool:
+    """Tell whether an array would pass every check unchanged: they cost as much as a small product."""
+    return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
 
 
 def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
