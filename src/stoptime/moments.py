@@ -64,7 +64,7 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Mom
         Whether to subtract the means.
     """
     n, p = X.shape
-    height = min(n, max(p, BLOCK_BYTES // max(1, p * X.itemsize)))
+    height = min(n, max(p, -(-n // max(1, X.nbytes // BLOCK_BYTES))))
     feature_shift, target_shift = np.zeros(p, X.dtype), np.zeros(y.shape[1], X.dtype)
     if center:
         feature_shift, target_shift = X[:OPENING].mean(axis=0), y[:OPENING].mean(axis=0)

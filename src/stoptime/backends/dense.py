@@ -169,7 +169,7 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     null = vectors[:, ~kept]
     images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
-    lengths = linalg.norm(images, axis=0)
+    lengths = np.linalg.norm(images, axis=0)
     reach = _reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
@@ -181,7 +181,7 @@ def _by_rows(data: DenseData) -> Spectrum:
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    lengths[~kept] = linalg.norm(rows.T @ left[:, ~kept], axis=0)
+    lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
     response = lengths[:, None] * (left.T @ targets)
     reach = _reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
@@ -253,8 +253,8 @@ def _reach(
     tolerance, eps = GRAM_TOLERANCE[data.X.dtype.name], np.finfo(data.X.dtype).eps
     reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
     real = dropped > data.rounding * np.sqrt(largest)
-    lost = linalg.norm(response[~kept][real], axis=0)
-    total = linalg.norm(response, axis=0)
+    lost = np.linalg.norm(response[~kept][real], axis=0)
+    total = np.linalg.norm(response, axis=0)
     share = np.max(lost / np.where(total > 0, total, 1), initial=0)
     hidden = powers[_drowned(data, powers)].max(initial=0)
     return float(min([reach, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
