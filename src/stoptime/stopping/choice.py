@@ -286,7 +286,8 @@ class CurveRule(Rule):
         return curve.joined(self.errors(problem, dips)) if dips.size else curve
 
     def _extended(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
-        """Look beyond the last finite stop while the error has not settled."""
+        """Look beyond the last finite stop while the error has not settled, of many targets their mean."""
+        per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
             end = _end(curve, per_target=per_target)
             if end is None:
