@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
+from stoptime.backends.kinds import kind_of
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, largest_gain
@@ -36,6 +37,7 @@ __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Prediction from ``coef_`` and ``intercept_``."""
 
+    n_features_in_: int
     coef_: Floats
     intercept_: Floats
 
@@ -52,8 +54,12 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         array of shape (n,) or (n, n_targets)
         """
         check_is_fitted(self)
-        rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
+        rows: Any = X
+        if kind_of(X) == "dense":
+            rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
+        return rows @ self.coef_.T + self.intercept_  # type: ignore[no-any-return]
 
 
 class StoppedRegressor(_LinearRegressor):
@@ -254,7 +260,7 @@ class StoppedRegressorCV(_LinearRegressor):
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
         X, y = _validated(self, X, y)
-        if len(X) < 2:
+        if X.shape[0] < 2:
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
@@ -343,7 +349,14 @@ def _jackknife_width(sizes: Floats, observations: Floats, confidence: float) -> 
 
 
 def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Check shapes and types as scikit-learn does; NaN in X are found in the products later."""
+    """Check shapes and types as scikit-learn does; NaN in X are found in the products later.
+
+    Other kinds of data than dense are checked by their backend.
+    """
+    if kind_of(X) != "dense":
+        columns: Any = X
+        estimator.n_features_in_ = columns.shape[1]
+        return columns, y  # type: ignore[return-value]
     return validate_data(  # type: ignore[no-any-return]
         estimator,
         X,

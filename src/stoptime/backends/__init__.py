@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.backends.kinds import kind_of
 from stoptime.spectrum import Spectrum
 
 __all__ = ["Solver", "decompose"]
@@ -62,6 +63,9 @@ def decompose(
     """
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
+    kind = kind_of(X)
+    if kind != "dense":
+        raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
         data = DenseData.validated(X, y, sample_weight, fit_intercept)
         if solver != "svd":

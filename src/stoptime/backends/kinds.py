@@ -1,0 +1,38 @@
+"""Which kind of container data come in, told without importing the packages that make them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+__all__ = ["Kind", "kind_of"]
+
+Kind = Literal["dense", "sparse", "operator", "tensor", "dask"]
+
+
+def kind_of(X: Any) -> Kind:
+    """Return the kind of a container; all that is not known otherwise will be made a dense array.
+
+    Examples
+    --------
+    >>> kind_of([[1.0, 2.0]]), kind_of(sparse.eye(3))
+    ('dense', 'sparse')
+    """
+    if sparse.issparse(X):
+        return "sparse"
+    if isinstance(X, LinearOperator):
+        return "operator"
+    if _is(X, "torch", "Tensor"):
+        return "tensor"
+    if _is(X, "dask.array", "Array") or _is(X, "dask.dataframe", "DataFrame"):
+        return "dask"
+    return "dense"
+
+
+def _is(X: Any, module: str, name: str) -> bool:
+    """Tell an instance of a class whose module is imported if there can be any."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(X, getattr(loaded, name, ()))
