@@ -8,7 +8,8 @@ import numpy as np
 
 from stoptime.spectrum import Floats
 
-OPENING = 256  # rows whose mean is a good enough guess of the mean
+OPENING = 64  # rows whose mean is a good enough guess of the mean
+NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, and X is multiplied as it is
 BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
 
 
@@ -51,8 +52,8 @@ class Moments:
 def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
-    Every block is shifted by the mean of the opening rows. What the final correction subtracts is then
-    small, so that columns with large means keep their digits.
+    Blocks are shifted by the mean of the opening rows where that is far from zero. What the final correction
+    subtracts is then small, so that columns with large means keep their digits.
 
     Parameters
     ----------
@@ -64,17 +65,22 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Mom
         Whether to subtract the means.
     """
     n, p = X.shape
-    height = min(n, max(p, -(-n // max(1, X.nbytes // BLOCK_BYTES))))
     feature_shift, target_shift = np.zeros(p, X.dtype), np.zeros(y.shape[1], X.dtype)
+    if center and _far_from_zero(X[:OPENING]):
+        feature_shift = X[:OPENING].mean(axis=0)
     if center:
-        feature_shift, target_shift = X[:OPENING].mean(axis=0), y[:OPENING].mean(axis=0)
+        target_shift = y[:OPENING].mean(axis=0)
+    as_it_is = shares is None and not feature_shift.any()
+    height = min(n, max(p, -(-n // max(1, X.nbytes // BLOCK_BYTES))))
     gram = np.zeros((p, p), X.dtype)
     others = np.zeros((1 + y.shape[1], p), X.dtype)  # totals, then cross moments
     target_total = np.zeros_like(target_shift)
-    buffer = np.empty((height, p), X.dtype)
+    buffer = np.empty((0 if as_it_is else height, p), X.dtype)
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
-        features = np.subtract(X[rows], feature_shift, out=buffer[: rows.stop - start])
+        features = X[rows]
+        if not as_it_is:
+            features = np.subtract(features, feature_shift, out=buffer[: rows.stop - start])
         left = np.column_stack([np.ones(rows.stop - start, X.dtype), y[rows] - target_shift])
         if shares is not None:
             root = np.sqrt(shares[rows])[:, None]
@@ -91,3 +97,8 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Mom
         cross -= np.multiply.outer(total, target_total)
         feature_shift, target_shift = feature_shift + total, target_shift + target_total
     return Moments(feature_shift, target_shift, gram, cross)
+
+
+def _far_from_zero(opening: Floats) -> bool:
+    """Tell whether the mean of any column is large beside its spread."""
+    return bool(np.any(np.abs(opening.mean(axis=0)) > NEAR * opening.std(axis=0)))
