@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stoptime.arrays import like, on_host, pairs
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import kind_of
@@ -24,8 +26,8 @@ from stoptime.stopping import (
     Rule,
     estimate_oracle,
     get_rule,
-    left_out_residuals,
 )
+from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
 
 if TYPE_CHECKING:
@@ -59,7 +61,22 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
         elif rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
-        return rows @ self.coef_.T + self.intercept_  # type: ignore[no-any-return]
+        return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R², the share of the variance of y that is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows to predict.
+        y : array-like of shape (n,) or (n, n_targets)
+            Their response.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        """
+        weight = None if sample_weight is None else on_host(sample_weight)
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
 
 
 class StoppedRegressor(_LinearRegressor):
@@ -262,7 +279,7 @@ class StoppedRegressorCV(_LinearRegressor):
         X, y = _validated(self, X, y)
         if X.shape[0] < 2:
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
@@ -287,15 +304,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.left_out_residuals_ = None
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
         if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
-            self.left_out_residuals_ = left_out_residuals(
-                problem.X,
-                problem.y,
-                method,
-                stop,
-                sample_weight=problem.sample_weight,
-                fit_intercept=spectrum.fit_intercept,
-                spectrum=spectrum,
-            )
+            self.left_out_residuals_ = residuals_at(problem.rows, method, stop)
         shares = np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight
         self._observations = shares * (spectrum.n_observations / shares.sum())
         return self
@@ -326,10 +335,10 @@ class StoppedRegressorCV(_LinearRegressor):
                 "Intervals need fewer than 16 targets and a method other than conjugate gradients."
             )
         center = self.predict(X)
-        sizes = np.abs(self.left_out_residuals_).reshape(len(self._observations), -1)
+        sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
         width = np.array([_jackknife_width(column, self._observations, confidence) for column in sizes.T])
-        width = width.reshape(center.shape[1:])
-        return np.stack([center - width, center + width], axis=-1)
+        width = like(center, width.reshape(center.shape[1:]).astype(sizes.dtype, copy=False))
+        return pairs(center - width, center + width)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""

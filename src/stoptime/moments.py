@@ -43,9 +43,9 @@ class Moments:
         target_mean = (self.target_mean - share * part.target_mean) / keep
         d, d_part = self.feature_mean - feature_mean, part.feature_mean - feature_mean
         e, e_part = self.target_mean - target_mean, part.target_mean - target_mean
-        outer = np.multiply.outer
-        gram = (self.gram + outer(d, d) - share * (part.gram + outer(d_part, d_part))) / keep
-        cross = (self.cross + outer(d, e) - share * (part.cross + outer(d_part, e_part))) / keep
+        d, d_part = d[:, None], d_part[:, None]
+        gram = (self.gram + d * d.T - share * (part.gram + d_part * d_part.T)) / keep
+        cross = (self.cross + d * e - share * (part.cross + d_part * e_part)) / keep
         return Moments(feature_mean, target_mean, gram, cross)
 
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
+from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
 from stoptime.moments import Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 
-GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
-"""Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
-
 DTYPES = [np.float64, np.float32]
-TINY = float(np.finfo(np.float64).tiny)
-CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
 
 
 class Centred(NamedTuple):
@@ -63,7 +59,7 @@ class DenseData:
             n, rows = float(len(X)), len(X)
             shares = None
         else:
-            weights = _weights(sample_weight, len(X))
+            weights = check_weights(sample_weight, len(X))
             n, rows = float(weights.sum()), int(np.count_nonzero(weights))
             shares = (weights / n).astype(X.dtype)
         columns = y.reshape(len(y), -1)
@@ -76,9 +72,28 @@ class DenseData:
         return even if self.uneven_shares is None else self.uneven_shares
 
     @property
+    def eps(self) -> float:
+        """The rounding unit of the precision that is worked in."""
+        return float(np.finfo(self.X.dtype).eps)
+
+    @property
     def rounding(self) -> float:
         """Relative size of the rounding noise in singular values: the one rank cut of the library."""
-        return float(np.finfo(self.X.dtype).eps * max(self.X.shape))
+        return self.eps * max(self.X.shape)
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error of the coefficients up to which products of X with itself are trusted."""
+        return GRAM_TOLERANCE[self.X.dtype.name]
+
+    numbers_at_once: ClassVar[int] = 2**20  # 8 MB: a block of rows and its products stay in the cache
+
+    def as_given(self, values: Floats) -> Floats:
+        """Return values in the precision of X."""
+        return values.astype(self.X.dtype, copy=False)
+
+    def all_rotated(self, mean: Floats, vectors: Floats) -> None:
+        """Keep no rows in the eigenbasis: a second X is too much."""
 
     def centred(self) -> Centred:
         """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
@@ -97,7 +112,7 @@ class DenseData:
         rows *= root
         powers = np.einsum("ij,ij->j", rows, rows)
         self.check_finite(powers)
-        flat = _constant(powers, means[0])
+        flat = constant(powers, means[0])
         rows[:, flat], powers[flat] = 0, 0
         return Centred(rows, root * (self.y - means[1]), means, powers)
 
@@ -161,7 +176,7 @@ def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:
 def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     m = known or data.moments()
     data.check_finite(m.gram)
-    flat = _constant(np.diagonal(m.gram), m.feature_mean)
+    flat = constant(np.diagonal(m.gram), m.feature_mean)
     m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
     eigenvalues, vectors = _eigh(m.gram)
     data.check_underflow(eigenvalues[-1], m.feature_mean)
@@ -170,9 +185,9 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     null = vectors[:, ~kept]
     images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
     lengths = np.linalg.norm(images, axis=0)
-    reach = _reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    far = reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
-    return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
+    return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", far)
 
 
 def _by_rows(data: DenseData) -> Spectrum:
@@ -183,9 +198,9 @@ def _by_rows(data: DenseData) -> Spectrum:
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
     lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
     response = lengths[:, None] * (left.T @ targets)
-    reach = _reach(data, eigenvalues, kept, response, lengths[~kept], powers)
+    far = reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
-    return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", reach)
+    return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", far)
 
 
 def by_svd(data: DenseData, max_gain: float) -> Spectrum:
@@ -203,7 +218,7 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
         _multiply_in_place(vectors, right.T)
     noise = data.rounding * lengths.max(initial=0)
     data.check_underflow(float(lengths.max(initial=0)) ** 2, means[0])
-    _check_columns(data, powers, max_gain)
+    check_columns(data, powers, max_gain)
     ascending = slice(int(np.count_nonzero(lengths > noise)) - 1, None, -1) if lengths[0] > 0 else slice(0)
     response = lengths[ascending, None] * components[ascending]
     return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
@@ -214,7 +229,8 @@ def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> boo
     return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
 
 
-def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return the weights, or raise a ValueError that says what is wrong with them."""
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must be of shape ({n},), one per row; got {weights.shape}.")
@@ -224,58 +240,6 @@ def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     if not 0 < weights.sum() < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
     return weights
-
-
-def _constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary by no more than the rounding of their mean."""
-    rounding = CONSTANT * np.finfo(power.dtype).eps * np.abs(mean)
-    return np.asarray(power <= rounding * rounding)
-
-
-def _reach(
-    data: DenseData,
-    eigenvalues: Floats,
-    kept: NDArray[np.bool_],
-    response: Floats,
-    dropped: Floats,
-    powers: Floats,
-) -> float:
-    r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
-
-    Eigenvalues are off by about :math:`\epsilon L`, which moves :math:`\varphi z` by the relative
-    amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
-    if their image under X, of length ``dropped``, vanishes to rounding, else they cost
-    :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\|z\|/L`.
-    """
-    if not kept.any():
-        return np.inf
-    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
-    tolerance, eps = GRAM_TOLERANCE[data.X.dtype.name], np.finfo(data.X.dtype).eps
-    reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
-    real = dropped > data.rounding * np.sqrt(largest)
-    lost = np.linalg.norm(response[~kept][real], axis=0)
-    total = np.linalg.norm(response, axis=0)
-    share = np.max(lost / np.where(total > 0, total, 1), initial=0)
-    hidden = powers[_drowned(data, powers)].max(initial=0)
-    return float(min([reach, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
-
-
-def _drowned(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary, but too little beside the largest for any route to see them."""
-    return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
-
-
-def _check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
-    """Raise where a column that no route can see would have been learned."""
-    with np.errstate(over="ignore"):
-        drowned = _drowned(data, powers) & (powers > GRAM_TOLERANCE[powers.dtype.name] / (max_gain + TINY))
-    if drowned.any():
-        small, large = np.sqrt([powers[drowned].min(), powers.max()])
-        raise ValueError(
-            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}, column "
-            f"{int(np.argmax(drowned))} is the first too small to be resolved): rescale them, for "
-            "example with StandardScaler."
-        )
 
 
 def _eigh(gram: Floats) -> tuple[Floats, Floats]:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.arrays import is_tensor
+
 __all__ = ["Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask"]
@@ -25,7 +27,7 @@ def kind_of(X: Any) -> Kind:
         return "sparse"
     if isinstance(X, LinearOperator):
         return "operator"
-    if _is(X, "torch", "Tensor"):
+    if is_tensor(X):
         return "tensor"
     if _is(X, "dask.array", "Array") or _is(X, "dask.dataframe", "DataFrame"):
         return "dask"

@@ -16,6 +16,7 @@ from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.rows import Rows
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
 
@@ -73,6 +74,11 @@ class Problem:
     def tuned(self) -> Method:
         """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows in the eigenbasis, for rules that leave them out."""
+        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
 
     @property
     def _scale(self) -> float:
