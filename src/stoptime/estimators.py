@@ -281,6 +281,8 @@ class StoppedRegressorCV(_LinearRegressor):
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
         weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
+        if grouping is not None and grouping.shape != X.shape[:1]:
+            raise ValueError(f"groups must have one entry per row, {len(X)}; got shape {grouping.shape}.")
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
         spectrum = decompose(X, y, weights, bool(self.fit_intercept))

@@ -13,7 +13,7 @@ from stoptime.arrays import is_tensor, like
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
-from stoptime.methods.base import nonnegative
+from stoptime.methods.base import list_of_stops
 from stoptime.methods.krylov import conjugate_gradients
 from stoptime.spectrum import Floats, Spectrum
 
@@ -119,9 +119,7 @@ def path(*arguments: Any, **options: Any) -> Path:
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
     *data, name, stops = arguments
     method = get_method(name)
-    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if stops.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    stops = list_of_stops(stops)
     if len(data) == 1:
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")

@@ -11,6 +11,7 @@ from stoptime.backends import dense, tensors
 from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import kind_of
 from stoptime.backends.tensors import TensorData
+from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
 from stoptime.spectrum import Spectrum
 
@@ -67,6 +68,7 @@ def decompose(
     """
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
+    max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
     return factored(validated(X, y, sample_weight, fit_intercept), solver=solver, max_gain=max_gain)
 
 

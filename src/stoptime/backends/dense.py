@@ -86,7 +86,7 @@ class DenseData:
         """Relative error of the coefficients up to which products of X with itself are trusted."""
         return GRAM_TOLERANCE[self.X.dtype.name]
 
-    numbers_at_once: ClassVar[int] = 2**20  # 8 MB: a block of rows and its products stay in the cache
+    numbers_at_once: ClassVar[int] = 2**21  # 16 MB: a block of rows and its products stay in the cache
 
     def as_given(self, values: Floats) -> Floats:
         """Return values in the precision of X."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
+from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
@@ -152,7 +152,7 @@ class Choice:
     message: str
 
 
-def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -> Array:
+def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
     """Return stops from nothing learned to everything learned, dense enough to see every swing.
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
@@ -164,8 +164,8 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     ----------
     spectrum : Spectrum
         The factorised data.
-    method : Method
-        Tuned to it.
+    method : Method or str
+        What draws the path.
     size : int, optional
         Number of stops: the same stretch, thinned or filled evenly.
     """
@@ -173,6 +173,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
         return np.array([0.0, np.inf])
+    method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if isinstance(method, ConjugateGradient):
         return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
     if isinstance(method, Iteration):

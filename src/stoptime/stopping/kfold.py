@@ -68,7 +68,7 @@ class CrossValidation(CurveRule):
         return _combined(stops, tests, problem.y.ndim == 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one answer to being equal
 class HoldOut(CurveRule):
     """Mean squared error on a validation set of one's own; the model is then fitted to all training rows.
 

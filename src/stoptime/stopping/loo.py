@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.arrays import empty, like, on_host
 from stoptime.backends import decompose
 from stoptime.methods import Method, get_method
-from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.base import Array, list_of_stops, nonnegative
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import ErrorCurve
@@ -79,9 +79,7 @@ def leave_one_out(
     >>> loo.errors.round(1)
     array([5511.6, 3020.5, 3003.1])
     """
-    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if stops.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    stops = list_of_stops(stops)
     rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
     return left_out_errors(rows, tuned, stops, standard_errors=standard_errors, verbose=verbose)
 
@@ -172,6 +170,11 @@ def _prepared(
         spectrum = decompose(X, y, sample_weight, fit_intercept)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
+    elif spectrum.reach < np.inf:
+        raise ValueError(
+            f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving rows out "
+            'needs all of it: decompose without max_gain, or with solver="svd".'
+        )
     rows = Rows.validated(X, y, sample_weight, spectrum)
     return rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
 
