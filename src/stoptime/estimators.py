@@ -30,7 +30,7 @@ from stoptime.stopping.plan import MANY_TARGETS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["StoppedRegressor", "StoppedRegressorCV"]
+__all__ = ["StoppedRegressor", "StoppedRegressorCV", "jackknife_width"]
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -321,7 +321,7 @@ class StoppedRegressorCV(_LinearRegressor):
             )
         center = self.predict(X)
         sizes = np.abs(self.left_out_residuals_).reshape(len(self._observations), -1)
-        width = np.array([_jackknife_width(column, self._observations, confidence) for column in sizes.T])
+        width = np.array([jackknife_width(column, self._observations, confidence) for column in sizes.T])
         width = width.reshape(center.shape[1:])
         return np.stack([center - width, center + width], axis=-1)
 
@@ -333,7 +333,7 @@ class StoppedRegressorCV(_LinearRegressor):
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
 
 
-def _jackknife_width(sizes: Floats, observations: Floats, confidence: float) -> float:
+def jackknife_width(sizes: Floats, observations: Floats, confidence: float) -> float:
     """Return the least size that a share ``confidence`` of the observations, and one more, do not exceed."""
     order = np.argsort(sizes)
     counted = np.cumsum(observations[order])
