@@ -15,7 +15,7 @@ from stoptime.calibration import calibrate_to, equivalent_penalty
 from stoptime.estimators import StoppedRegressorCV
 from stoptime.methods import ConjugateGradient, Method
 from stoptime.methods.base import Array
-from stoptime.risk import bayes_risk
+from stoptime.risk import inflation
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import Oracle, estimate_oracle
 
@@ -44,11 +44,10 @@ class Assessment:
     explained : float
         The share of the variance of the response that this error leaves explained.
     guarantee : float or None
-        Largest Bayes risk over that of the best ridge, for any data with eigenvalues in the range this
-        method needs to know, if ``penalty`` is the best one.
+        Largest Bayes risk over that of the best ridge, where ``penalty`` is the best one: on any spectrum,
+        or on any with eigenvalues in the same range for methods that depend on it.
     inflation : float or None
-        Bayes risk at the stop over that of the best ridge on this spectrum, with the noise and signal
-        that marginal likelihood sees.
+        The same on this spectrum, at the best stop, with noise and signal as marginal likelihood sees them.
     """
 
     method: Method
@@ -124,26 +123,22 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
         None if choice.standard_error is None else float(choice.standard_error),
         1 - error / variance if variance > 0 else 0.0,
         guarantee,
-        _inflation_at(method, stop, spectrum, estimate_oracle(spectrum)),
+        _inflation(method, spectrum, estimate_oracle(spectrum)),
     )
 
 
-def _inflation_at(method: Method, stop: float, spectrum: Spectrum, oracle: Oracle) -> float | None:
-    """Return the Bayes risk at the stop over that of the best ridge, where there are noise and signal."""
+def _inflation(method: Method, spectrum: Spectrum, oracle: Oracle) -> float | None:
+    """Return the least Bayes risk over that of the best ridge, where there are noise and signal."""
     if isinstance(method, ConjugateGradient) or not 0 < oracle.penalty < np.inf:
         return None
-    risks = [
-        bayes_risk(
-            one,
-            [at],
-            eigenvalues=spectrum.padded_eigenvalues,
-            signal=float(oracle.signal),
-            noise=float(oracle.noise),
-            n_samples=spectrum.n_observations,
-        ).total[0]
-        for one, at in ((method, stop), ("ridge", 1 / oracle.penalty))
-    ]
-    return _finite(risks[0] / risks[1])
+    found = inflation(
+        method,
+        eigenvalues=spectrum.padded_eigenvalues,
+        signal=float(oracle.signal),
+        noise=float(oracle.noise),
+        n_samples=spectrum.n_observations,
+    )
+    return _finite(found.ratio)
 
 
 def _finite(value: float) -> float | None:
@@ -222,6 +217,6 @@ def _mean(values: Array, weights: Array) -> tuple[float, float]:
     """Return a weighted mean and its standard error."""
     total = weights.sum()
     mean = float(weights @ values / total)
-    n = np.count_nonzero(weights)
+    n = int(np.count_nonzero(weights))
     spread = np.sqrt(np.sum((weights * (values - mean)) ** 2) * n / max(n - 1, 1)) / total
     return mean, float(spread)

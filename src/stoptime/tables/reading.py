@@ -107,8 +107,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     No such column: did you mean "target"?
     """
     folded = {str(one).casefold(): str(one) for one in known}
-    close = get_close_matches(str(name).casefold(), folded, n=2, cutoff=0.6)
-    return f": did you mean {' or '.join(chr(34) + folded[one] + chr(34) for one in close)}?" if close else ""
+    close = get_close_matches(str(name).casefold(), folded, n=1)
+    return f': did you mean "{folded[close[0]]}"?' if close else ""
 
 
 def _ending(path: Path) -> str:
