@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold
 
-from stoptime.calibration import calibrate_to, equivalent_penalty
+from stoptime.calibration import calibrate_to, equivalent_penalty, range_in_units
 from stoptime.estimators import StoppedRegressorCV
 from stoptime.methods import ConjugateGradient, Method
 from stoptime.methods.base import Array
@@ -44,8 +44,9 @@ class Assessment:
     explained : float
         The share of the variance of the response that this error leaves explained.
     guarantee : float or None
-        Largest Bayes risk over that of the best ridge, where ``penalty`` is the best one: on any spectrum,
-        or on any with eigenvalues in the same range for methods that depend on it.
+        Largest Bayes risk over that of the best ridge, where ``penalty`` is the best one.
+    universal : bool
+        Whether the guarantee holds on any spectrum, or only on those with eigenvalues in the same range.
     inflation : float or None
         The same on this spectrum, at the best stop, with noise and signal as marginal likelihood sees them.
     """
@@ -58,6 +59,7 @@ class Assessment:
     standard_error: float | None
     explained: float
     guarantee: float | None
+    universal: bool
     inflation: float | None
 
 
@@ -108,10 +110,12 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
     method, stop, choice = model.method_, float(model.stop_), model.choice_
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
     penalty = guarantee = None
+    universal = False
     if not isinstance(method, ConjugateGradient) and spectrum.rank:
         penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
         if 0 < penalty < np.inf:
             guarantee = _finite(calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation)
+            universal = np.isinf(range_in_units(method, eigenvalues, penalty)[1])
     variance = float(spectrum.target_power)
     error = float(choice.error)
     return Assessment(
@@ -123,6 +127,7 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
         None if choice.standard_error is None else float(choice.standard_error),
         1 - error / variance if variance > 0 else 0.0,
         guarantee,
+        bool(universal),
         _inflation(method, spectrum, estimate_oracle(spectrum)),
     )
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold
 
 from stoptime.assessment import FOLDS, Assessment, Score, assess, compare, rivals
 from stoptime.backends import decompose
 from stoptime.estimators import StoppedRegressorCV
-from stoptime.memory import fits_in_memory
+from stoptime.memory import fits_in_memory, in_words
 from stoptime.methods import ITERATIONS, METHODS, Method, get_method
+from stoptime.notes import noted
 from stoptime.spectrum import Spectrum
+from stoptime.stopping import StopWarning
 from stoptime.tables import Policy, Prepared, Table, prepare, read_table
 
 __all__ = ["Fitted", "Request", "fit_table"]
@@ -204,20 +206,21 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("fitting")
     estimator = request.estimator()
     X, y, weights = prepared.X, prepared.y, prepared.sample_weight
-    model = request.estimator().fit(X, y, weights)
+    with noted() as warned:
+        model = request.estimator().fit(X, y, weights)
     step("assessing")
     spectrum = decompose(X, y, weights, request.fit_intercept)
     found = assess(model, spectrum)
     scores, notes = _scores(estimator, spectrum, prepared, request.seed, progress)
-    messages = (*table.messages, *prepared.messages, *notes)
+    messages = (*table.messages, *prepared.messages, *warned, *notes)
     return Fitted(request, table, prepared, model, spectrum, found, scores, messages)
 
 
 def fit_in_chunks(request: Request, progress: Callable[[str], None] | None) -> Fitted:  # noqa: ARG001
     """Fit a file that is never in memory as a whole."""
     raise ValueError(
-        f"{request.data} is too large to be read at once (the limit is half of the free memory), and this "
-        "version cannot fit it in chunks: leave out columns, or insist with --in-memory."
+        f"{request.data} would have to be read in chunks ({in_words(request.data)}), which this version "
+        "cannot: leave out columns, or insist with --in-memory."
     )
 
 
@@ -232,7 +235,8 @@ def _scores(
     candidates: dict[str, Any] = {"stoptime": estimator, **rivals(spectrum), "the mean": DummyRegressor()}
     data = prepared.X, prepared.y, prepared.sample_weight
     try:
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StopWarning)  # of all rows it was told
             return compare(candidates, *data, seed=seed, progress=progress), []
     except ValueError as error:
         return [], [f"No comparison on folds: {error}"]

@@ -72,5 +72,6 @@ def guarantee_in_words(found: Assessment) -> tuple[str, str]:
     if found.guarantee is None:
         return "none", "nothing holds for this method at this stop"
     here = "" if found.inflation is None else f"; {found.inflation:.3f} × on this one, by estimate"
-    meaning = f"the Bayes risk of the best ridge at most, stopped well, on any spectrum{here}"
+    where = "on any spectrum" if found.universal else "on any spectrum in this range"
+    meaning = f"the Bayes risk of the best ridge at most, stopped well, {where}{here}"
     return f"{found.guarantee:.3f} ×", meaning

@@ -101,8 +101,8 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
     Text columns become zeros and ones, missing values are filled in, numbers are standardised: a note
     says what was done, and an option changes it.
 
-    Examples
-    --------
+    For example:
+
       stoptime fit diabetes
 
       stoptime fit houses.csv --target price --report report.html --model model.json

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stoptime import report
-from stoptime.cli.terminal import bar, noted, print_json, tell
+from stoptime.cli.terminal import bar, print_json, tell
 from stoptime.files import atomic
 from stoptime.fitting import STEPS, Fitted, Request, fit_table
 from stoptime.model_file import as_model, save
+from stoptime.notes import noted
 from stoptime.tables import pandas, read_table, write_table
 from stoptime.wording import guarantee_in_words, method_in_words, number, with_error
 
@@ -38,7 +39,7 @@ def run(
             messages += _predict(fitted, predict, outputs["--out"], interval)
         if "--report" in outputs:
             _report(fitted, outputs["--report"], advance)
-    messages += warned
+    messages += [message for message in warned if message not in messages]
     if as_json:
         print_json(_as_object(fitted, messages, outputs))
         return
@@ -89,6 +90,7 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
         "standard_error": found.standard_error,
         "explained": found.explained,
         "guarantee": found.guarantee,
+        "universal": found.universal,
         "inflation": found.inflation,
         "coefficients": dict(zip(fitted.prepared.recipe.features, fitted.model.coef_.tolist(), strict=True)),
         "intercept": float(fitted.model.intercept_),
@@ -136,7 +138,7 @@ def _summary(fitted: Fitted) -> Table:
 def _comparison(fitted: Fitted) -> Table:
     """Return the table of errors on the same folds."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("on the same 5 folds, each choosing within its training rows", style="bold")
+    table.add_column("on the same folds, each choosing within its training rows", style="bold")
     table.add_column("error", justify="right", no_wrap=True)
     table.add_column("more than stoptime", justify="right", no_wrap=True)
     for score in fitted.scores:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -17,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from stoptime.methods import Method
 
-__all__ = ["AsJson", "bar", "checked_output", "noted", "print_json", "tell"]
+__all__ = ["AsJson", "bar", "checked_output", "print_json", "tell"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -34,16 +33,6 @@ def bar(steps: int) -> Iterator[Callable[[str], None]]:
             shown.update(task, advance=1, description=name)
 
         yield advance
-
-
-@contextmanager
-def noted() -> Iterator[list[str]]:
-    """Collect warnings as messages, each once."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield messages
-    messages.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))
 
 
 def tell(messages: list[str]) -> None:

@@ -16,7 +16,7 @@ from stoptime.wording import number
 
 __all__ = ["bias_and_variance", "coefficients", "error_curve", "spectrum"]
 
-SHOWN_FEATURES = 24
+SHOWN_FEATURES = 16
 SHOWN_STOPS = 160
 SHOWN_EIGENVALUES = 400
 HIGH = 3  # times the largest error shown: what is higher would flatten the curve

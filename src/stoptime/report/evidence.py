@@ -71,7 +71,7 @@ def _scores_table(scores: Sequence[Score]) -> TableOf:
         )
         for k, score in enumerate(scores)
     ]
-    title = "On the same five folds, each choosing within its training rows"
+    title = "On the same folds, each choosing within its training rows"
     return TableOf(title, ("estimator", "error", "more than stoptime"), tuple(rows))
 
 

@@ -10,6 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
 from stoptime.report.charts import Chart, Section, TableOf
 from stoptime.report.subject import Subject
 from stoptime.wording import guarantee_in_words, method_in_words, number, with_error
@@ -94,7 +95,7 @@ def _tiles(subject: Subject) -> str:
     worth, meaning = guarantee_in_words(found)
     freedom = subject.X.shape[1] + bool(subject.model.fit_intercept)
     tiles = [
-        ("stop", number(found.stop), "time of a flow, iteration, or 1/penalty of ridge"),
+        ("stop", number(found.stop), _stop_in_words(found.method)),
         ("like ridge penalty", number(found.penalty), _alpha(subject)),
         (
             "prediction error",
@@ -110,6 +111,12 @@ def _tiles(subject: Subject) -> str:
         for name, value, detail in tiles
     )
     return f'<dl class="tiles">{cells}</dl>'
+
+
+def _stop_in_words(method: Method) -> str:
+    if isinstance(method, Ridge):
+        return "1/penalty"
+    return "iterations" if isinstance(method, Iteration | ConjugateGradient) else "time of the flow"
 
 
 def _alpha(subject: Subject) -> str:

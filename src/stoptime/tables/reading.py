@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
         return Table(_diabetes(), BUILT_IN)
     if not path.is_file():
         hint = did_you_mean(path.name, [p.name for p in path.parent.glob("*") if p.is_file()])
-        reason = "is a folder, not a file" if path.is_dir() else f"does not exist{hint}"
-        raise FileNotFoundError(f"{path} {reason}.")
+        reason = "is a folder, not a file." if path.is_dir() else f"does not exist{hint or '.'}"
+        raise FileNotFoundError(f"{path} {reason}")
     with path.open("rb") as file:
         head = file.read(SNIFFED)
     if not head:
@@ -146,17 +147,29 @@ def _text(path: Path, head: bytes, kind: str, missing: list[str]) -> Table:
     }
     try:
         header = pandas().read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
-        frame = pandas().read_csv(path, low_memory=False, index_col=False, **options)
-        if options["sep"] == ";" and _decimal_commas(frame):
-            frame = pandas().read_csv(path, low_memory=False, index_col=False, decimal=",", **options)
-            messages.append("Numbers were read with a decimal comma.")
+        frame, told = _parsed(path, options)
     except (ValueError, OSError, EOFError) as error:  # what pandas and gzip raise
         raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from error
     names = [str(name).strip() for name in header.iloc[0]]
     _check_names(path, names)
     frame.columns = names
     frame, dropped = _without_row_numbers(frame)
-    return Table(frame, str(path), (*messages, *dropped))
+    return Table(frame, str(path), (*messages, *told, *dropped))
+
+
+def _parsed(path: Path, options: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Return the rows, read once more where numbers turn out to have a decimal comma."""
+    pd = pandas()
+    options = {"low_memory": False, "index_col": False, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(path, **options)
+        except pd.errors.ParserWarning:
+            raise ValueError("rows have more fields than the header has names") from None
+    if options["sep"] == ";" and _decimal_commas(frame):
+        return pd.read_csv(path, decimal=",", **options), ["Numbers were read with a decimal comma."]
+    return frame, []
 
 
 def _encoding(path: Path, head: bytes) -> tuple[str, list[str]]:

@@ -183,8 +183,9 @@ def prepare(
 
 
 def _no_such_column(name: str, known: list[str]) -> str:
-    shown = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
-    return f'There is no column "{name}"{did_you_mean(name, known) or "."} The columns are {shown}.'
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    hint = did_you_mean(name, known) or "."
+    return f'There is no column "{name}"{hint} The columns are {", ".join(known[:SHOWN])}{more}.'
 
 
 def _usable_rows(frame: Any, target: str, used: list[str], policy: Policy) -> tuple[Any, list[str]]:
