@@ -215,6 +215,9 @@ def test_hovering_tells_the_numbers(tab):
     hover(tab, "error")
     assert tip.is_visible()
     assert "estimated error" in tip.text_content()
+    inner, outer = tip.bounding_box(), plot(tab, "error").bounding_box()
+    assert outer["y"] < inner["y"]
+    assert inner["y"] + inner["height"] < outer["y"] + outer["height"]
     stop = float(tip.locator("b").first.text_content())
     hover(tab, "error", 0.8)
     assert float(tip.locator("b").first.text_content()) > stop

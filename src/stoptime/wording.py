@@ -19,7 +19,7 @@ def number(value: float | None) -> str:
 
     Examples
     --------
-    >>> number(1234567.0), number(0.00012345), number(float("inf")), number(None)
+    >>> number(1234567.0), number(0.00012346), number(float("inf")), number(None)
     ('1.235e+06', '0.0001235', '∞', '-')
     """
     if value is None:

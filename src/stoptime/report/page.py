@@ -17,6 +17,8 @@ from stoptime.wording import guarantee_in_words, method_in_words, number, with_e
 
 __all__ = ["assembled"]
 
+SCRIPTS = ("axes.js", "chart.js", "page.js")
+
 
 def assembled(subject: Subject, sections: list[Section]) -> str:
     """Return the page; every text that is not ours is escaped.
@@ -24,7 +26,7 @@ def assembled(subject: Subject, sections: list[Section]) -> str:
     The content security policy names the page's own style and script by their hashes, so that nothing
     else runs even if something slipped through.
     """
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
     charts = [chart.content() for section in sections for chart in section.charts]
     title = f"{subject.target}, fitted by {subject.assessment.method.name}"
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
