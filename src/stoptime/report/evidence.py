@@ -111,7 +111,7 @@ def _interval_chart(
         Series("inside", place[inside], truth[inside], color=1, points=True),
         Series("outside", place[~inside], truth[~inside], color=3, points=True),
     ]
-    rows = "held-out rows, sorted by prediction"
+    rows = "held-out row, by prediction"
     return Chart("intervals", f"{CONFIDENCE:.0%} intervals", rows, target, series, log_x=None, log_y=None)
 
 
