@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.arrays import like, on_host, pairs
+from stoptime.arrays import on_host
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import kind_of
+from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, largest_gain
@@ -336,11 +337,8 @@ class StoppedRegressorCV(_LinearRegressor):
             raise ValueError(
                 "Intervals need fewer than 16 targets and a method other than conjugate gradients."
             )
-        center = self.predict(X)
         sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
-        width = np.array([_jackknife_width(column, self._observations, confidence) for column in sizes.T])
-        width = like(center, width.reshape(center.shape[1:]).astype(sizes.dtype, copy=False))
-        return pairs(center - width, center + width)  # type: ignore[no-any-return]
+        return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
@@ -348,15 +346,6 @@ class StoppedRegressorCV(_LinearRegressor):
 
         check_is_fitted(self)
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
-
-
-def _jackknife_width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    """Return the least size that a share ``confidence`` of the observations, and one more, do not exceed."""
-    order = np.argsort(sizes)
-    counted = np.cumsum(observations[order])
-    live = observations[order] > 0
-    needed = min(confidence * (counted[-1] + 1), counted[-1])
-    return float(sizes[order][live][np.searchsorted(counted[live], needed * (1 - 1e-12))])
 
 
 def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
