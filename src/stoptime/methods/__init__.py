@@ -5,8 +5,9 @@ from __future__ import annotations
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Iteration, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.krylov import ConjugateGradient
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 
 __all__ = [

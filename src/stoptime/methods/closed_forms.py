@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import eval_gegenbauer, eval_jacobi
 
 from stoptime.methods.base import Array, nonnegative
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Iteration, Nesterov, NuMethod, whole
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.recurrence import Iteration, whole
 
 __all__ = ["closed_form"]
 

@@ -2,147 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.methods.base import Array, Method, positive_number
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.recurrence import Coefficients, Places, filtered, iterates
+from stoptime.methods.recurrence import Coefficients, Iteration, fraction_below_one, whole
 
-LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; any may still be asked for
 ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
-
-
-@dataclass(frozen=True)
-class Iteration(Method):
-    r"""A method that moves step by step: its stops are whole numbers, the iterations k.
-
-    .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
-
-    A new iteration gives its coefficients, the flow it follows as its step shrinks, the time one
-    iteration takes there, and the largest εs for which it converges.
-    """
-
-    step: float | str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.step != "auto":
-            object.__setattr__(self, "step", positive_number("step", self.step))
-
-    @abstractmethod
-    def coefficients(self, k: int) -> Coefficients:
-        """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
-
-    @abstractmethod
-    def as_flow(self) -> Method:
-        """Return the flow that the iterates follow, at time ``pace`` times k."""
-
-    @property
-    @abstractmethod
-    def limit(self) -> float:
-        """The εs from which on the iteration diverges."""
-
-    @property
-    def epsilon(self) -> float:
-        """The step as a number."""
-        if isinstance(self.step, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal step
-                'step="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
-            )
-        return self.step
-
-    @property
-    def pace(self) -> float:
-        """The time of the flow that one iteration takes: √ε."""
-        return float(np.sqrt(self.epsilon))
-
-    @property
-    def horizon(self) -> int:
-        """How many iterations a search for the best stop looks at, at most."""
-        return LONGEST_SEARCH
-
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the iteration with "auto" made concrete, or say why it would diverge on this spectrum."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        largest = float(s.max(initial=0))
-        tuned = self
-        if self.step == "auto":
-            tuned = replace(self, step=1 / largest if largest > 0 else 1.0)
-        tuned = tuned._with_momentum(s)
-        tuned.check_convergence(largest)
-        return tuned
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it converges too when left-out rows scale the eigenvalues."""
-        tuned = self.tuned_to(eigenvalues)
-        largest = float(np.max(eigenvalues, initial=0)) * scale
-        if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
-            return replace(self, step=1 / largest).tuned_to(eigenvalues)
-        return tuned
-
-    def check_convergence(self, largest: float) -> None:
-        """Refuse a step with which directions up to the largest eigenvalue would diverge."""
-        if self.epsilon * largest >= self.limit:
-            raise ValueError(
-                f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be below "
-                f'{self.limit / largest:g} ({self.limit:.4g}/L). Take a smaller step, or step="auto".'
-            )
-
-    def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
-        return self
-
-    def in_units_of(self, penalty: float) -> Self:
-        """Return the iteration for eigenvalues divided by ``penalty``; iterations are counted as before."""
-        return replace(self, step=self.epsilon * penalty)
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.coefficients, self.epsilon * s, whole(t), 1.0, 0.0)
-
-    def _gain(self, s: Array, t: Array) -> Array:
-        return self.epsilon * filtered(self.coefficients, self.epsilon * s, whole(t), 0.0, 1.0)
-
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ in tables as :meth:`Method.filters` does, all from one run where stops ascend."""
-        if np.any(np.diff(stops) <= 0) or not stops.size or np.isinf(stops[-1]):
-            yield from super().filters(s, stops, height)
-            return
-        start, source = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
-        run = iterates(self.coefficients, self.epsilon * s, start, source)
-        k, last = -1, whole(stops)
-        for first in range(0, len(last), height):
-            chunk = last[first : first + height]
-            table = np.empty((len(chunk), 2, len(s)))
-            for row, stop in zip(table, chunk, strict=True):
-                while k < stop:
-                    value = next(run)
-                    k += 1
-                row[...] = value
-            yield table[:, 0].T, self.epsilon * table[:, 1].T
-
-
-def whole(stops: Array) -> Places:
-    """Return stops as integers, refusing what is not an iteration number."""
-    rounded = np.round(stops)
-    if np.any(rounded != stops):
-        wrong = float(stops[rounded != stops].flat[0])
-        raise ValueError(f"The stops of an iteration are whole numbers, its iterations; got {wrong!r}.")
-    return np.minimum(rounded, 2.0**62).astype(np.intp)
-
-
-def fraction_below_one(name: str, value: object) -> float:
-    """Return ``value`` as a float in [0, 1): from 1 on momentum makes every iteration diverge."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not 0 <= number < 1:
-        raise ValueError(
-            f"{name} must be a number from 0 to below 1 (from 1 on the iteration diverges); got {value!r}."
-        )
-    return number
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
 from stoptime.methods.base import Array, Method, nonnegative
-from stoptime.methods.iterations import whole
+from stoptime.methods.recurrence import whole
 
 __all__ = ["ConjugateGradient", "KrylovRun", "RitzFilter", "conjugate_gradients"]
 
