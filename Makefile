@@ -36,8 +36,8 @@ bench: setup  ## print speed as ratios to the bare linear algebra, side by side 
 	$(BIN)/python benchmarks/iterations.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
-	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --out docs/figures
+	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) docs/_build docs/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction
+	rm -rf $(VENV) docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction

@@ -1,4 +1,9 @@
+import sys
+from pathlib import Path
+
 from stoptime import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "stoptime"
 author = "The stoptime developers"
@@ -11,8 +16,12 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "dark_figures",
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
 # scikit-learn adds the two methods to every estimator, with links into its own pages
 autodoc_default_options = {
     "members": True,
@@ -22,6 +31,22 @@ autodoc_default_options = {
 autodoc_typehints = "none"
 napoleon_use_rtype = False
 exclude_patterns = ["_build", "figures"]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": ".",  # every example is run
+    "ignore_pattern": "readme_picture",
+    "image_scrapers": ("dark_figures",),
+    "within_subsection_order": "dark_figures.position",
+    "thumbnail_size": (400, 280),
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 html_theme = "furo"
 html_title = f"stoptime {version}"
 html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+pygments_style = "default"
+pygments_dark_style = "monokai"

@@ -1,4 +1,4 @@
-"""Draw the picture of the README: a path and when it stops, and the exact risk of four methods."""
+"""Draw the picture of the README, for light and for dark pages: a path and when it stops, exact risks."""
 
 from pathlib import Path
 
@@ -18,6 +18,7 @@ st.path(spectrum, "nesterov-flow", np.geomspace(3, 1500, 400)).plot(ax=left)
 left.axvline(model.stop_, color="0.2", linestyle="--", linewidth=1)
 at = (model.stop_, 0.02)
 left.annotate(f"stop = {model.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
+left.set_xlabel("stop (time t of accelerated flow)")
 left.set_title("Diabetes data: one factorisation, every stop")
 
 inverse_penalty = np.geomspace(1e2, 1e7, 900)
@@ -39,6 +40,8 @@ right.set(xscale="log", xlabel="stop, as 1/λ  (t or t²)", ylabel="risk / ‖β
 right.set_title("Exact risk: four methods, dots where to stop")
 right.legend(loc="upper right")
 
-target = Path(__file__).parent.parent / "docs" / "_static" / "readme.png"
-figure.savefig(target, dpi=110)
-print(f"wrote {target.name}")
+folder = Path(__file__).parent.parent / "docs" / "_static"
+figure.savefig(folder / "readme.png", dpi=110)
+plots.darken(figure)
+figure.savefig(folder / "readme-dark.png", dpi=110)
+print("wrote readme.png and readme-dark.png")

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoptime import plots
 from stoptime.files import atomic
 
 if TYPE_CHECKING:
@@ -28,21 +29,27 @@ class Experiment:
     rows: list[tuple[Any, ...]]
     caption: str
 
-    def write(self, folder: Path) -> list[Path]:
-        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent."""
-        files = []
-        for extension in FORMATS:
-            files.append(folder / f"{self.name}.{extension}")
-            # no date in the file: the same run gives the same bytes
-            metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(extension)
-            with (
-                atomic(files[-1]) as path,
-                import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
-            ):
-                self.figure.savefig(path, dpi=150, metadata=metadata)
+    def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent.
+
+        With ``dark`` a PNG for dark pages is written too; the figure stays dark.
+        """
+        files = [folder / f"{self.name}.{extension}" for extension in FORMATS]
+        for file in files:
+            self._save(file)
+        if dark:
+            plots.darken(self.figure)
+            files.append(folder / f"{self.name}-dark.png")
+            self._save(files[-1])
         files.append(folder / f"{self.name}.csv")
         with atomic(files[-1]) as path, path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(self.columns)
             table.writerows(self.rows)
         return files
+
+    def _save(self, file: Path) -> None:
+        # no date in the file: the same run gives the same bytes
+        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
+        with atomic(file) as path, import_module("matplotlib").rc_context({"svg.hashsalt": self.name}):
+            self.figure.savefig(path, dpi=150, metadata=metadata)

@@ -24,6 +24,7 @@ __all__ = [
     "bias_and_variance",
     "calibration",
     "coefficients",
+    "darken",
     "error_curve",
     "friction",
     "heavy_ball_constant",
@@ -57,6 +58,10 @@ LABELS = {
     "high-resolution-flow": "high-resolution flow",
     "conjugate-gradient": "conjugate gradients",
 }
+
+PAGE, INK = (0.075, 0.078, 0.086), (0.88, 0.88, 0.88)  # of a dark page: what white and black become there
+GREY = 0.05  # the least difference of red, green and blue that is a colour
+LIGHTER = 0.25  # by how much colours move towards white
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
@@ -310,3 +315,51 @@ def friction(frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Ax
     twin.set_ylabel("best stop τ = t√λ*", color=time_color)
     ax.legend([guaranteed, time], ["guaranteed inflation (left)", "best stop τ (right)"], loc="upper center")
     return ax
+
+
+def darken(figure: Figure) -> None:
+    """Recolour a figure drawn for white paper so that it can be read on a dark page.
+
+    White becomes dark and black light, with the greys between in the same order; other colours keep their
+    hue and become a little lighter. Pictures and colour maps stay as they are.
+
+    Parameters
+    ----------
+    figure : Figure
+        Changed in place: save what is for paper first.
+
+    Examples
+    --------
+    >>> figure, ax = new_figure()
+    >>> darken(figure)
+    >>> bool(ax.patch.get_facecolor()[0] < 0.1 < 0.8 < ax.title.get_color()[0])
+    True
+    """
+    figure.draw_without_rendering()  # ticks and their labels are made while drawing
+    for kind, sides in _coloured_artists():
+        for artist in figure.findobj(kind):
+            if getattr(artist, "get_array", lambda: None)() is not None:
+                continue
+            found = {side: getattr(artist, f"get_{side}")() for side in sides}
+            artist.set(**{side: _on_dark(color) for side, color in found.items() if len(color)})
+
+
+def _coloured_artists() -> list[tuple[type, tuple[str, ...]]]:
+    """Return the kinds of artists that have colours of their own, and what these are called."""
+    return [
+        (import_module("matplotlib.text").Text, ("color",)),
+        (import_module("matplotlib.lines").Line2D, ("color", "markerfacecolor", "markeredgecolor")),
+        (import_module("matplotlib.patches").Patch, ("facecolor", "edgecolor")),
+        (import_module("matplotlib.collections").Collection, ("facecolor", "edgecolor")),
+    ]
+
+
+def _on_dark(color: Any) -> Any:
+    """Return a colour, or an array of them, for a dark page."""
+    rgba = import_module("matplotlib.colors").to_rgba_array(color)
+    rgb, lightness = rgba[:, :3], rgba[:, :3].mean(axis=1, keepdims=True)
+    grey = np.ptp(rgb, axis=1, keepdims=True) < GREY
+    swapped = lightness * np.array(PAGE) + (1 - lightness) * np.array(INK)
+    rgb = np.where(grey, swapped, rgb + LIGHTER * (1 - rgb))
+    dark = np.column_stack([rgb, rgba[:, 3]])
+    return tuple(dark[0]) if len(dark) == 1 else dark

@@ -172,6 +172,7 @@ def reproduce(
     folder: Path | str = "reproduction",
     *,
     certify: bool = False,
+    dark: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Run every experiment and write figures, their numbers, and ``summary.md``.
@@ -182,6 +183,8 @@ def reproduce(
         Made if it is missing. Files of an earlier run are replaced, each only by a whole one.
     certify : bool, default=False
         Prove the constants; needs the extra ``certify``.
+    dark : bool, default=False
+        Draw every figure for dark pages too.
     progress : callable, optional
         Called with the name of each part before it begins.
 
@@ -199,7 +202,7 @@ def reproduce(
     for name, run in experiments(certify):
         tell(name)
         experiment = run()
-        files += experiment.write(folder)
+        files += experiment.write(folder, dark=dark)
         captions.append((experiment.name, experiment.caption))
     tell("summary")
     with atomic(folder / "summary.md") as path:

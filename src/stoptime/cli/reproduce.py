@@ -21,6 +21,7 @@ def reproduce(
         bool | None,
         typer.Option(help="Prove the constants; by default where the extra 'certify' is installed."),
     ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw every figure for dark pages too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiments: four figures, the numbers behind them, and a table of constants.
@@ -31,7 +32,7 @@ def reproduce(
 
     certify = find_spec("flint") is not None if certify is None else certify
     with bar(len(reproduction.steps(certify))) as advance:
-        files = reproduction.reproduce(out, certify=certify, progress=advance)
+        files = reproduction.reproduce(out, certify=certify, dark=dark, progress=advance)
     if as_json:
         print_json({"certified": certify, "files": files})
         return

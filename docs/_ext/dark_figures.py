@@ -1,0 +1,92 @@
+"""Figures for light and for dark pages.
+
+An image with a twin beside it, ``name.png`` and ``name-dark.png``, is shown on light pages and its twin on
+dark ones, on whatever page it stands. Figures of the gallery are drawn twice, thumbnails included.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from matplotlib import pyplot as plt
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx_gallery.utils import scale_image
+
+from stoptime import plots
+
+DPI = 150
+THUMBNAIL = (400, 280)
+ORDER = [  # of the gallery; what is not named comes last
+    "choose_when_to_stop",
+    "one_factorisation",
+    "momentum_against_ridge",
+    "from_flow_to_iteration",
+    "naive_gcv_fails",
+    "prediction_intervals",
+    "many_targets",
+]
+
+
+class Twins(SphinxTransform):
+    """Show the dark twin of an image where there is one."""
+
+    default_priority = 300
+
+    def apply(self, **_: Any) -> None:
+        """Double the images that have a twin."""
+        for image in list(self.document.findall(nodes.image)):
+            uri = image["uri"]
+            if "://" in uri:
+                continue
+            dark = str(Path(uri).with_stem(Path(uri).stem + "-dark"))
+            if not Path(self.env.relfn2path(dark, self.env.docname)[1]).exists():
+                continue
+            twin = image.deepcopy()
+            twin["uri"] = dark
+            image["classes"].append("only-light")
+            twin["classes"].append("only-dark")
+            image.parent.insert(image.parent.index(image) + 1, twin)
+
+
+def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save every open figure for light and for dark pages, and return the text that shows them."""
+    text = ""
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        file = Path(next(block_vars["image_path_iterator"]))
+        figure.savefig(file, dpi=DPI)
+        titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+        plots.darken(figure)
+        figure.savefig(file.with_stem(f"{file.stem}-dark"), dpi=DPI)
+        place = os.path.relpath(file, gallery_conf["src_dir"])
+        text += f"\n.. image:: /{place}\n   :alt: {'; '.join(titles) or file.stem}\n   :class: figure\n"
+    plt.close("all")
+    return text
+
+
+def _get_sg_image_scraper():
+    return scrape
+
+
+def position(name: str) -> tuple[int, str]:
+    """Return where an example stands in the gallery."""
+    stem = Path(name).stem
+    return (ORDER.index(stem) if stem in ORDER else len(ORDER)), stem
+
+
+def draw_dark_thumbnails(app: Sphinx) -> None:
+    """Make a dark twin of every thumbnail that comes from a figure."""
+    images = Path(app.srcdir) / "gallery" / "images"
+    for thumbnail in (images / "thumb").glob("sphx_glr_*_thumb.png"):
+        figure = images / thumbnail.name.replace("_thumb", "_001-dark")
+        if figure.exists():
+            scale_image(figure, thumbnail.with_stem(f"{thumbnail.stem}-dark"), *THUMBNAIL)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_transform(Twins)
+    app.connect("builder-inited", draw_dark_thumbnails, priority=900)  # after the gallery has been run
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,59 @@
+"""
+Choose when to stop
+===================
+
+The diabetes data: 442 patients, 10 measurements, and the progress of the disease after a year. The
+prediction error is estimated at every stop by exact leave-one-out, and the fit is stopped where it is
+least.
+"""
+
+# %%
+# One call estimates the error along the whole path: 442 fits at each of some 300 stops, none of which is
+# run. The band is one standard error.
+
+import numpy as np
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_diabetes
+
+import stoptime as st
+from stoptime import plots
+
+X, y = load_diabetes(return_X_y=True)
+model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
+figure, ax = plots.new_figure(figsize=(8, 4.2))
+model.plot(ax=ax)
+ax.set(
+    xlabel="stop (time t of the flow)",
+    ylabel="mean squared error (squared units of progress)",
+    title="Leave-one-out error along the path",
+    ylim=(2600, 6400),
+)
+print(model.choice_.message)
+
+# %%
+# An error that is hardly worse may be had much earlier: the rule "one-standard-error" takes the earliest
+# stop whose error is within one standard error of the least. The coefficients there are smaller.
+
+early = st.StoppedRegressorCV("nesterov-flow", rule="one-standard-error").fit(X, y)
+path = st.path(X, y, "nesterov-flow", np.geomspace(3, 3000, 400))
+figure, ax = plots.new_figure(figsize=(8, 4.2))
+path.plot(ax=ax)
+ax.set(xlabel="stop (time t of the flow)", ylabel="coefficient", title="Coefficients, and two stops")
+ax.set_ylim(-1200, 900)
+for fit, name in ((early, "1 SE"), (model, "least error")):
+    ax.axvline(fit.stop_, color="0.3", linestyle="--", linewidth=1)
+    at = (fit.stop_, 0.02)
+    ax.annotate(f"{name}\n{fit.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
+    choice = fit.choice_
+    print(
+        f"{name:>11}: stop {fit.stop_:4.0f}, error {choice.error:.0f} ± {choice.standard_error:.0f}, "
+        f"{fit.degrees_of_freedom_:.1f} degrees of freedom, ‖β‖ = {np.linalg.norm(fit.coef_):.0f}"
+    )
+
+# %%
+# Several methods at once share the factorisation; the one with the least error is kept.
+
+several = st.StoppedRegressorCV(["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]).fit(X, y)
+print(f"{several.method_} at {several.stop_:.3g}: error {several.choice_.error:.0f}")
+
+plt.show()
