@@ -1,0 +1,129 @@
+"""The documentation says what is: messages that are raised, names that are public, examples with titles."""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoptime as st
+from stoptime import plots
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "readme_picture")
+VALUE = "..."
+
+
+def templates(tree):
+    """Yield every string of a module, with ``...`` where a value is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else VALUE for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.fixture(scope="module")
+def messages():
+    return {text for path in SOURCES for text in templates(ast.parse(path.read_text(encoding="utf-8")))}
+
+
+def quoted():
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    return re.findall(r"^### `(.*)`$", text, flags=re.MULTILINE)
+
+
+def begins(message, quote):
+    """Tell whether a message begins as quoted; ``...`` in the quote may stand for more than one value."""
+    pattern = ".*?".join(re.escape(part) for part in quote.split(VALUE))
+    return re.match(pattern, message, flags=re.DOTALL) is not None
+
+
+def test_the_faq_quotes_messages_that_are_raised(messages):
+    quotes = quoted()
+    assert len(quotes) > 50
+    assert [quote for quote in quotes if not any(begins(message, quote) for message in messages)] == []
+
+
+def test_a_message_that_is_not_raised_would_be_found(messages):
+    assert not any(begins(message, "X is too blue: ...") for message in messages)
+    assert begins("X has ... features, but ... were fitted.", "X has ... features, but ... were")
+
+
+def test_the_reference_shows_every_public_name():
+    """Documented by its own name, or as a member of a module that is documented whole."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = set(
+        re.findall(r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$", text, flags=re.MULTILINE)
+    )
+    modules = set(re.findall(r"automodule:: (\S+)$", text, flags=re.MULTILINE))
+    missing = {
+        name
+        for name in st.__all__
+        if name not in shown
+        and getattr(getattr(st, name), "__module__", None) not in modules
+        and f"stoptime.{name}" not in modules
+    }
+    assert missing == set()
+
+
+def test_every_page_is_in_a_table_of_contents():
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert pages <= set(re.findall(r"^(\w+)$", index, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_a_title_and_writes_no_file(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    title, line, *_ = ast.get_docstring(tree).splitlines()
+    assert set(line) == {"="}
+    assert len(line) == len(title)
+    assert not any(isinstance(node, ast.Attribute) and node.attr == "savefig" for node in ast.walk(tree))
+
+
+def luminance(color):
+    rgb = np.asarray(color[:3])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    """Return the contrast of two colours as accessibility guidelines define it, from 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_dark_figures_can_be_read():
+    figure, ax = plots.new_figure()
+    lines = [
+        ax.plot([1, 2], [1, k], color=color, label=name)[0]
+        for k, (name, color) in enumerate(plots.COLORS.items())
+    ]
+    ax.fill_between([1, 2], 1, 2, color="0.9")
+    picture = ax.imshow(np.zeros((2, 2)))
+    before = picture.get_cmap()(0.3)
+    ax.set(title="title", xlabel="x", ylabel="y")
+    legend = ax.legend()
+    plots.darken(figure)
+    page = ax.patch.get_facecolor()
+    assert luminance(page) < 0.01
+    texts = [ax.title, ax.xaxis.label, *ax.get_xticklabels(), *legend.get_texts()]
+    assert min(contrast(text.get_color(), page) for text in texts) > 10
+    assert min(contrast(line.get_color(), page) for line in lines) > 4
+    assert picture.get_cmap()(0.3) == before
+
+
+def test_darkening_keeps_hues_apart_from_each_other_and_from_ink():
+    figure, ax = plots.new_figure()
+    names = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
+    lines = [ax.plot([0, 1], color=plots.COLORS[name])[0] for name in names]
+    plots.darken(figure)
+    colors = np.array([line.get_color()[:3] for line in lines])
+    distances = np.linalg.norm(colors[:, None] - colors, axis=2)
+    assert distances[np.triu_indices(len(names), 1)].min() > 0.2
+    blue, orange = colors[1], colors[2]
+    assert blue.argmax() == 2
+    assert orange.argmax() == 0
