@@ -56,7 +56,9 @@ def test_the_reference_shows_every_public_name():
     """Documented by its own name, or as a member of a module that is documented whole."""
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     shown = set(
-        re.findall(r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$", text, flags=re.MULTILINE)
+        re.findall(
+            r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$", text, flags=re.MULTILINE
+        )
     )
     modules = set(re.findall(r"automodule:: (\S+)$", text, flags=re.MULTILINE))
     missing = {
