@@ -60,7 +60,7 @@ for kind, line in styles.items():
             inflated.append(st.bayes_risk(method, [stop], **case).total[0] / best)
         color = plots.COLORS[name]
         ax.plot(ratios, inflated, line, color=color, label=f"{plots.LABELS[name]}, {kind}")
-        guaranteed = st.calibrate(method, kind).inflation
+        guaranteed = np.ceil(1e4 * st.calibrate(method, kind).inflation) / 1e4  # rounded to the safe side
         print(f"{name:>14}, {kind:>9}: at most {guaranteed:.4f}, here at most {max(inflated):.4f}")
 ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
 ax.set(
