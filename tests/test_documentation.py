@@ -9,6 +9,7 @@ import pytest
 
 import stoptime as st
 from stoptime import plots
+from stoptime.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))
@@ -116,6 +117,19 @@ def test_dark_figures_can_be_read():
     assert min(contrast(text.get_color(), page) for text in texts) > 10
     assert min(contrast(line.get_color(), page) for line in lines) > 4
     assert picture.get_cmap()(0.3) == before
+
+
+def test_an_experiment_is_drawn_for_dark_pages_when_asked(tmp_path):
+    def experiment():
+        figure, ax = plots.new_figure()
+        ax.plot([0, 1])
+        return Experiment("line", figure, ("x",), [(0,), (1,)], "A line.")
+
+    light = {path.name: path.read_bytes() for path in experiment().write(tmp_path)}
+    assert "line-dark.png" not in light
+    both = {path.name: path.read_bytes() for path in experiment().write(tmp_path, dark=True)}
+    assert set(both) == set(light) | {"line-dark.png"}
+    assert both["line.png"] == light["line.png"] != both["line-dark.png"]
 
 
 def test_darkening_keeps_hues_apart_from_each_other_and_from_ink():

@@ -35,8 +35,8 @@ class Experiment:
         With ``dark`` a PNG for dark pages is written too; the figure stays dark.
         """
         files = [folder / f"{self.name}.{extension}" for extension in FORMATS]
-        for file in files:
-            self._save(file)
+        for target in files:
+            self._save(target)
         if dark:
             plots.darken(self.figure)
             files.append(folder / f"{self.name}-dark.png")
@@ -48,8 +48,8 @@ class Experiment:
             table.writerows(self.rows)
         return files
 
-    def _save(self, file: Path) -> None:
+    def _save(self, target: Path) -> None:
         # no date in the file: the same run gives the same bytes
-        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix)
-        with atomic(file) as path, import_module("matplotlib").rc_context({"svg.hashsalt": self.name}):
+        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
+        with atomic(target) as path, import_module("matplotlib").rc_context({"svg.hashsalt": self.name}):
             self.figure.savefig(path, dpi=150, metadata=metadata)
