@@ -1,0 +1,267 @@
+// Exact risk on a spectrum, the stop where it is least, and the ratio to the best ridge.
+"use strict";
+
+(function (stoptime) {
+  const POINTS_PER_SWING = 12; // these are the numbers of the search in Python
+  const MOST_POINTS = 20000;
+  const PER_DECADE = 60;
+  const BEGUN = 1e-4;
+  const SEARCH = 1e4;
+  const LONGEST_RUN = 20000;
+  const LONGEST_DESCENT = 1e12;
+  const DIPS = 12;
+  const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
+  const GOLDEN = (Math.sqrt(5) - 1) / 2;
+  const pair = new Float64Array(2);
+  const work = { filters: 0 }; // filters evaluated since the page was opened: pairs of eigenvalue and stop
+
+  /** What the sums need of a spectrum: its positive eigenvalues, and how much the others weigh. */
+  function spectrumOf(eigenvalues, target = "estimation") {
+    const values = Float64Array.from(eigenvalues.filter((s) => s > 0)).sort();
+    const prediction = target === "prediction";
+    return {
+      values,
+      count: eigenvalues.length,
+      weights: prediction ? values : values.map(() => 1),
+      zeroWeight: prediction ? 0 : eigenvalues.length - values.length,
+      smallest: values.length === eigenvalues.length ? values[0] : 0,
+      largest: values[values.length - 1],
+    };
+  }
+
+  /** Bias and variance per unit of r²/p and of σ²/n. They do not depend on n, nor on the noise. */
+  function unitRisk(method, spectrum, stop, out = [0, 0]) {
+    const { values, weights } = spectrum;
+    if (stop === Infinity) return settledRisk(spectrum, out);
+    const filter = method.at(stop);
+    let [bias, variance] = [spectrum.zeroWeight, 0];
+    for (let i = 0; i < values.length; i += 1) {
+      filter(values[i], pair);
+      bias += weights[i] * pair[0] * pair[0];
+      variance += weights[i] * values[i] * pair[1] * pair[1];
+    }
+    work.filters += values.length;
+    out[0] = bias;
+    out[1] = variance;
+    return out;
+  }
+
+  function settledRisk(spectrum, out) {
+    out[0] = spectrum.zeroWeight;
+    out[1] = spectrum.values.reduce((total, s, i) => total + spectrum.weights[i] / s, 0);
+    return out;
+  }
+
+  /** Unit risks of an iteration at every k ≤ last, or at the ascending stops, from one run. */
+  function runRisk(method, spectrum, last, visit, stops) {
+    const { values, weights, zeroWeight } = spectrum;
+    const square = method.step * method.step;
+    method.run(values, last, (k, g, gain) => {
+      let [bias, variance] = [0, 0];
+      for (let i = 0; i < values.length; i += 1) {
+        bias += weights[i] * g[i] * g[i];
+        variance += weights[i] * values[i] * gain[i] * gain[i];
+      }
+      visit(k, zeroWeight + bias, square * variance);
+    }, stops);
+    work.filters += values.length * (last + 1);
+  }
+
+  /** Unit risks at many stops: ascending whole numbers for an iteration. */
+  function unitCurve(method, spectrum, stops) {
+    const [bias, variance] = [new Float64Array(stops.length), new Float64Array(stops.length)];
+    if (method.run) {
+      let place = 0;
+      runRisk(method, spectrum, stops[stops.length - 1] ?? -1, (_, b, v) => {
+        bias[place] = b;
+        variance[place] = v;
+        place += 1;
+      }, stops);
+      return { stops, bias, variance };
+    }
+    const out = [0, 0];
+    stops.forEach((stop, i) => {
+      unitRisk(method, spectrum, stop, out);
+      bias[i] = out[0];
+      variance[i] = out[1];
+    });
+    return { stops, bias, variance };
+  }
+
+  /** Signal r² = snr·σ² spread evenly, noise σ² = 1: what multiplies the two sums, and the oracle ridge. */
+  function priorOf(spectrum, { n, snr }) {
+    const alpha = (snr * n) / spectrum.count;
+    const oracle = spectrum.values.reduce((total, s, i) => total + (spectrum.weights[i] * alpha) / (alpha * s + 1), 0);
+    return {
+      alpha,
+      bias: snr / spectrum.count,
+      variance: 1 / n,
+      oracle: (oracle + spectrum.zeroWeight * alpha) / n,
+    };
+  }
+
+  function totalRisk(method, spectrum, prior, stop) {
+    const [bias, variance] = unitRisk(method, spectrum, stop);
+    return prior.bias * bias + prior.variance * variance;
+  }
+
+  /** Below this the risk never falls from the stop on: every |g| is within its envelope, and best at 1/(1+αs). */
+  function lowerBound(method, spectrum, prior, stop) {
+    let total = prior.bias * spectrum.zeroWeight;
+    spectrum.values.forEach((s, i) => {
+      const g = Math.min(1 / (1 + prior.alpha * s), method.envelope(s, stop));
+      total += spectrum.weights[i] * (prior.bias * g * g + (prior.variance * (1 - g) ** 2) / s);
+    });
+    return total;
+  }
+
+  /** Ascending stops: even on a logarithmic scale, and beside them dense enough to follow the fastest swing. */
+  function* searchGrid(method, spectrum, first, last) {
+    const begin = Math.max(first, BEGUN / spectrum.largest ** (1 / method.order));
+    const decades = Math.log10(last / begin);
+    const count = Math.floor(PER_DECADE * decades) + 1;
+    const step = Math.PI / (Math.sqrt(spectrum.largest) * POINTS_PER_SWING);
+    const even = method.order === 2 ? Math.min(MOST_POINTS, (last - begin) / step) : 0;
+    const geometric = (i) => (i > count ? Infinity : begin * (last / begin) ** (i / count));
+    const arithmetic = (j) => (j >= even ? Infinity : begin + j * step);
+    yield first;
+    for (let i = 0, j = 0; i <= count || j < even; ) {
+      const [a, b] = [geometric(i), arithmetic(j)];
+      yield Math.min(a, b);
+      if (a <= b) i += 1;
+      if (b <= a) j += 1;
+    }
+  }
+
+  /** Refine a dip between its neighbours by golden sections. */
+  function refine(risk, left, right) {
+    let [a, b] = [right - GOLDEN * (right - left), left + GOLDEN * (right - left)];
+    let [riskA, riskB] = [risk(a), risk(b)];
+    for (let step = 0; step < SECTIONS; step += 1) {
+      if (riskA <= riskB) {
+        [right, b, riskB] = [b, a, riskA];
+        a = right - GOLDEN * (right - left);
+        riskA = risk(a);
+      } else {
+        [left, a, riskA] = [a, b, riskB];
+        b = left + GOLDEN * (right - left);
+        riskB = risk(b);
+      }
+    }
+    return riskA <= riskB ? { stop: a, risk: riskA } : { stop: b, risk: riskB };
+  }
+
+  const lower = (x, y) => (y.risk < x.risk ? y : x);
+
+  /** The dips of a sampled curve, deepest first, each with its neighbours. */
+  function dipsOf(stops, risks) {
+    const dips = [];
+    for (let i = 1; i + 1 < stops.length; i += 1) {
+      if (risks[i] <= risks[i - 1] && risks[i] <= risks[i + 1]) dips.push(i);
+    }
+    return dips.sort((i, j) => risks[i] - risks[j]);
+  }
+
+  /** The least risk of a flow in [first, last]; later stops are not looked at once none can be better. */
+  function flowMinimum(method, spectrum, prior, first, last) {
+    const risk = (stop) => totalRisk(method, spectrum, prior, stop);
+    const [stops, risks] = [[], []];
+    let best = { stop: first, risk: Infinity };
+    for (const stop of searchGrid(method, spectrum, first, last)) {
+      stops.push(stop);
+      risks.push(risk(stop));
+      best = lower(best, { stop, risk: risks[risks.length - 1] });
+      const worthless = stops.length % 64 === 0 && lowerBound(method, spectrum, prior, stop) > best.risk;
+      if (worthless) break;
+    }
+    for (const i of dipsOf(stops, risks).slice(0, DIPS)) {
+      best = lower(best, refine(risk, stops[i - 1], stops[i + 1]));
+    }
+    return best;
+  }
+
+  /** The best iteration among all up to the last. */
+  function runMinimum(method, spectrum, prior, last) {
+    let best = { stop: 0, risk: Infinity };
+    runRisk(method, spectrum, Math.min(LONGEST_RUN, last), (stop, bias, variance) => {
+      best = lower(best, { stop, risk: prior.bias * bias + prior.variance * variance });
+    });
+    return best;
+  }
+
+  /** The best iteration of gradient descent: a grid of whole numbers, made closer around its dips. */
+  function descentMinimum(method, spectrum, prior, last) {
+    const known = new Map();
+    const look = (k) => {
+      if (!known.has(k)) known.set(k, totalRisk(method, spectrum, prior, k));
+    };
+    const decades = Math.log10(last);
+    for (let i = 0; i <= PER_DECADE * decades; i += 1) look(Math.ceil(10 ** (i / PER_DECADE)));
+    for (let size = -1; size < known.size; ) {
+      size = known.size;
+      const stops = [0, ...known.keys()].sort((a, b) => a - b);
+      look(0);
+      const dips = dipsOf(stops, stops.map((k) => known.get(k))).slice(0, 8);
+      for (const i of dips) {
+        const [low, high] = [stops[i - 1], stops[i + 1]];
+        const parts = Math.min(high - low, 64);
+        for (let j = 0; j <= parts; j += 1) look(Math.round(low + ((high - low) * j) / parts));
+      }
+    }
+    return [...known].map(([stop, risk]) => ({ stop, risk })).reduce(lower);
+  }
+
+  /** The flow an iteration follows as its step shrinks. */
+  function flowOf(method) {
+    const { friction, momentum } = method.parameters;
+    if (method.name === "gradient-descent") return stoptime.method("gradient-flow");
+    if (method.name === "nesterov") return stoptime.method("nesterov-flow", { friction });
+    return stoptime.method("heavy-ball-flow", { damping: (1 - momentum) / (2 * method.pace) });
+  }
+
+  /** The stop with φ(0, t) = gain, by bisection on a logarithmic scale. */
+  function stopWithGain(method, gain) {
+    if (method.iteration) return stopWithGain(flowOf(method), gain) / method.pace;
+    let [low, high] = [-80, 80];
+    for (let step = 0; step < 70; step += 1) {
+      const middle = (low + high) / 2;
+      method.at(Math.exp(middle))(0, pair);
+      if (pair[1] < gain) low = middle;
+      else high = middle;
+    }
+    return Math.exp((low + high) / 2);
+  }
+
+  /** The stop with the least risk, that risk, and its ratio to the best ridge, as `stoptime.inflation`. */
+  function inflation(method, spectrum, prior) {
+    if (method.name === "ridge") return { stop: prior.alpha, risk: prior.oracle, ratio: 1 };
+    const center = stopWithGain(method, prior.alpha);
+    const last = Math.max(1, Math.floor(center * SEARCH));
+    let best;
+    if (method.run) best = runMinimum(method, spectrum, prior, last);
+    else if (method.iteration) best = descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
+    else best = flowMinimum(method, spectrum, prior, center / SEARCH, center * SEARCH);
+    for (const stop of [0, Infinity]) {
+      best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
+    }
+    return { ...best, ratio: best.risk / prior.oracle };
+  }
+
+  /** The same from a curve already drawn, its lowest dip refined: good enough while a slider moves. */
+  function quickInflation(method, spectrum, prior, curve) {
+    if (method.name === "ridge") return inflation(method, spectrum, prior);
+    const risks = curve.bias.map((bias, i) => prior.bias * bias + prior.variance * curve.variance[i]);
+    let best = { stop: Infinity, risk: totalRisk(method, spectrum, prior, Infinity) };
+    risks.forEach((risk, i) => (best = lower(best, { stop: curve.stops[i], risk })));
+    const dip = dipsOf(curve.stops, risks)[0];
+    if (dip !== undefined && !method.iteration) {
+      const risk = (stop) => totalRisk(method, spectrum, prior, stop);
+      best = lower(best, refine(risk, curve.stops[dip - 1], curve.stops[dip + 1]));
+    }
+    return { ...best, ratio: best.risk / prior.oracle };
+  }
+
+  Object.assign(stoptime, {
+    inflation, lowerBound, priorOf, quickInflation, spectrumOf, stopWithGain, totalRisk, unitCurve, unitRisk, work,
+  });
+})((globalThis.stoptime ??= {}));

@@ -1,0 +1,167 @@
+// Draws a model at a time: four charts, the spectrum, and the table.
+"use strict";
+
+(function (stoptime) {
+  const { palette } = stoptime;
+  const NAMES = {
+    "ridge": "ridge",
+    "gradient-flow": "gradient flow",
+    "nesterov-flow": "accelerated flow",
+    "heavy-ball-flow": "heavy-ball flow",
+    "gradient-descent": "gradient descent",
+    "nesterov": "Nesterov’s method",
+    "heavy-ball": "heavy ball",
+  };
+  const charts = {};
+  const byId = (id) => document.getElementById(id);
+
+  /** Four significant digits, without needless zeros. */
+  function figure(value) {
+    if (value === Infinity) return "∞";
+    const size = Math.abs(value);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace("e", "·10^").replace("+", "");
+    return String(Number(value.toPrecision(4)));
+  }
+
+  function stopLabel(method, stop) {
+    if (method.name === "ridge") return `λ = ${figure(1 / stop)}`;
+    return method.iteration ? `k = ${stop === Infinity ? "∞" : stop}` : `t = ${figure(stop)}`;
+  }
+
+  const isDotted = (name) => !name.includes("flow") && name !== "ridge";
+
+  function makeCharts() {
+    for (const id of ["risk", "bias", "variance", "filter", "spectrum"]) charts[id] = new stoptime.Chart(byId(id));
+  }
+
+  const drawn = (model) => model.entries.filter((entry) => entry.curve);
+
+  /** Iterations lie above flows, so that dots are seen on the lines they follow. */
+  function curvesOf(model, part) {
+    const entries = drawn(model);
+    const ordered = [...entries.filter((e) => !isDotted(e.name)), ...entries.filter((e) => isDotted(e.name))];
+    return ordered.map(({ name, curve }) => ({ xs: curve.times, ys: curve[part], dots: curve.dots, colour: palette[name] }));
+  }
+
+  /** The vertical ranges: from the oracle's risk up, and bias and variance alike so that they can be compared. */
+  function riskRanges(model) {
+    const { prior, spectrum } = model;
+    const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
+    const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
+    const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 12));
+    const high = Math.max(top, prior.oracle * 1.6);
+    const room = (high / prior.oracle) ** 0.12; // below the best ridge, for its label
+    return { risk: [prior.oracle / room, high], parts: [prior.oracle / 60, top] };
+  }
+
+  function drawRisks(model, time, standings) {
+    const x = { range: model.range, log: true, label: "time t = 1/√λ" };
+    const { risk, parts } = riskRanges(model);
+    const unit = (part) => standings.map(({ entry, at }) => ({ x: time, y: at[part], colour: palette[entry.name], filled: true }));
+    const best = drawn(model).filter((entry) => entry.best.stop > 0 && entry.best.stop < Infinity);
+    const rings = best.map(({ name, method, best }) => ({
+      x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
+    }));
+    charts.risk.draw({
+      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" }, y: { range: risk, log: true, label: "risk, in units of σ²" },
+      curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label: "best ridge" }],
+      cursor: time, rings: [...unit("risk"), ...rings],
+    });
+    for (const part of ["bias", "variance"]) {
+      charts[part].draw({
+        x, y: { range: parts, log: true, label: `${part}, in units of σ²` },
+        curves: curvesOf(model, part), cursor: time, rings: unit(part),
+      });
+    }
+  }
+
+  function drawFilters(model, time) {
+    const { smallest, largest } = stoptime.filterRange(model.spectrum);
+    const curves = drawn(model).flatMap((entry) => {
+      const curve = stoptime.filterCurve(entry, model, time);
+      if (!curve) return [];
+      const dots = isDotted(entry.name) ? Array.from({ length: 40 }, (_, i) => 4 * i) : null;
+      return [{ xs: curve.s, ys: curve.g, dots, colour: palette[entry.name] }];
+    });
+    charts.filter.draw({
+      x: { range: [smallest, largest], log: true, label: "eigenvalue s" },
+      y: { range: [-0.55, 1.05], label: "shrinkage g(s, t)" },
+      curves, rules: [{ y: 0 }], rug: model.spectrum.values,
+    });
+  }
+
+  function drawSpectrum(model) {
+    const ys = Array.from(model.spectrum.values).reverse();
+    const xs = ys.map((_, i) => i + 1);
+    const [low, high] = [ys[ys.length - 1], ys[0]];
+    charts.spectrum.draw({
+      x: { range: [1, Math.max(2, model.spectrum.count)], label: "rank i" },
+      y: { range: [Math.min(low, high / 2) / 1.3, high * 1.3], log: true, label: "s" },
+      curves: [{ xs, ys, colour: palette.soft, dots: xs.length <= 60 ? xs.map((_, i) => i) : null }],
+    });
+  }
+
+  function cell(row, text, value) {
+    const td = row.insertCell();
+    td.textContent = text;
+    if (value !== undefined) td.dataset.value = value;
+    return td;
+  }
+
+  function drawRow(body, entry) {
+    const row = body.insertRow();
+    row.dataset.method = entry.name;
+    const name = cell(row, "");
+    const swatch = document.createElement("span");
+    swatch.className = isDotted(entry.name) ? "swatch dots" : "swatch";
+    swatch.style.setProperty("--colour", `var(--${entry.name})`);
+    name.append(swatch, NAMES[entry.name]);
+    if (entry.reason) {
+      const td = cell(row, entry.reason);
+      td.colSpan = 5;
+      td.className = "reason";
+      return;
+    }
+    const { best, method } = entry;
+    cell(row, stopLabel(method, best.stop), best.stop);
+    cell(row, best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
+    cell(row, figure(best.risk), best.risk);
+    cell(row, best.ratio.toFixed(4), best.ratio);
+    cell(row, "").className = "now";
+  }
+
+  /** The table without the cursor's column; `exact` tells whether the best stops were searched for fully. */
+  function drawTable(model, shown, exact) {
+    const table = byId("table");
+    const body = document.createElement("tbody");
+    model.entries.filter((entry) => shown.includes(entry.name)).forEach((entry) => drawRow(body, entry));
+    table.tBodies[0].replaceWith(body);
+    table.dataset.exact = exact;
+  }
+
+  function drawNow(standings) {
+    for (const { entry, at } of standings) {
+      const td = document.querySelector(`#table tr[data-method="${entry.name}"] td.now`);
+      td.textContent = at.beyond ? `k = ${at.stop} not drawn` : figure(at.risk);
+      td.dataset.value = at.beyond ? "" : at.risk;
+    }
+  }
+
+  /** What moves with the cursor. */
+  function drawMoment(model, time) {
+    const all = drawn(model).map((entry) => ({ entry, at: stoptime.standing(entry, model, time) }));
+    drawRisks(model, time, all.filter(({ at }) => !at.beyond));
+    drawFilters(model, time);
+    drawNow(all);
+    byId("time-value").textContent = `t = ${figure(time)},  1/t² = ${figure(1 / (time * time))}`;
+  }
+
+  /** What the charts say, for those who cannot see them. */
+  function describe(model) {
+    const best = drawn(model).map(({ name, method, best }) =>
+      `${NAMES[name]} is best at ${stopLabel(method, best.stop)} with ${best.ratio.toFixed(3)} times the risk of the best ridge`);
+    byId("risk").setAttribute("aria-label", `Risk against time. ${best.join("; ")}.`);
+  }
+
+  Object.assign(stoptime, { NAMES, describe, drawMoment, drawSpectrum, drawTable, figure, isDotted, makeCharts, charts });
+})((globalThis.stoptime ??= {}));
