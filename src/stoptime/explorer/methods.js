@@ -5,16 +5,18 @@
   const { bessel, exprel, exprel2, exprelMinusOne, oneMinusSinc, sinc, sincDefect } = stoptime.special;
 
   // A method has an `order` (1: the stop is like 1/λ, 2: like 1/√λ), a `pace` (time per unit of the stop) and
-  // `at(t)`, which returns a function that writes g and φ of an eigenvalue s into a pair of numbers.
+  // `fill(s, t, g, gain)`, which writes g and φ of all eigenvalues at one stop. Each has its own loop over the
+  // eigenvalues: a shared one that calls the formula is several times slower.
   // `envelope(s, t)` bounds |g(s, t')| for all t' ≥ t.
 
   const ridge = () => ({
     order: 1,
     pace: 1,
-    at: (t) => (s, pair) => {
-      const g = 1 / (1 + t * s);
-      pair[0] = g;
-      pair[1] = t * g;
+    fill: (s, t, g, gain) => {
+      for (let i = 0; i < s.length; i += 1) {
+        g[i] = 1 / (1 + t * s[i]);
+        gain[i] = t * g[i];
+      }
     },
     envelope: (s, t) => 1 / (1 + t * s),
   });
@@ -22,15 +24,23 @@
   const gradientFlow = () => ({
     order: 1,
     pace: 1,
-    at: (t) => (s, pair) => {
-      const x = t * s;
-      const early = x < 0.5; // then 1 - g would cancel
-      const rest = early ? Math.expm1(-x) : Math.exp(-x);
-      pair[0] = early ? 1 + rest : rest;
-      pair[1] = s > 0 ? (early ? -rest : 1 - rest) / s : t;
+    fill: (s, t, g, gain) => {
+      for (let i = 0; i < s.length; i += 1) fade(-t * s[i], s[i], t, g, gain, i);
     },
     envelope: (s, t) => Math.exp(-t * s),
   });
+
+  /** g = e^x for x ≤ 0, and (1 - g)/s, which is `early` at s = 0. */
+  function fade(x, s, early, g, gain, i) {
+    if (x > -0.5) {
+      const learned = -Math.expm1(x); // 1 - g would cancel
+      g[i] = 1 - learned;
+      gain[i] = s > 0 ? learned / s : early;
+    } else {
+      g[i] = Math.exp(x);
+      gain[i] = (1 - g[i]) / s;
+    }
+  }
 
   function acceleratedFlow({ friction }) {
     const nu = (friction - 1) / 2;
@@ -38,11 +48,12 @@
     return {
       order: 2,
       pace: 1,
-      at: (t) => (s, pair) => {
-        const u = t * Math.sqrt(s);
-        const g = decay(u);
-        pair[0] = g;
-        pair[1] = u <= 1 ? t * (t * decay.gain(u)) : (1 - g) / s;
+      fill: (s, t, g, gain) => {
+        for (let i = 0; i < s.length; i += 1) {
+          const u = t * Math.sqrt(s[i]);
+          g[i] = decay(u);
+          gain[i] = u <= 1 ? t * (t * decay.gain(u)) : (1 - g[i]) / s[i];
+        }
       },
       // the energy g² + (∂g/∂u)² falls with time; Λ' = -u Λ_{ν+1}/(2ν+2)
       envelope: (s, t) => {
@@ -58,55 +69,56 @@
   /** What a time t has in store for every eigenvalue. */
   function heavyBallMoment(gamma, t) {
     const a = gamma * t;
-    const fade = Math.exp(-a);
-    return { t, gamma, a, fade, early: a <= 1 ? exprel2(a) : NaN };
+    return { t, gamma, a, fade: Math.exp(-a), early: a <= 1 ? exprel2(a) : NaN };
   }
 
-  function swing(moment, s, omega, pair) {
+  function swing(moment, s, omega, g, gain, i) {
     const { t, gamma, a, fade } = moment;
     const theta = omega * t;
-    const [cosine, wave] = [Math.cos(theta), sinc(theta)];
-    pair[0] = fade * (cosine + a * wave);
+    const cosine = Math.cos(theta);
+    const wave = sinc(theta);
+    g[i] = fade * (cosine + a * wave);
     if (t * t * s <= 1) {
       const waves = sinc(theta / 2) ** 2 / 2 + a * sincDefect(theta);
       const share = (gamma / s) * gamma;
-      pair[1] = t * (t * fade * (share * moment.early + (omega / s) * omega * waves));
+      gain[i] = t * (t * fade * (share * moment.early + (omega / s) * omega * waves));
     } else if (a > 1) {
-      pair[1] = (1 - pair[0]) / s;
+      gain[i] = (1 - g[i]) / s;
     } else {
       const turned = theta > 0.5 ? 1 - cosine : 2 * Math.sin(theta / 2) ** 2;
       const missing = theta > 1 ? 1 - wave : oneMinusSinc(theta);
-      pair[1] = (fade * (a * a * moment.early + turned + a * missing)) / s;
+      gain[i] = (fade * (a * a * moment.early + turned + a * missing)) / s;
     }
   }
 
-  function creep(moment, s, omega, pair) {
+  function creep(moment, s, omega, g, gain, i) {
     const { t, gamma } = moment;
     const d = (s / (gamma + omega)) * t;
     const slow = Math.exp(-d);
-    pair[0] = slow * (1 + d * exprel(-2 * omega * t));
-    if (d > 1) pair[1] = (1 - pair[0]) / s;
-    else pair[1] = (t / (gamma + omega)) * slow * (exprelMinusOne(d) - exprelMinusOne(-2 * omega * t));
+    g[i] = slow * (1 + d * exprel(-2 * omega * t));
+    if (d > 1) gain[i] = (1 - g[i]) / s;
+    else gain[i] = (t / (gamma + omega)) * slow * (exprelMinusOne(d) - exprelMinusOne(-2 * omega * t));
   }
 
   function heavyBallFlow({ damping: gamma }) {
-    const at = (t) => {
+    const fill = (s, t, g, gain) => {
       const moment = heavyBallMoment(gamma, t);
-      return (s, pair) => {
-        const square = s - gamma * gamma;
-        if (square > 0) swing(moment, s, Math.sqrt(square), pair);
-        else creep(moment, s, Math.sqrt(-square), pair);
-      };
+      for (let i = 0; i < s.length; i += 1) {
+        const square = s[i] - gamma * gamma;
+        if (square > 0) swing(moment, s[i], Math.sqrt(square), g, gain, i);
+        else creep(moment, s[i], Math.sqrt(-square), g, gain, i);
+      }
     };
-    const own = new Float64Array(2);
+    const [one, g, gain] = [0, 0, 0].map(() => new Float64Array(1));
     const envelope = (s, t) => {
-      at(t)(s, own);
+      one[0] = s;
+      fill(one, t, g, gain);
       const square = s - gamma * gamma;
-      if (square <= 0) return own[0];
+      if (square <= 0) return g[0];
       // the energy g² + (∂g/∂t)²/s falls with time
-      return Math.hypot(own[0], Math.exp(-gamma * t) * Math.sqrt(s) * t * sinc(Math.sqrt(square) * t));
+      return Math.hypot(g[0], Math.exp(-gamma * t) * Math.sqrt(s) * t * sinc(Math.sqrt(square) * t));
     };
-    return { order: 2, pace: 1, at, envelope };
+    return { order: 2, pace: 1, fill, envelope };
   }
 
   // The iterations. Their stop is k. Momentum m and lookahead e of step k: with d the last move,
@@ -114,65 +126,57 @@
   // ε at 0 with a source of one, so neither is made from the other.
 
   function gradientDescent({ step }) {
-    const at = (k) => (s, pair) => {
-      const x = step * s;
-      if (x >= 0.5) {
-        pair[0] = (1 - x) ** k;
-        pair[1] = (1 - pair[0]) / s;
-        return;
-      }
-      const exponent = k * Math.log1p(-x); // 1 - x would round, k times over
-      const early = exponent > -0.5; // then 1 - g would cancel
-      const rest = early ? Math.expm1(exponent) : Math.exp(exponent);
-      pair[0] = early ? 1 + rest : rest;
-      pair[1] = x > 0 ? (early ? -rest : 1 - rest) / s : step * k;
-    };
-    return { order: 1, pace: step, iteration: true, limit: 2, at };
-  }
-
-  function recurrence(pace, step, limit, coefficients) {
-    const method = { order: 2, pace, iteration: true, limit };
-    /** Run k = 0, 1, ..., last; visit(k, g, φ/ε) at the ascending stops, or at every k without them. */
-    method.run = (s, last, visit, stops) => {
-      const p = s.length;
-      const [g, gain] = [new Float64Array(p).fill(1), new Float64Array(p)];
-      const [gMove, gainMove] = [new Float64Array(p), new Float64Array(p)];
-      let next = 0;
-      for (let k = 0; k <= last; k += 1) {
-        if (k > 0) advance(k, s, g, gMove, gain, gainMove);
-        if (!stops || stops[next] === k) {
-          visit(k, g, gain);
-          next += 1;
+    const fill = (s, k, g, gain) => {
+      for (let i = 0; i < s.length; i += 1) {
+        const x = step * s[i];
+        if (x < 0.5) {
+          fade(k * Math.log1p(-x), s[i], step * k, g, gain, i); // 1 - x would round, k times over
+        } else {
+          g[i] = (1 - x) ** k;
+          gain[i] = (1 - g[i]) / s[i];
         }
       }
     };
-    function advance(k, s, g, gMove, gain, gainMove) {
-      const [momentum, lookahead] = coefficients(k);
-      for (let i = 0; i < s.length; i += 1) {
-        const x = step * s[i];
-        gMove[i] = momentum * gMove[i] - x * (g[i] + lookahead * gMove[i]);
-        gainMove[i] = momentum * gainMove[i] - x * (gain[i] + lookahead * gainMove[i]) + 1;
-        g[i] += gMove[i];
-        gain[i] += gainMove[i];
+    return { order: 1, pace: step, iteration: true, fill };
+  }
+
+  function recurrence(step, coefficients) {
+    /** Run k = 0, 1, ..., last and visit(k, g, φ/ε) after each step. */
+    const run = (s, last, visit) => {
+      const [g, gain, gMove, gainMove] = [0, 0, 0, 0].map(() => new Float64Array(s.length));
+      g.fill(1);
+      visit(0, g, gain);
+      for (let k = 1; k <= last; k += 1) {
+        const [momentum, lookahead] = coefficients(k);
+        advance(step, s, momentum, lookahead, g, gMove, 0);
+        advance(step, s, momentum, lookahead, gain, gainMove, 1);
+        visit(k, g, gain);
       }
+    };
+    const fill = (s, k, g, gain) =>
+      run(s, k, (done, shrinkage, gainOverStep) => {
+        if (done < k) return;
+        g.set(shrinkage);
+        gainOverStep.forEach((value, i) => (gain[i] = step * value));
+      });
+    return { order: 2, pace: Math.sqrt(step), iteration: true, run, fill };
+  }
+
+  function advance(step, s, momentum, lookahead, value, move, source) {
+    for (let i = 0; i < s.length; i += 1) {
+      move[i] = momentum * move[i] - step * s[i] * (value[i] + lookahead * move[i]) + source;
+      value[i] += move[i];
     }
-    method.at = (k) => (s, pair) =>
-      method.run([s], k, (_, g, gain) => {
-        pair[0] = g[0];
-        pair[1] = step * gain[0];
-      }, [k]);
-    return method;
   }
 
   /** Nesterov's method with momentum (k-1)/(k+friction-1), as it enters step k. */
   const nesterov = ({ step, friction }) =>
-    recurrence(Math.sqrt(step), step, 4 / 3, (k) => {
+    recurrence(step, (k) => {
       const eta = k > 1 ? (k - 2) / (k + friction - 2) : 0;
       return [eta, eta];
     });
 
-  const heavyBall = ({ step, momentum }) =>
-    recurrence(Math.sqrt(step), step, 2 * (1 + momentum), () => [momentum, 0]);
+  const heavyBall = ({ step, momentum }) => recurrence(step, () => [momentum, 0]);
 
   const METHODS = {
     "ridge": ridge,
@@ -185,26 +189,18 @@
   };
 
   /** The method of that name, as in Python: parameters friction, damping, step and momentum as it needs them. */
-  function method(name, parameters = {}) {
-    const made = METHODS[name](parameters);
-    return { ...made, name, parameters, step: parameters.step };
-  }
+  const method = (name, parameters = {}) => ({ ...METHODS[name](parameters), name, parameters });
 
-  const pair = new Float64Array(2);
-
-  function shrinkage(name, parameters, s, t) {
-    method(name, parameters).at(t)(s, pair);
-    return pair[0];
-  }
-
-  function gain(name, parameters, s, t) {
-    method(name, parameters).at(t)(s, pair);
-    return pair[1];
+  /** Shrinkage and gain of one eigenvalue at one stop. */
+  function filter(method, s, t) {
+    const [g, gain] = [new Float64Array(1), new Float64Array(1)];
+    method.fill(Float64Array.of(s), t, g, gain);
+    return [g[0], gain[0]];
   }
 
   /** The time on the common axis at which a method stands at a stop of its own, and the other way round. */
   const axisTime = (method, stop) => (method.order === 1 ? Math.sqrt(stop * method.pace) : stop * method.pace);
   const ownStop = (method, time) => (method.order === 1 ? time * time : time) / method.pace;
 
-  Object.assign(stoptime, { METHODS: Object.keys(METHODS), method, shrinkage, gain, axisTime, ownStop });
+  Object.assign(stoptime, { METHODS: Object.keys(METHODS), axisTime, filter, method, ownStop });
 })((globalThis.stoptime ??= {}));

@@ -67,7 +67,7 @@
   function drawnStops(method, [low, high]) {
     if (!method.iteration) return geometric(low, high, POINTS).map((time) => stoptime.ownStop(method, time));
     const last = stoptime.ownStop(method, high);
-    if (method.run) return Array.from({ length: Math.min(Math.floor(last), DRAWN_ITERATIONS) + 1 }, (_, k) => k);
+    if (method.run) return [Math.min(Math.floor(last), DRAWN_ITERATIONS)];
     const spread = geometric(low, high, POINTS).map((time) => Math.round(stoptime.ownStop(method, time)));
     return [...new Set(spread)].filter((k) => k >= 1);
   }
@@ -143,17 +143,9 @@
     const s = geometric(smallest, largest, FILTER_POINTS);
     const { stop, beyond } = standing(entry, model, time);
     if (beyond) return null;
-    let g = new Float64Array(FILTER_POINTS);
-    if (entry.method.run) {
-      entry.method.run(s, stop, (_, values) => (g = values), [stop]);
-      stoptime.work.filters += s.length * (stop + 1);
-    } else {
-      const [filter, pair] = [entry.method.at(stop), [0, 0]];
-      s.forEach((value, i) => {
-        filter(value, pair);
-        g[i] = pair[0];
-      });
-    }
+    const [g, gain] = [new Float64Array(FILTER_POINTS), new Float64Array(FILTER_POINTS)];
+    entry.method.fill(s, stop, g, gain);
+    stoptime.work.filters += s.length * (entry.method.run ? stop + 1 : 1);
     return { s, g };
   }
 

@@ -12,7 +12,7 @@
   const DIPS = 12;
   const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
   const GOLDEN = (Math.sqrt(5) - 1) / 2;
-  const pair = new Float64Array(2);
+  const table = { g: new Float64Array(0), gain: new Float64Array(0) }; // one for all: never read after a sum
   const work = { filters: 0 }; // filters evaluated since the page was opened: pairs of eigenvalue and stop
 
   /** What the sums need of a spectrum: its positive eigenvalues, and how much the others weigh. */
@@ -30,61 +30,51 @@
   }
 
   /** Bias and variance per unit of r²/p and of σ²/n. They do not depend on n, nor on the noise. */
-  function unitRisk(method, spectrum, stop, out = [0, 0]) {
-    const { values, weights } = spectrum;
-    if (stop === Infinity) return settledRisk(spectrum, out);
-    const filter = method.at(stop);
-    let [bias, variance] = [spectrum.zeroWeight, 0];
-    for (let i = 0; i < values.length; i += 1) {
-      filter(values[i], pair);
-      bias += weights[i] * pair[0] * pair[0];
-      variance += weights[i] * values[i] * pair[1] * pair[1];
+  function unitRisk(method, spectrum, stop) {
+    const { values } = spectrum;
+    if (stop === Infinity) {
+      const variance = values.reduce((total, s, i) => total + spectrum.weights[i] / s, 0);
+      return [spectrum.zeroWeight, variance];
     }
+    if (table.g.length !== values.length) {
+      table.g = new Float64Array(values.length);
+      table.gain = new Float64Array(values.length);
+    }
+    method.fill(values, stop, table.g, table.gain);
     work.filters += values.length;
-    out[0] = bias;
-    out[1] = variance;
-    return out;
+    return summed(spectrum, table.g, table.gain);
   }
 
-  function settledRisk(spectrum, out) {
-    out[0] = spectrum.zeroWeight;
-    out[1] = spectrum.values.reduce((total, s, i) => total + spectrum.weights[i] / s, 0);
-    return out;
-  }
-
-  /** Unit risks of an iteration at every k ≤ last, or at the ascending stops, from one run. */
-  function runRisk(method, spectrum, last, visit, stops) {
-    const { values, weights, zeroWeight } = spectrum;
-    const square = method.step * method.step;
-    method.run(values, last, (k, g, gain) => {
-      let [bias, variance] = [0, 0];
-      for (let i = 0; i < values.length; i += 1) {
-        bias += weights[i] * g[i] * g[i];
-        variance += weights[i] * values[i] * gain[i] * gain[i];
-      }
-      visit(k, zeroWeight + bias, square * variance);
-    }, stops);
-    work.filters += values.length * (last + 1);
-  }
-
-  /** Unit risks at many stops: ascending whole numbers for an iteration. */
-  function unitCurve(method, spectrum, stops) {
-    const [bias, variance] = [new Float64Array(stops.length), new Float64Array(stops.length)];
-    if (method.run) {
-      let place = 0;
-      runRisk(method, spectrum, stops[stops.length - 1] ?? -1, (_, b, v) => {
-        bias[place] = b;
-        variance[place] = v;
-        place += 1;
-      }, stops);
-      return { stops, bias, variance };
+  function summed({ values, weights, zeroWeight }, g, gain) {
+    let bias = 0;
+    let variance = 0;
+    for (let i = 0; i < values.length; i += 1) {
+      bias += weights[i] * g[i] * g[i];
+      variance += weights[i] * values[i] * gain[i] * gain[i];
     }
-    const out = [0, 0];
-    stops.forEach((stop, i) => {
-      unitRisk(method, spectrum, stop, out);
-      bias[i] = out[0];
-      variance[i] = out[1];
+    return [zeroWeight + bias, variance];
+  }
+
+  /** Unit risks of an iteration at every k ≤ last, from one run. */
+  function runRisk(method, spectrum, last, visit) {
+    const square = method.pace ** 4; // the run gives φ/ε, and the pace is √ε
+    method.run(spectrum.values, last, (k, g, gain) => {
+      const [bias, variance] = summed(spectrum, g, gain);
+      visit(k, bias, square * variance);
     });
+    work.filters += spectrum.values.length * (last + 1);
+  }
+
+  /** Unit risks at many stops; those of a run are all k up to the last of them. */
+  function unitCurve(method, spectrum, stops) {
+    if (method.run) stops = Array.from({ length: Math.max(...stops) + 1 }, (_, k) => k);
+    const [bias, variance] = [new Float64Array(stops.length), new Float64Array(stops.length)];
+    const keep = (place, b, v) => {
+      bias[place] = b;
+      variance[place] = v;
+    };
+    if (method.run) runRisk(method, spectrum, stops.length - 1, keep);
+    else stops.forEach((stop, i) => keep(i, ...unitRisk(method, spectrum, stop)));
     return { stops, bias, variance };
   }
 
@@ -225,8 +215,7 @@
     let [low, high] = [-80, 80];
     for (let step = 0; step < 70; step += 1) {
       const middle = (low + high) / 2;
-      method.at(Math.exp(middle))(0, pair);
-      if (pair[1] < gain) low = middle;
+      if (stoptime.filter(method, 0, Math.exp(middle))[1] < gain) low = middle;
       else high = middle;
     }
     return Math.exp((low + high) / 2);

@@ -9,7 +9,7 @@
     "nesterov-flow": "accelerated flow",
     "heavy-ball-flow": "heavy-ball flow",
     "gradient-descent": "gradient descent",
-    "nesterov": "Nesterov’s method",
+    "nesterov": "Nesterov",
     "heavy-ball": "heavy ball",
   };
   const charts = {};
@@ -83,9 +83,10 @@
       const dots = isDotted(entry.name) ? Array.from({ length: 40 }, (_, i) => 4 * i) : null;
       return [{ xs: curve.s, ys: curve.g, dots, colour: palette[entry.name] }];
     });
+    const lowest = Math.min(...curves.map(({ ys }) => Math.min(...ys)));
     charts.filter.draw({
       x: { range: [smallest, largest], log: true, label: "eigenvalue s" },
-      y: { range: [-0.55, 1.05], label: "shrinkage g(s, t)" },
+      y: { range: [lowest < -0.5 ? -1.05 : -0.55, 1.05], label: "shrinkage g(s, t)" },
       curves, rules: [{ y: 0 }], rug: model.spectrum.values,
     });
   }
