@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -106,6 +108,25 @@ def plan(
         with atomic(out) as target:
             figure.savefig(target, dpi=150)
         typer.echo(f"wrote {out}")
+
+
+@app.command()
+def explore(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explorer.html"),
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in the browser; never without a terminal.")
+    ] = True,
+) -> None:
+    """Write a page that shows bias, variance and risk of every method as settings move; it works offline.
+
+    Example: stoptime explore --out explorer.html
+    """
+    from stoptime import explorer  # noqa: PLC0415 - fast to start
+
+    page = explorer.write(out)
+    typer.echo(f"wrote {page}")
+    if show and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())
 
 
 @contextmanager

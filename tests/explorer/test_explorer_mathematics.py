@@ -64,9 +64,7 @@ def settings(rng, name, count):
 @pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
 def test_filters_are_those_of_the_library(javascript, rng, name):
     cases = list(settings(rng, name, 400 if name in FLOWS else 120))
-    found = javascript(
-        f"([s, t, values]) => stoptime.filter(stoptime.method('{name}', values), s, t)", cases
-    )
+    found = javascript(f"([s, t, values]) => stoptime.filter(stoptime.method('{name}', values), s, t)", cases)
     for (s, t, values), (g, gain) in zip(cases, found, strict=True):
         method = python_method(name, values)
         nu = (values["friction"] - 1) / 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+from stoptime import __version__
 from stoptime.files import atomic
 
 __all__ = ["SCRIPTS", "page", "write"]
@@ -27,8 +28,6 @@ def page() -> str:
     >>> html.startswith("<!doctype html>"), "src=" in html
     (True, False)
     """
-    from stoptime import __version__  # noqa: PLC0415 - the package imports this one
-
     script = "\n".join(_source(f"{name}.js") for name in SCRIPTS)
     parts = {"version": __version__, "style": _source("style.css"), "script": script}
     html = _source("page.html")
