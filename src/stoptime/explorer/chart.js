@@ -2,7 +2,7 @@
 "use strict";
 
 (function (stoptime) {
-  const MARGIN = { left: 50, right: 14, top: 10, bottom: 38 };
+  const MARGIN = { left: 60, right: 14, top: 10, bottom: 38 };
   const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
   const palette = {};
@@ -27,8 +27,9 @@
 
   function logTicks([low, high], room) {
     const decades = Math.log10(high / low);
+    if (decades < 0.7) return linearTicks([low, high], room / 1.5);
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-    const steps = decades < 1.2 && room > 3 ? [1, 2, 3, 5, 7] : decades < 2.2 ? [1, 2, 5] : [1];
+    const steps = decades < 1.2 && room > 5 ? [1, 2, 3, 5, 7] : decades < 2.2 ? [1, 2, 5] : [1];
     const every = Math.max(1, Math.ceil(decades / room));
     const ticks = [];
     for (let power = first; power <= last; power += 1) {
@@ -41,8 +42,8 @@
     return ticks;
   }
 
-  function linearTicks([low, high], room) {
-    const rough = (high - low) / room;
+  function linearTicks([low, high], room, least = 0) {
+    const rough = Math.max((high - low) / room, least);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
     const ticks = [];
@@ -51,7 +52,7 @@
   }
 
   /** From values to pixels along one side. */
-  function scaleOf({ range, log }, from, to) {
+  function scaleOf({ range, log, whole }, from, to) {
     const [a, b] = log ? range.map(Math.log) : range;
     const slope = (to - from) / (b - a || 1);
     const scale = log ? (value) => from + (Math.log(value) - a) * slope : (value) => from + (value - a) * slope;
@@ -59,7 +60,8 @@
       const value = a + (pixel - from) / slope;
       return log ? Math.exp(value) : value;
     };
-    scale.ticks = (log ? logTicks : linearTicks)(range, Math.max(2, Math.abs(to - from) / (from > to ? 36 : 70)));
+    const room = Math.max(2, Math.abs(to - from) / (from > to ? 36 : 70));
+    scale.ticks = log ? logTicks(range, room) : linearTicks(range, room, whole ? 1 : 0);
     return scale;
   }
 
@@ -131,7 +133,7 @@
     sideLabel(text) {
       const { context, box } = this;
       context.save();
-      context.translate(10, (box.top + box.bottom) / 2);
+      context.translate(9, (box.top + box.bottom) / 2);
       context.rotate(-Math.PI / 2);
       context.textAlign = "center";
       context.fillText(text, 0, 0);

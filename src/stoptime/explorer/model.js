@@ -2,7 +2,8 @@
 "use strict";
 
 (function (stoptime) {
-  const POINTS = 240; // of a curve
+  const POINTS = [240, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
+  const FILTERS = 120000; // of a curve
   const DRAWN_ITERATIONS = 1500; // runs are drawn up to here; the best stop is looked for far beyond
   const DOTS_PER_DECADE = 20;
   const FILTER_POINTS = 160;
@@ -64,12 +65,13 @@
     Float64Array.from({ length: count }, (_, i) => low * (high / low) ** (i / (count - 1)));
 
   /** The stops at which a method is drawn. */
-  function drawnStops(method, [low, high]) {
-    if (!method.iteration) return geometric(low, high, POINTS).map((time) => stoptime.ownStop(method, time));
+  function drawnStops(method, [low, high], eigenvalues) {
+    const count = Math.min(Math.max(Math.round(FILTERS / eigenvalues), POINTS[0]), POINTS[1]);
+    const stops = geometric(low, high, count).map((time) => stoptime.ownStop(method, time));
+    if (!method.iteration) return stops;
     const last = stoptime.ownStop(method, high);
     if (method.run) return [Math.min(Math.floor(last), DRAWN_ITERATIONS)];
-    const spread = geometric(low, high, POINTS).map((time) => Math.round(stoptime.ownStop(method, time)));
-    return [...new Set(spread)].filter((k) => k >= 1);
+    return [...new Set(stops.map(Math.round))].filter((k) => k >= 1);
   }
 
   /** Which points of an iteration become dots: about as many in each decade. */
@@ -89,7 +91,7 @@
     const key = [spectrumKey, JSON.stringify(method.parameters), range].join("|");
     const old = kept.get(method.name);
     if (old?.key === key) return old.curve;
-    const curve = stoptime.unitCurve(method, spectrum, drawnStops(method, range));
+    const curve = stoptime.unitCurve(method, spectrum, drawnStops(method, range, spectrum.values.length));
     curve.times = Float64Array.from(curve.stops, (stop) => stoptime.axisTime(method, stop));
     curve.dots = method.iteration ? thinned(curve.times) : null;
     kept.set(method.name, { key, curve });

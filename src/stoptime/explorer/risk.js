@@ -10,6 +10,7 @@
   const LONGEST_RUN = 20000;
   const LONGEST_DESCENT = 1e12;
   const DIPS = 12;
+  const TIED = 1e-13; // relative difference of risks below which they are equal
   const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
   const GOLDEN = (Math.sqrt(5) - 1) / 2;
   const table = { g: new Float64Array(0), gain: new Float64Array(0) }; // one for all: never read after a sum
@@ -141,7 +142,8 @@
     return riskA <= riskB ? { stop: a, risk: riskA } : { stop: b, risk: riskB };
   }
 
-  const lower = (x, y) => (y.risk < x.risk ? y : x);
+  const NONE = { stop: NaN, risk: Infinity };
+  const lower = (x, y) => (y.risk < x.risk * (1 - TIED) ? y : x); // of equals the first, which is the earliest
 
   /** The dips of a sampled curve, deepest first, each with its neighbours. */
   function dipsOf(stops, risks) {
@@ -156,23 +158,22 @@
   function flowMinimum(method, spectrum, prior, first, last) {
     const risk = (stop) => totalRisk(method, spectrum, prior, stop);
     const [stops, risks] = [[], []];
-    let best = { stop: first, risk: Infinity };
+    let least = Infinity;
     for (const stop of searchGrid(method, spectrum, first, last)) {
       stops.push(stop);
       risks.push(risk(stop));
-      best = lower(best, { stop, risk: risks[risks.length - 1] });
-      const worthless = stops.length % 64 === 0 && lowerBound(method, spectrum, prior, stop) > best.risk;
-      if (worthless) break;
+      least = Math.min(least, risks[risks.length - 1]);
+      if (stops.length % 64 === 0 && lowerBound(method, spectrum, prior, stop) > least) break;
     }
-    for (const i of dipsOf(stops, risks).slice(0, DIPS)) {
-      best = lower(best, refine(risk, stops[i - 1], stops[i + 1]));
-    }
-    return best;
+    const dips = dipsOf(stops, risks);
+    const deepest = [Math.min(...dips), ...dips.slice(0, DIPS)].filter(Number.isFinite).sort((i, j) => i - j);
+    const refined = deepest.map((i) => refine(risk, stops[i - 1], stops[i + 1]));
+    return stops.map((stop, i) => ({ stop, risk: risks[i] })).reduce(lower, refined.reduce(lower, NONE));
   }
 
   /** The best iteration among all up to the last. */
   function runMinimum(method, spectrum, prior, last) {
-    let best = { stop: 0, risk: Infinity };
+    let best = NONE;
     runRisk(method, spectrum, Math.min(LONGEST_RUN, last), (stop, bias, variance) => {
       best = lower(best, { stop, risk: prior.bias * bias + prior.variance * variance });
     });
@@ -230,9 +231,7 @@
     if (method.run) best = runMinimum(method, spectrum, prior, last);
     else if (method.iteration) best = descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
     else best = flowMinimum(method, spectrum, prior, center / SEARCH, center * SEARCH);
-    for (const stop of [0, Infinity]) {
-      best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
-    }
+    for (const stop of [0, Infinity]) best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
     return { ...best, ratio: best.risk / prior.oracle };
   }
 

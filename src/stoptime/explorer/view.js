@@ -43,7 +43,7 @@
     return ordered.map(({ name, curve }) => ({ xs: curve.times, ys: curve[part], dots: curve.dots, colour: palette[name] }));
   }
 
-  /** The vertical ranges: from the oracle's risk up, and bias and variance alike so that they can be compared. */
+  /** The vertical ranges: from the oracle's risk up, bias and variance to the same height so that they can be compared. */
   function riskRanges(model) {
     const { prior, spectrum } = model;
     const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
@@ -51,25 +51,27 @@
     const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 12));
     const high = Math.max(top, prior.oracle * 1.6);
     const room = (high / prior.oracle) ** 0.12; // below the best ridge, for its label
-    return { risk: [prior.oracle / room, high], parts: [prior.oracle / 60, top] };
+    const floor = prior.bias * spectrum.zeroWeight; // of the bias: what has no eigenvalue is never learned
+    const low = prior.oracle / 60;
+    return { risk: [prior.oracle / room, high], bias: [Math.max(low, 0.7 * floor), top], variance: [low, top] };
   }
 
   function drawRisks(model, time, standings) {
     const x = { range: model.range, log: true, label: "time t = 1/√λ" };
-    const { risk, parts } = riskRanges(model);
+    const ranges = riskRanges(model);
     const unit = (part) => standings.map(({ entry, at }) => ({ x: time, y: at[part], colour: palette[entry.name], filled: true }));
     const best = drawn(model).filter((entry) => entry.best.stop > 0 && entry.best.stop < Infinity);
     const rings = best.map(({ name, method, best }) => ({
       x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
     }));
     charts.risk.draw({
-      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" }, y: { range: risk, log: true, label: "risk, in units of σ²" },
+      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" }, y: { range: ranges.risk, log: true, label: "risk, in units of σ²" },
       curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label: "best ridge" }],
       cursor: time, rings: [...unit("risk"), ...rings],
     });
     for (const part of ["bias", "variance"]) {
       charts[part].draw({
-        x, y: { range: parts, log: true, label: `${part}, in units of σ²` },
+        x, y: { range: ranges[part], log: true, label: `${part}, in units of σ²` },
         curves: curvesOf(model, part), cursor: time, rings: unit(part),
       });
     }
@@ -96,7 +98,7 @@
     const xs = ys.map((_, i) => i + 1);
     const [low, high] = [ys[ys.length - 1], ys[0]];
     charts.spectrum.draw({
-      x: { range: [1, Math.max(2, model.spectrum.count)], label: "rank i" },
+      x: { range: [1, Math.max(2, model.spectrum.count)], whole: true, label: "rank i" },
       y: { range: [Math.min(low, high / 2) / 1.3, high * 1.3], log: true, label: "s" },
       curves: [{ xs, ys, colour: palette.soft, dots: xs.length <= 60 ? xs.map((_, i) => i) : null }],
     });
@@ -154,7 +156,7 @@
     drawRisks(model, time, all.filter(({ at }) => !at.beyond));
     drawFilters(model, time);
     drawNow(all);
-    byId("time-value").textContent = `t = ${figure(time)},  1/t² = ${figure(1 / (time * time))}`;
+    byId("time-value").textContent = `t = ${figure(time)}, λ = ${figure(1 / (time * time))}`;
   }
 
   /** What the charts say, for those who cannot see them. */
