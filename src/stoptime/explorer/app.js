@@ -5,6 +5,7 @@
   const { PARAMETERS } = stoptime;
   const DECADES_PER_SECOND = 0.5;
   const SETTLED_AFTER = 180; // milliseconds without a change before the full search and the new address
+  const SLICE = 8; // milliseconds of the search between two looks at what a person does
   const SLIDER_STEPS = 1000;
   const byId = (id) => document.getElementById(id);
   const app = { state: null, model: null, frames: 0, playing: false, filtersOfLastFrame: 0 };
@@ -165,22 +166,26 @@
   function settle() {
     if (scheduled) return settleSoon();
     history.replaceState(null, "", stoptime.toHash(app.state));
-    if (byId("table").dataset.exact === "false") searchFully(app.model, 0);
+    if (byId("table").dataset.exact === "false") searchSlice(app.model, fullSearch(app.model));
     return undefined;
   }
 
-  /** One method at a time, so that the page stays alive between them; given up when something changes. */
-  function searchFully(model, place) {
-    if (model !== app.model) return;
-    const entry = model.entries[place];
-    if (!entry) {
-      stoptime.drawTable(model, app.state.show, true);
-      stoptime.describe(model);
-      redraw();
-      return;
+  /** Every method in slices of a few milliseconds, so that the page stays alive; given up when something changes. */
+  function* fullSearch(model) {
+    for (const entry of model.entries.filter(({ curve }) => curve)) {
+      entry.best = yield* stoptime.inflationSearch(entry.method, model.spectrum, model.prior);
     }
-    if (entry.curve) entry.best = stoptime.inflation(entry.method, model.spectrum, model.prior);
-    setTimeout(() => searchFully(model, place + 1));
+    stoptime.drawTable(model, app.state.show, true);
+    stoptime.describe(model);
+    redraw();
+  }
+
+  function searchSlice(model, search) {
+    const end = performance.now() + SLICE;
+    while (model === app.model && performance.now() < end) {
+      if (search.next().done) return;
+    }
+    if (model === app.model) setTimeout(() => searchSlice(model, search));
   }
 
   // ---- time

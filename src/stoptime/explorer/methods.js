@@ -141,25 +141,25 @@
   }
 
   function recurrence(step, coefficients) {
-    /** Run k = 0, 1, ..., last and visit(k, g, φ/ε) after each step. */
-    const run = (s, last, visit) => {
+    /** Yield g and φ/ε after 0, 1, 2, ... steps, for ever; the arrays are the same, overwritten. */
+    function* iterates(s) {
       const [g, gain, gMove, gainMove] = [0, 0, 0, 0].map(() => new Float64Array(s.length));
-      g.fill(1);
-      visit(0, g, gain);
-      for (let k = 1; k <= last; k += 1) {
+      const both = [g.fill(1), gain];
+      for (let k = 1; ; k += 1) {
+        yield both;
         const [momentum, lookahead] = coefficients(k);
         advance(step, s, momentum, lookahead, g, gMove, 0);
         advance(step, s, momentum, lookahead, gain, gainMove, 1);
-        visit(k, g, gain);
       }
+    }
+    const fill = (s, k, g, gain) => {
+      const run = iterates(s);
+      let last;
+      for (let done = 0; done <= k; done += 1) last = run.next().value;
+      g.set(last[0]);
+      last[1].forEach((value, i) => (gain[i] = step * value));
     };
-    const fill = (s, k, g, gain) =>
-      run(s, k, (done, shrinkage, gainOverStep) => {
-        if (done < k) return;
-        g.set(shrinkage);
-        gainOverStep.forEach((value, i) => (gain[i] = step * value));
-      });
-    return { order: 2, pace: Math.sqrt(step), iteration: true, run, fill };
+    return { order: 2, pace: Math.sqrt(step), iteration: true, iterates, fill };
   }
 
   function advance(step, s, momentum, lookahead, value, move, source) {

@@ -2,8 +2,8 @@
 "use strict";
 
 (function (stoptime) {
-  const POINTS = [240, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
-  const FILTERS = 120000; // of a curve
+  const POINTS = [200, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
+  const FILTERS = 100000; // of a curve
   const DRAWN_ITERATIONS = 1500; // runs are drawn up to here; the best stop is looked for far beyond
   const DOTS_PER_DECADE = 20;
   const FILTER_POINTS = 160;
@@ -70,7 +70,7 @@
     const stops = geometric(low, high, count).map((time) => stoptime.ownStop(method, time));
     if (!method.iteration) return stops;
     const last = stoptime.ownStop(method, high);
-    if (method.run) return [Math.min(Math.floor(last), DRAWN_ITERATIONS)];
+    if (method.iterates) return [Math.min(Math.floor(last), DRAWN_ITERATIONS)];
     return [...new Set(stops.map(Math.round))].filter((k) => k >= 1);
   }
 
@@ -132,7 +132,7 @@
     const exact = stoptime.ownStop(method, time);
     const stop = method.iteration ? Math.round(exact) : exact;
     let unit = null;
-    if (!method.run) unit = stoptime.unitRisk(method, model.spectrum, stop);
+    if (!method.iterates) unit = stoptime.unitRisk(method, model.spectrum, stop);
     else if (stop < curve.stops.length) unit = [curve.unit.bias[stop], curve.unit.variance[stop]];
     if (!unit) return { stop, beyond: true };
     const [bias, variance] = [model.prior.bias * unit[0], model.prior.variance * unit[1]];
@@ -147,7 +147,7 @@
     if (beyond) return null;
     const [g, gain] = [new Float64Array(FILTER_POINTS), new Float64Array(FILTER_POINTS)];
     entry.method.fill(s, stop, g, gain);
-    stoptime.work.filters += s.length * (entry.method.run ? stop + 1 : 1);
+    stoptime.work.filters += s.length * (entry.method.iterates ? stop + 1 : 1);
     return { s, g };
   }
 

@@ -10,6 +10,7 @@
   const LONGEST_RUN = 20000;
   const LONGEST_DESCENT = 1e12;
   const DIPS = 12;
+  const CHECKED = 64; // stops between two looks at whether to go on
   const TIED = 1e-13; // relative difference of risks below which they are equal
   const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
   const GOLDEN = (Math.sqrt(5) - 1) / 2;
@@ -56,26 +57,24 @@
     return [zeroWeight + bias, variance];
   }
 
-  /** Unit risks of an iteration at every k ≤ last, from one run. */
-  function runRisk(method, spectrum, last, visit) {
+  /** Yield the unit risks of an iteration at k = 0, 1, 2, ... from one run, for ever. */
+  function* runRisk(method, spectrum) {
     const square = method.pace ** 4; // the run gives φ/ε, and the pace is √ε
-    method.run(spectrum.values, last, (k, g, gain) => {
+    for (const [g, gain] of method.iterates(spectrum.values)) {
       const [bias, variance] = summed(spectrum, g, gain);
-      visit(k, bias, square * variance);
-    });
-    work.filters += spectrum.values.length * (last + 1);
+      work.filters += g.length;
+      yield [bias, square * variance];
+    }
   }
 
   /** Unit risks at many stops; those of a run are all k up to the last of them. */
   function unitCurve(method, spectrum, stops) {
-    if (method.run) stops = Array.from({ length: Math.max(...stops) + 1 }, (_, k) => k);
+    if (method.iterates) stops = Array.from({ length: Math.max(...stops) + 1 }, (_, k) => k);
     const [bias, variance] = [new Float64Array(stops.length), new Float64Array(stops.length)];
-    const keep = (place, b, v) => {
-      bias[place] = b;
-      variance[place] = v;
-    };
-    if (method.run) runRisk(method, spectrum, stops.length - 1, keep);
-    else stops.forEach((stop, i) => keep(i, ...unitRisk(method, spectrum, stop)));
+    const run = method.iterates && runRisk(method, spectrum);
+    stops.forEach((stop, i) => {
+      [bias[i], variance[i]] = run ? run.next().value : unitRisk(method, spectrum, stop);
+    });
     return { stops, bias, variance };
   }
 
@@ -154,8 +153,10 @@
     return dips.sort((i, j) => risks[i] - risks[j]);
   }
 
+  // The searches are generators: they yield now and then, so that a page can stay alive meanwhile.
+
   /** The least risk of a flow in [first, last]; later stops are not looked at once none can be better. */
-  function flowMinimum(method, spectrum, prior, first, last) {
+  function* flowMinimum(method, spectrum, prior, first, last) {
     const risk = (stop) => totalRisk(method, spectrum, prior, stop);
     const [stops, risks] = [[], []];
     let least = Infinity;
@@ -163,25 +164,35 @@
       stops.push(stop);
       risks.push(risk(stop));
       least = Math.min(least, risks[risks.length - 1]);
-      if (stops.length % 64 === 0 && lowerBound(method, spectrum, prior, stop) > least) break;
+      if (stops.length % CHECKED === 0) {
+        if (lowerBound(method, spectrum, prior, stop) > least) break;
+        yield;
+      }
     }
     const dips = dipsOf(stops, risks);
     const deepest = [Math.min(...dips), ...dips.slice(0, DIPS)].filter(Number.isFinite).sort((i, j) => i - j);
-    const refined = deepest.map((i) => refine(risk, stops[i - 1], stops[i + 1]));
-    return stops.map((stop, i) => ({ stop, risk: risks[i] })).reduce(lower, refined.reduce(lower, NONE));
+    let best = NONE;
+    for (const i of deepest) {
+      best = lower(best, refine(risk, stops[i - 1], stops[i + 1]));
+      yield;
+    }
+    return stops.map((stop, i) => ({ stop, risk: risks[i] })).reduce(lower, best);
   }
 
   /** The best iteration among all up to the last. */
-  function runMinimum(method, spectrum, prior, last) {
+  function* runMinimum(method, spectrum, prior, last) {
+    const run = runRisk(method, spectrum);
     let best = NONE;
-    runRisk(method, spectrum, Math.min(LONGEST_RUN, last), (stop, bias, variance) => {
+    for (let stop = 0; stop <= Math.min(LONGEST_RUN, last); stop += 1) {
+      const [bias, variance] = run.next().value;
       best = lower(best, { stop, risk: prior.bias * bias + prior.variance * variance });
-    });
+      if (stop % CHECKED === 0) yield;
+    }
     return best;
   }
 
   /** The best iteration of gradient descent: a grid of whole numbers, made closer around its dips. */
-  function descentMinimum(method, spectrum, prior, last) {
+  function* descentMinimum(method, spectrum, prior, last) {
     const known = new Map();
     const look = (k) => {
       if (!known.has(k)) known.set(k, totalRisk(method, spectrum, prior, k));
@@ -190,6 +201,7 @@
     for (let i = 0; i <= PER_DECADE * decades; i += 1) look(Math.ceil(10 ** (i / PER_DECADE)));
     for (let size = -1; size < known.size; ) {
       size = known.size;
+      yield;
       const stops = [0, ...known.keys()].sort((a, b) => a - b);
       look(0);
       const dips = dipsOf(stops, stops.map((k) => known.get(k))).slice(0, 8);
@@ -222,17 +234,25 @@
     return Math.exp((low + high) / 2);
   }
 
-  /** The stop with the least risk, that risk, and its ratio to the best ridge, as `stoptime.inflation`. */
-  function inflation(method, spectrum, prior) {
+  /** Find the stop with the least risk, that risk, and its ratio to the best ridge, as `stoptime.inflation`. */
+  function* inflationSearch(method, spectrum, prior) {
     if (method.name === "ridge") return { stop: prior.alpha, risk: prior.oracle, ratio: 1 };
     const center = stopWithGain(method, prior.alpha);
     const last = Math.max(1, Math.floor(center * SEARCH));
     let best;
-    if (method.run) best = runMinimum(method, spectrum, prior, last);
-    else if (method.iteration) best = descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
-    else best = flowMinimum(method, spectrum, prior, center / SEARCH, center * SEARCH);
+    if (method.iterates) best = yield* runMinimum(method, spectrum, prior, last);
+    else if (method.iteration) best = yield* descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
+    else best = yield* flowMinimum(method, spectrum, prior, center / SEARCH, center * SEARCH);
     for (const stop of [0, Infinity]) best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
     return { ...best, ratio: best.risk / prior.oracle };
+  }
+
+  function inflation(method, spectrum, prior) {
+    const search = inflationSearch(method, spectrum, prior);
+    for (;;) {
+      const { done, value } = search.next();
+      if (done) return value;
+    }
   }
 
   /** The same from a curve already drawn, its lowest dip refined: good enough while a slider moves. */
@@ -250,6 +270,6 @@
   }
 
   Object.assign(stoptime, {
-    inflation, lowerBound, priorOf, quickInflation, spectrumOf, stopWithGain, totalRisk, unitCurve, unitRisk, work,
+    inflation, inflationSearch, lowerBound, priorOf, quickInflation, spectrumOf, stopWithGain, totalRisk, unitCurve, unitRisk, work,
   });
 })((globalThis.stoptime ??= {}));
