@@ -60,8 +60,7 @@
       const button = document.createElement("button");
       button.type = "button";
       button.dataset.method = name;
-      button.innerHTML = `<span class="swatch${stoptime.isDotted(name) ? " dots" : ""}" style="--colour: var(--${name})"></span>`;
-      button.append(stoptime.NAMES[name]);
+      button.append(stoptime.swatch(name), stoptime.NAMES[name]);
       button.addEventListener("click", () => {
         const shown = app.state.show;
         change({ show: stoptime.METHODS.filter((other) => shown.includes(other) !== (other === name)) });
@@ -74,14 +73,18 @@
 
   function showControls() {
     const { state, model } = app;
-    for (const holder of document.querySelectorAll("[data-for]")) holder.hidden = holder.dataset.for !== state.spectrum;
+    for (const holder of document.querySelectorAll("[data-for]")) {
+      holder.hidden = holder.dataset.for !== state.spectrum;
+    }
     const values = { ...state, n: model.n, p: model.eigenvalues.length, damping: model.damping };
     const disabled = { n: state.spectrum === "marchenko-pastur", p: state.spectrum === "pasted" };
     for (const holder of document.querySelectorAll("[data-slider]")) {
       const key = holder.dataset.slider;
       showSlider(holder, values[key], Boolean(disabled[key]));
     }
-    for (const input of document.querySelectorAll("[data-choice] input")) input.checked = state[input.name] === input.value;
+    for (const input of document.querySelectorAll("[data-choice] input")) {
+      input.checked = state[input.name] === input.value;
+    }
     for (const button of byId("legend").children) {
       const entry = model.entries.find(({ name }) => name === button.dataset.method);
       button.setAttribute("aria-pressed", state.show.includes(entry.name));
@@ -94,7 +97,8 @@
   }
 
   function showTheme() {
-    const dark = app.state.theme === "dark" || (app.state.theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
+    const { theme } = app.state;
+    const dark = theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     byId("theme").setAttribute("aria-pressed", dark);
     stoptime.readPalette();
@@ -170,7 +174,7 @@
     return undefined;
   }
 
-  /** Every method in slices of a few milliseconds, so that the page stays alive; given up when something changes. */
+  /** Search for the best stop of every method. */
   function* fullSearch(model) {
     for (const entry of model.entries.filter(({ curve }) => curve)) {
       entry.best = yield* stoptime.inflationSearch(entry.method, model.spectrum, model.prior);
@@ -180,6 +184,7 @@
     redraw();
   }
 
+  /** Search for a few milliseconds, then let the page live; given up when something changes. */
   function searchSlice(model, search) {
     const end = performance.now() + SLICE;
     while (model === app.model && performance.now() < end) {

@@ -15,14 +15,15 @@
     }
   }
 
+  const powerOfTen = (power) => "10" + String(power).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
+
   /** A tick as people write it: 0.01, 5, 2000, 10⁵. */
   function tickLabel(value) {
     if (value === 0) return "0";
     const power = Math.round(Math.log10(Math.abs(value)));
     if (Math.abs(power) < 5) return String(Number(value.toPrecision(3)));
-    const superscript = String(power).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
     const front = Math.round(value / 10 ** power);
-    return (front === 1 ? "" : `${front}·`) + "10" + superscript;
+    return (front === 1 ? "" : `${front}·`) + powerOfTen(power);
   }
 
   function logTicks([low, high], room) {
@@ -36,7 +37,7 @@
       for (const step of steps) {
         const value = step * 10 ** power;
         const inside = value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9);
-        if (inside && (power - first) % every === 0) ticks.push(value);
+        if (inside && power % every === 0) ticks.push(value);
       }
     }
     return ticks;
@@ -230,5 +231,5 @@
     }
   }
 
-  Object.assign(stoptime, { Chart, palette, readPalette, tickLabel });
+  Object.assign(stoptime, { Chart, palette, powerOfTen, readPalette });
 })((globalThis.stoptime ??= {}));

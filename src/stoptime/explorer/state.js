@@ -20,8 +20,11 @@
     damping: number(0.1, 0.001, 10, { log: true }),
     critical: choice("yes", ["yes", "no"]),
     step: number(1, 0.02, 1.32, { log: true }),
-    t: number(1, 1e-9, 1e12, { log: true, free: true }),
-    show: { kind: "list", initial: ["ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow", "nesterov"] },
+    t: number(1, 1e-9, 1e12, { log: true }),
+    show: {
+      kind: "list",
+      initial: ["ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow", "nesterov"],
+    },
     theme: choice("auto", ["auto", "light", "dark"]),
   };
 
@@ -58,14 +61,21 @@
     return state;
   }
 
-  /** Keys that have no part in the chosen spectrum are left out. */
+  const SPECTRUM_OF = {
+    nu: "power",
+    kappa: "condition",
+    spacing: "condition",
+    aspect: "marchenko-pastur",
+    eigenvalues: "pasted",
+  };
+
+  /** Keys that have no part in what was chosen are left out of the address. */
   function isUsed(key, state) {
-    const owners = { nu: "power", kappa: "condition", spacing: "condition", aspect: "marchenko-pastur", eigenvalues: "pasted" };
     if (key === "p") return state.spectrum !== "pasted";
     if (key === "n") return state.spectrum !== "marchenko-pastur";
     if (key === "damping") return state.critical === "no";
     if (key === "theme") return state.theme !== "auto";
-    return !(key in owners) || owners[key] === state.spectrum;
+    return !(key in SPECTRUM_OF) || SPECTRUM_OF[key] === state.spectrum;
   }
 
   function toHash(state) {

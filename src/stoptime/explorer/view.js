@@ -19,7 +19,10 @@
   function figure(value) {
     if (value === Infinity) return "∞";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace("e", "·10^").replace("+", "");
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
+      const [front, power] = value.toExponential(2).split("e");
+      return `${front}·${stoptime.powerOfTen(Number(power))}`;
+    }
     return String(Number(value.toPrecision(4)));
   }
 
@@ -29,6 +32,14 @@
   }
 
   const isDotted = (name) => !name.includes("flow") && name !== "ridge";
+
+  /** A piece of the line that stands for a method. */
+  function swatch(name) {
+    const span = document.createElement("span");
+    span.className = isDotted(name) ? "swatch dots" : "swatch";
+    span.style.setProperty("--colour", `var(--${name})`);
+    return span;
+  }
 
   function makeCharts() {
     for (const id of ["risk", "bias", "variance", "filter", "spectrum"]) charts[id] = new stoptime.Chart(byId(id));
@@ -40,10 +51,12 @@
   function curvesOf(model, part) {
     const entries = drawn(model);
     const ordered = [...entries.filter((e) => !isDotted(e.name)), ...entries.filter((e) => isDotted(e.name))];
-    return ordered.map(({ name, curve }) => ({ xs: curve.times, ys: curve[part], dots: curve.dots, colour: palette[name] }));
+    return ordered.map(({ name, curve }) => {
+      return { xs: curve.times, ys: curve[part], dots: curve.dots, colour: palette[name] };
+    });
   }
 
-  /** The vertical ranges: from the oracle's risk up, bias and variance to the same height so that they can be compared. */
+  /** The vertical ranges: from the oracle's risk up; bias and variance to the same height, to be compared. */
   function riskRanges(model) {
     const { prior, spectrum } = model;
     const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
@@ -59,20 +72,24 @@
   function drawRisks(model, time, standings) {
     const x = { range: model.range, log: true, label: "time t = 1/√λ" };
     const ranges = riskRanges(model);
-    const unit = (part) => standings.map(({ entry, at }) => ({ x: time, y: at[part], colour: palette[entry.name], filled: true }));
+    const now = (part) =>
+      standings.map(({ entry: { name, method }, at }) => ({
+        x: stoptime.axisTime(method, at.stop), y: at[part], colour: palette[name], filled: true,
+      }));
     const best = drawn(model).filter((entry) => entry.best.stop > 0 && entry.best.stop < Infinity);
     const rings = best.map(({ name, method, best }) => ({
       x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
     }));
     charts.risk.draw({
-      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" }, y: { range: ranges.risk, log: true, label: "risk, in units of σ²" },
+      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" },
+      y: { range: ranges.risk, log: true, label: "risk, in units of σ²" },
       curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label: "best ridge" }],
-      cursor: time, rings: [...unit("risk"), ...rings],
+      cursor: time, rings: [...now("risk"), ...rings],
     });
     for (const part of ["bias", "variance"]) {
       charts[part].draw({
         x, y: { range: ranges[part], log: true, label: `${part}, in units of σ²` },
-        curves: curvesOf(model, part), cursor: time, rings: unit(part),
+        curves: curvesOf(model, part), cursor: time, rings: now(part),
       });
     }
   }
@@ -115,10 +132,7 @@
     const row = body.insertRow();
     row.dataset.method = entry.name;
     const name = cell(row, "");
-    const swatch = document.createElement("span");
-    swatch.className = isDotted(entry.name) ? "swatch dots" : "swatch";
-    swatch.style.setProperty("--colour", `var(--${entry.name})`);
-    name.append(swatch, NAMES[entry.name]);
+    name.append(swatch(entry.name), NAMES[entry.name]);
     if (entry.reason) {
       const td = cell(row, entry.reason);
       td.colSpan = 5;
@@ -162,9 +176,11 @@
   /** What the charts say, for those who cannot see them. */
   function describe(model) {
     const best = drawn(model).map(({ name, method, best }) =>
-      `${NAMES[name]} is best at ${stopLabel(method, best.stop)} with ${best.ratio.toFixed(3)} times the risk of the best ridge`);
+      `${NAMES[name]} is best at ${stopLabel(method, best.stop)}, ${best.ratio.toFixed(3)} times the risk of the best ridge`);
     byId("risk").setAttribute("aria-label", `Risk against time. ${best.join("; ")}.`);
   }
 
-  Object.assign(stoptime, { NAMES, describe, drawMoment, drawSpectrum, drawTable, figure, isDotted, makeCharts, charts });
+  Object.assign(stoptime, {
+    NAMES, charts, describe, drawMoment, drawSpectrum, drawTable, figure, makeCharts, swatch,
+  });
 })((globalThis.stoptime ??= {}));
