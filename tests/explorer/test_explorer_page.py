@@ -252,6 +252,8 @@ def test_phone(visit):
         page.locator(f'input[name="spectrum"][value="{spectrum}"]').check(force=True)
         page.wait_for_function("(name) => stoptime.app.state.spectrum === name", arg=spectrum)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("#slider-step").scroll_into_view_if_needed()
+    assert page.locator("#risk").bounding_box()["y"] >= 0  # the risk stays in sight while a slider moves
     page.locator("#play").tap()
     page.wait_for_function("stoptime.app.playing")
     for button in page.get_by_role("button").all():
