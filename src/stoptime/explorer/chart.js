@@ -148,33 +148,33 @@
       this.context.stroke();
     }
 
-    /** A point of a curve in pixels, held within reach of the canvas: far points would be drawn badly. */
-    place(x, y) {
+    /** The height of a point in pixels, held within reach of the canvas: far points would be drawn badly. */
+    height(y) {
       const { top, bottom } = this.box;
       const pixel = this.y(y);
-      return [this.x(x), Math.min(Math.max(Number.isNaN(pixel) ? bottom + 50 : pixel, top - 50), bottom + 50)];
+      return Math.min(Math.max(Number.isNaN(pixel) ? bottom + 50 : pixel, top - 50), bottom + 50);
     }
 
-    line({ xs, ys, colour, width = 2.2, dash = [] }) {
+    line({ xs, ys, colour }) {
       const { context } = this;
       context.strokeStyle = colour;
-      context.lineWidth = width;
+      context.lineWidth = 2.2;
       context.lineJoin = "round";
-      context.setLineDash(dash);
       context.beginPath();
-      for (let i = 0; i < xs.length; i += 1) context.lineTo(...this.place(xs[i], ys[i]));
+      for (let i = 0; i < xs.length; i += 1) context.lineTo(this.x(xs[i]), this.height(ys[i]));
       context.stroke();
-      context.setLineDash([]);
     }
 
     dots({ xs, ys, colour, dots }) {
-      this.context.fillStyle = colour;
+      const { context } = this;
+      context.fillStyle = colour;
+      context.beginPath();
       for (const i of dots) {
-        const [x, y] = this.place(xs[i], ys[i]);
-        this.context.beginPath();
-        this.context.arc(x, y, 2.6, 0, 2 * Math.PI);
-        this.context.fill();
+        const [x, y] = [this.x(xs[i]), this.height(ys[i])];
+        context.moveTo(x, y);
+        context.arc(x, y, 2.6, 0, 2 * Math.PI);
       }
+      context.fill();
     }
 
     rule({ y, label }) {
@@ -194,9 +194,8 @@
 
     ring({ x, y, colour, filled }) {
       const { context } = this;
-      const [px, py] = this.place(x, y);
       context.beginPath();
-      context.arc(px, py, filled ? 4 : 6, 0, 2 * Math.PI);
+      context.arc(this.x(x), this.height(y), filled ? 4 : 6, 0, 2 * Math.PI);
       context.fillStyle = filled ? colour : palette.card;
       context.fill();
       context.lineWidth = filled ? 1.5 : 2.5;

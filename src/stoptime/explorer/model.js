@@ -2,8 +2,8 @@
 "use strict";
 
 (function (stoptime) {
-  const POINTS = [200, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
-  const FILTERS = 100000; // of a curve
+  const POINTS = [150, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
+  const FILTERS = 75000; // of a curve
   const DRAWN_ITERATIONS = 1500; // runs are drawn up to here; the best stop is looked for far beyond
   const DOTS_PER_DECADE = 20;
   const FILTER_POINTS = 160;

@@ -12,6 +12,7 @@
     "nesterov": "Nesterov",
     "heavy-ball": "heavy ball",
   };
+  const COLUMNS = 6;
   const charts = {};
   const byId = (id) => document.getElementById(id);
 
@@ -61,7 +62,7 @@
     const { prior, spectrum } = model;
     const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
     const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
-    const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 12));
+    const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 3));
     const high = Math.max(top, prior.oracle * 1.6);
     const room = (high / prior.oracle) ** 0.12; // below the best ridge, for its label
     const floor = prior.bias * spectrum.zeroWeight; // of the bias: what has no eigenvalue is never learned
@@ -121,46 +122,54 @@
     });
   }
 
-  function cell(row, text, value) {
-    const td = row.insertCell();
-    td.textContent = text;
-    if (value !== undefined) td.dataset.value = value;
-    return td;
+  /** Write into a cell, but only what is new: an unchanged table costs the browser nothing. */
+  function put(cell, text, value) {
+    if (cell.textContent !== text) cell.textContent = text;
+    if (value !== undefined) cell.dataset.value = value;
   }
 
-  function drawRow(body, entry) {
+  function makeRow(body, { name, reason }) {
     const row = body.insertRow();
-    row.dataset.method = entry.name;
-    const name = cell(row, "");
-    name.append(swatch(entry.name), NAMES[entry.name]);
-    if (entry.reason) {
-      const td = cell(row, entry.reason);
-      td.colSpan = 5;
+    row.dataset.method = name;
+    row.insertCell().append(swatch(name), NAMES[name]);
+    if (reason) {
+      const td = row.insertCell();
+      td.colSpan = COLUMNS - 1;
       td.className = "reason";
       return;
     }
-    const { best, method } = entry;
-    cell(row, stopLabel(method, best.stop), best.stop);
-    cell(row, best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
-    cell(row, figure(best.risk), best.risk);
-    cell(row, best.ratio.toFixed(4), best.ratio);
-    cell(row, "").className = "now";
+    for (let i = 1; i < COLUMNS; i += 1) row.insertCell();
+    row.lastElementChild.className = "now";
+  }
+
+  function fillRow({ cells }, { method, best, reason }) {
+    if (reason) return put(cells[1], reason);
+    put(cells[1], stopLabel(method, best.stop), best.stop);
+    put(cells[2], best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
+    put(cells[3], figure(best.risk), best.risk);
+    return put(cells[4], best.ratio.toFixed(4), best.ratio);
   }
 
   /** The table without the cursor's column; `exact` tells whether the best stops were searched for fully. */
   function drawTable(model, shown, exact) {
     const table = byId("table");
-    const body = document.createElement("tbody");
-    model.entries.filter((entry) => shown.includes(entry.name)).forEach((entry) => drawRow(body, entry));
-    table.tBodies[0].replaceWith(body);
+    const [body] = table.tBodies;
+    const entries = model.entries.filter((entry) => shown.includes(entry.name));
+    const kinds = entries.map(({ name, reason }) => name + Boolean(reason)).join();
+    if (body.dataset.kinds !== kinds) {
+      body.replaceChildren();
+      entries.forEach((entry) => makeRow(body, entry));
+      body.dataset.kinds = kinds;
+    }
+    entries.forEach((entry, i) => fillRow(body.rows[i], entry));
     table.dataset.exact = exact;
   }
 
   function drawNow(standings) {
     for (const { entry, at } of standings) {
       const td = document.querySelector(`#table tr[data-method="${entry.name}"] td.now`);
-      td.textContent = at.beyond ? `k = ${at.stop} not drawn` : figure(at.risk);
-      td.dataset.value = at.beyond ? "" : at.risk;
+      if (at.beyond) put(td, `k = ${at.stop} not drawn`, "");
+      else put(td, figure(at.risk), at.risk);
     }
   }
 
