@@ -27,7 +27,7 @@ DRAG = """async ([key, frames]) => {
   const times = [];
   const work = [];
   for (let i = 0; i < frames; i += 1) {
-    input.value = key === "p" ? 960 + (i % 20) * 2 : 300 + (i % 20) * 7; // each step changes the value shown
+    input.value = key === "p" ? 960 + (i % 20) * 2 : 480 + (i % 20) * 7; // each step changes the value shown
     input.dispatchEvent(new Event("input"));
     times.push(await next());
     work.push(stoptime.app.filtersOfLastFrame);

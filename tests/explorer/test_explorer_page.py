@@ -301,7 +301,7 @@ def test_the_work_of_a_frame_is_bounded(visit):
         return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); }"""
     )
     assert page.evaluate(frames) - before <= 2
-    bounds = {"nu": 800_000, "friction": 400_000, "damping": 400_000, "snr": 100_000}
+    bounds = {"nu": 1_300_000, "friction": 600_000, "damping": 600_000, "snr": 100_000}
     for key, most in bounds.items():
         drag(page, key, 510)
         page.wait_for_function(

@@ -4,7 +4,7 @@
 (function (stoptime) {
   const POINTS = [150, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
   const FILTERS = 75000; // of a curve
-  const DRAWN_ITERATIONS = 1500; // runs are drawn up to here; the best stop is looked for far beyond
+  const DRAWN_ITERATIONS = 800; // runs are drawn up to here; the best stop is looked for far beyond
   const DOTS_PER_DECADE = 20;
   const FILTER_POINTS = 160;
   const kept = new Map(); // unit curves by method: n, the noise and the cursor never change them
