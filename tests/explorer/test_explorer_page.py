@@ -1,5 +1,6 @@
 """What a person can do with the explorer, done in a real browser."""
 
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -336,7 +337,8 @@ def test_command_line(tmp_path, opened):
 
 
 def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch):
-    monkeypatch.setattr("stoptime.cli.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    command = import_module("stoptime.cli.explore")
+    monkeypatch.setattr(command, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
     page = tmp_path / "a b.html"
     CliRunner().invoke(app, ["explore", "--out", str(page)])
     CliRunner().invoke(app, ["explore", "--out", str(page), "--no-open"])
