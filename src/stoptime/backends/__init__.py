@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
 from stoptime.backends.kinds import kind_of
+from stoptime.backends.streams import STREAMED, as_stream, spectrum_of
 from stoptime.spectrum import Spectrum
 
 __all__ = ["Solver", "decompose"]
@@ -17,8 +18,8 @@ Solver = Literal["auto", "gram", "svd"]
 
 
 def decompose(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     *,
@@ -31,10 +32,11 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like of shape (n, p)
-        float32 is worked on and returned as float32, all else as float64. Never modified.
+    X : array-like of shape (n, p), Chunks, Statistics, dask array or dataframe, zarr array
+        float32 in memory is worked on and returned as float32, all else as float64. Never modified. Rows
+        that are not in memory are read once, by "gram" only.
     y : array-like of shape (n,) or (n, n_targets)
-        The response.
+        The response; left out where X holds it, as chunks and statistics do.
     sample_weight : array-like of shape (n,), optional
         Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
@@ -64,8 +66,12 @@ def decompose(
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
     kind = kind_of(X)
+    if kind in STREAMED:
+        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver, max_gain)
     if kind != "dense":
         raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
+    if y is None:
+        raise ValueError("y must be given with X: only chunks and statistics hold their own response.")
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
         data = DenseData.validated(X, y, sample_weight, fit_intercept)
         if solver != "svd":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.moments import Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
+from stoptime.statistics import Moments, Statistics, accumulated, checked_weights
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
@@ -101,9 +101,10 @@ class DenseData:
         rows[:, flat], powers[flat] = 0, 0
         return Centred(rows, root * (self.y - means[1]), means, powers)
 
-    def moments(self) -> Moments:
-        """Return means and second moments, in one pass."""
-        return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
+    def statistics(self) -> Statistics:
+        """Return means and second moments, in one pass and in the precision of X."""
+        found = accumulated(self.X, self.y, self.uneven_shares, self.X.dtype)
+        return replace(found, weight=self.n_samples)
 
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
@@ -152,17 +153,15 @@ class DenseData:
         )  # fmt: skip
 
 
-def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:
-    """Diagonalise the smaller of XᵀX and XXᵀ; ``known`` moments of tall data spare the pass over them."""
+def by_gram(data: DenseData, known: Statistics | None = None) -> Spectrum:
+    """Diagonalise the smaller of XᵀX and XXᵀ; ``known`` statistics of tall data spare the pass over them."""
     n, p = data.X.shape
     return _by_features(data, known) if p <= n else _by_rows(data)
 
 
-def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
-    m = known or data.moments()
+def _by_features(data: DenseData, known: Statistics | None = None) -> Spectrum:
+    m = _without_constants((known or data.statistics()).about(data.fit_intercept))
     data.check_finite(m.gram)
-    flat = _constant(np.diagonal(m.gram), m.feature_mean)
-    m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
     eigenvalues, vectors = _eigh(m.gram)
     data.check_underflow(eigenvalues[-1], m.feature_mean)
     response = vectors.T @ m.cross
@@ -170,9 +169,55 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     null = vectors[:, ~kept]
     images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
     lengths = np.linalg.norm(images, axis=0)
-    reach = _reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    reach = _reach(data.rounding, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
+
+
+def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
+    """Diagonalise XᵀX of rows that are not kept: what falls below the rank cut cannot be looked at again."""
+    if statistics.weight == 0:
+        raise ValueError("There is no row of positive weight to fit.")
+    m = _without_constants(statistics.about(fit_intercept))
+    _check_scale("X", np.diagonal(statistics.gram), statistics.feature_mean)
+    _check_scale("y", statistics.target_power, statistics.target_mean)
+    eigenvalues, vectors = _eigh(m.gram)
+    response = vectors.T @ m.cross
+    eps = float(np.finfo(m.gram.dtype).eps)
+    kept = eigenvalues > eps * max(statistics.n_rows, statistics.n_features) * eigenvalues[-1]
+    lengths = np.sqrt(np.maximum(eigenvalues[~kept], 0))
+    rounding = np.sqrt(eps * statistics.n_features)  # of a length that is known by its square alone
+    reach = _reach(rounding, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    target_mean, power = m.target_mean, m.target_power
+    response = response[kept]
+    if statistics.single_target:
+        response, target_mean, power = response[:, 0], target_mean[0], power[0]
+    n = statistics.weight
+    return Spectrum(
+        eigenvalues[kept], vectors[:, kept], response, n, max(n, statistics.n_rows),
+        m.feature_mean, target_mean, power, fit_intercept, "gram", reach,
+    )  # fmt: skip
+
+
+def _without_constants(m: Moments) -> Moments:
+    """Put zeros for the products of columns that do not vary, of which only rounding is left."""
+    flat = _constant(np.diagonal(m.gram), m.feature_mean)
+    if not flat.any():
+        return m
+    gram, cross = m.gram.copy(), m.cross.copy()
+    gram[flat], gram[:, flat], cross[flat] = 0, 0, 0
+    return m._replace(gram=gram, cross=cross)
+
+
+def _check_scale(name: str, powers: Floats, means: Floats) -> None:
+    """Raise a ValueError where squares have lost their digits to underflow."""
+    info = np.finfo(powers.dtype)
+    small = (powers > 0) & (powers < info.tiny / info.eps) & ~_constant(powers, means)
+    if small.any():
+        raise ValueError(
+            f"{name} is too small: squares of its entries underflow, first in column "
+            f"{int(np.argmax(small))}. Rescale it."
+        )
 
 
 def _by_rows(data: DenseData) -> Spectrum:
@@ -183,7 +228,7 @@ def _by_rows(data: DenseData) -> Spectrum:
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
     lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
     response = lengths[:, None] * (left.T @ targets)
-    reach = _reach(data, eigenvalues, kept, response, lengths[~kept], powers)
+    reach = _reach(data.rounding, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
     return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", reach)
 
@@ -215,12 +260,7 @@ def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> boo
 
 
 def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must be of shape ({n},), one per row; got {weights.shape}.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and non-negative; got {worst!r}.")
+    weights = checked_weights(sample_weight, n)
     if not 0 < weights.sum() < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
     return weights
@@ -233,7 +273,7 @@ def _constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
 
 
 def _reach(
-    data: DenseData,
+    rounding: float,
     eigenvalues: Floats,
     kept: NDArray[np.bool_],
     response: Floats,
@@ -250,25 +290,26 @@ def _reach(
     if not kept.any():
         return np.inf
     largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
-    tolerance, eps = GRAM_TOLERANCE[data.X.dtype.name], np.finfo(data.X.dtype).eps
+    tolerance, eps = GRAM_TOLERANCE[powers.dtype.name], np.finfo(powers.dtype).eps
     reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
-    real = dropped > data.rounding * np.sqrt(largest)
+    real = dropped > rounding * np.sqrt(largest)
     lost = np.linalg.norm(response[~kept][real], axis=0)
     total = np.linalg.norm(response, axis=0)
     share = np.max(lost / np.where(total > 0, total, 1), initial=0)
-    hidden = powers[_drowned(data, powers)].max(initial=0)
+    hidden = powers[_drowned(powers, rounding)].max(initial=0)
     return float(min([reach, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
 
 
-def _drowned(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
+def _drowned(powers: Floats, rounding: float) -> NDArray[np.bool_]:
     """Tell which columns vary, but too little beside the largest for any route to see them."""
-    return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
+    return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))
 
 
 def _check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
     """Raise where a column that no route can see would have been learned."""
     with np.errstate(over="ignore"):
-        drowned = _drowned(data, powers) & (powers > GRAM_TOLERANCE[powers.dtype.name] / (max_gain + TINY))
+        resolved = GRAM_TOLERANCE[powers.dtype.name] / (max_gain + TINY)
+        drowned = _drowned(powers, data.rounding) & (powers > resolved)
     if drowned.any():
         small, large = np.sqrt([powers[drowned].min(), powers.max()])
         raise ValueError(

@@ -10,7 +10,14 @@ from scipy.sparse.linalg import LinearOperator
 
 __all__ = ["Kind", "kind_of"]
 
-Kind = Literal["dense", "sparse", "operator", "tensor", "dask"]
+Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
+CLASSES: dict[Kind, list[tuple[str, str]]] = {
+    "tensor": [("torch", "Tensor")],
+    "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
+    "chunks": [("stoptime.backends.chunks", "Chunks"), ("zarr", "Array"), ("h5py", "Dataset")],
+    "statistics": [("stoptime.statistics", "Statistics")],
+}
+"""Module and name of the classes of each kind."""
 
 
 def kind_of(X: Any) -> Kind:
@@ -25,10 +32,9 @@ def kind_of(X: Any) -> Kind:
         return "sparse"
     if isinstance(X, LinearOperator):
         return "operator"
-    if _is(X, "torch", "Tensor"):
-        return "tensor"
-    if _is(X, "dask.array", "Array") or _is(X, "dask.dataframe", "DataFrame"):
-        return "dask"
+    for kind, classes in CLASSES.items():
+        if any(_is(X, *name) for name in classes):
+            return kind
     return "dense"
 
 

@@ -16,6 +16,7 @@ from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.statistics import Statistics
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
 
@@ -48,7 +49,7 @@ class Problem:
     Attributes
     ----------
     X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data.
+        Validated data; of no rows where rows are not kept.
     method : Method
         As it was given; ``tuned`` is the same method tuned to the spectrum.
     spectrum : Spectrum
@@ -59,6 +60,8 @@ class Problem:
         For splitters that keep groups together.
     verbose : bool
         Whether long work shows its progress; it changes no number.
+    parts : dict of Statistics, optional
+        Statistics of every fold, where rows are not kept.
     """
 
     X: Floats
@@ -68,6 +71,7 @@ class Problem:
     sample_weight: Floats | None = None
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
+    parts: dict[int, Statistics] | None = None
 
     @cached_property
     def tuned(self) -> Method:
@@ -77,8 +81,10 @@ class Problem:
     @property
     def _scale(self) -> float:
         """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        share = float(np.max(weights) / np.sum(weights))
+        if self.sample_weight is None:
+            share = 1 / self.spectrum.n_samples
+        else:
+            share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
         return 1 / (1 - share) if share < 1 else 1.0
 
 

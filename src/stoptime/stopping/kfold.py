@@ -13,11 +13,12 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
 from stoptime.methods.base import Array
-from stoptime.moments import Moments
 from stoptime.path import draw, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.statistics import Statistics
 from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
+from stoptime.stopping.passed import errors_of_folds
 
 __all__ = ["CrossValidation", "HoldOut"]
 
@@ -30,7 +31,7 @@ CANCELLED = 1e-6  # share of a column's variance that must be left for a differe
 class CrossValidation(CurveRule):
     r"""Mean squared error on rows held out in turn.
 
-    The moments of every training set are those of all rows less those of the rows held out, so X is
+    The statistics of every training set are those of all rows less those of the rows held out, so X is
     multiplied by itself once, however many folds there are.
 
     Parameters
@@ -44,6 +45,8 @@ class CrossValidation(CurveRule):
 
     def fixed(self, problem: Problem) -> CrossValidation:
         """Return the rule with its splits drawn once, so that every stop and method sees the same."""
+        if problem.parts is not None:
+            return self
         return CrossValidation(self._splits(problem))
 
     def _splits(self, problem: Problem) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -56,10 +59,12 @@ class CrossValidation(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
+        if problem.parts is not None:
+            return errors_of_folds(problem, problem.parts, stops)
         splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
         data = _dense(problem, np.arange(len(problem.X)))
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
-        whole = data.moments() if tall else None
+        whole = data.statistics() if tall else None
         tests = [
             _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
@@ -129,18 +134,18 @@ def _dense(problem: Problem, rows: NDArray[np.intp]) -> DenseData:
 
 def _train_spectrum(
     problem: Problem,
-    whole: Moments | None,
+    whole: Statistics | None,
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     stops: Array,
 ) -> Spectrum:
-    """Factor a training set, from the moments of all rows where train and test are all rows."""
+    """Factor a training set, from the statistics of all rows where train and test are all rows."""
     data = _dense(problem, train)
     known = None
     complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
     if whole is not None and complement:
         part = _dense(problem, test)
-        known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))
+        known = whole.without(part.statistics())
         if np.any(np.diagonal(known.gram) < CANCELLED * np.diagonal(whole.gram)):
             known = None
     spectrum = by_gram(data, known)
