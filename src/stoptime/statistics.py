@@ -296,16 +296,17 @@ def accumulated(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[An
         np.zeros((1 + q, p), dtype),
     )  # others: totals, then products with y
     target_total, power = np.zeros((2, q), dtype)
-    buffer = np.empty((height, p), dtype)
+    buffer, pairs = np.empty((height, p), dtype), np.ones((height, 1 + q), dtype)
     for start in range(0, n, max(height, 1)):
         rows = slice(start, min(start + height, n))
-        features = np.subtract(X[rows], origin[:p], out=buffer[: rows.stop - start])
-        left = np.ones((rows.stop - start, 1 + q), dtype)
-        left[:, 1:] = y[rows] - origin[p:]
+        features, left = buffer[: rows.stop - start], pairs[: rows.stop - start]
+        np.subtract(X[rows], origin[:p], out=features)
+        np.subtract(y[rows], origin[p:], out=left[:, 1:])
         if weights is not None:
             root = np.sqrt(weights[rows])[:, None]
             features *= root
-            left *= root
+            left[:, :1] = root
+            left[:, 1:] *= root
         gram += features.T @ features
         others += left.T @ features
         target_total += left[:, 0] @ left[:, 1:]
