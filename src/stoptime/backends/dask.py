@@ -85,24 +85,25 @@ class DaskRows:
             task = error.task
             number = task[1] if isinstance(task, tuple) and len(task) > 1 else task
             raise MemoryError(
-                f"Block {number} has ended every worker that took it, most likely by its size: make blocks "
-                "smaller, X.rechunk((rows, -1)) or df.repartition(...), or give workers more memory."
+                f"Block {number}, or one that was made beside it, has ended every worker that took it, most "
+                "likely by its size: make blocks smaller, X.rechunk((rows, -1)) or df.repartition(...), or "
+                "give workers more memory."
             ) from error
 
     def blocks(self, folds: Folds | None) -> list[Any]:
         """Return one lazy task for each block, with whatever makes the block fused into it."""
         import dask.array as da  # noqa: PLC0415 - an extra
         from dask.base import tokenize  # noqa: PLC0415
+        from dask.layers import ArrayValuesDep  # noqa: PLC0415
 
-        places = np.empty(self.X.numblocks[0], dtype=object)
-        for number, place in enumerate(self._places(folds)):
-            places[number] = place
-        arguments = [da.from_array(places, chunks=1), "i", self.X, "ij", self.y, "ik"[: self.y.ndim]]
+        places = self._places(folds)
+        inside = ArrayValuesDep((self.X.chunks[0],), {(i,): place for i, place in enumerate(places)})
+        arguments = [inside, "i", self.X, "ij", self.y, "ik"[: self.y.ndim]]
         if self.weight is not None:
             arguments += [self.weight, "i"]
         lazy = da.blockwise(
             _block_parts, "ij", *arguments,
-            name="statistics-" + tokenize(self.X.name, self.y.name, places.tolist()),
+            name=f"statistics-{tokenize(self.X.name, self.y.name, self.weight, places)}",
             align_arrays=False, concatenate=True, dtype=object, meta=np.empty((0, 0), dtype=object),
         )  # fmt: skip
         return list(lazy.to_delayed().ravel())
@@ -159,9 +160,9 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if columns is None else tuple(map(str, columns))
 
 
-def _block_parts(place: Any, X: Any, y: Any, weight: Any = None) -> Parts:
+def _block_parts(place: Place, X: Any, y: Any, weight: Any = None) -> Parts:
     """Return the statistics of one block; runs on a worker."""
-    name, labels, dtype = place[0]
+    name, labels, dtype = place
     if X.dtype != dtype:
         raise TypeError(
             f"{name}: X of dtype {X.dtype}, where {dtype} was announced: use X.astype({dtype!r})."
