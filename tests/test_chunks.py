@@ -161,6 +161,18 @@ def test_folds_where_the_number_of_rows_is_unknown(table):
         Folds.of([([], [0])], 10)
 
 
+def test_paths_of_chunks_and_statistics(table):
+    X, y = table
+    peer = st.path(X, y, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
+    for data in (Chunks.of(X, y, rows=90), st.Statistics.of(X, y)):
+        drawn = st.path(data, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
+        np.testing.assert_allclose(drawn.coef, peer.coef, rtol=1e-9)
+        with pytest.raises(TypeError, match="rows in memory"):
+            drawn.predict(data)
+        with pytest.raises(TypeError, match="rows in memory here; got"):
+            st.leave_one_out(data, y, "ridge", [1.0], spectrum=st.decompose(X, y))
+
+
 def test_memory_maps(table, tmp_path):
     X, y = table
     np.save(tmp_path / "X.npy", X)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
-from stoptime.backends.kinds import kind_of
-from stoptime.backends.streams import STREAMED, as_stream, lost_digits, noted, predictions
+from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.streams import as_stream, lost_digits, noted, predictions
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, largest_gain

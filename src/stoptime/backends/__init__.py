@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
-from stoptime.backends.kinds import kind_of
-from stoptime.backends.streams import STREAMED, as_stream, spectrum_of
+from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.streams import as_stream, spectrum_of
 from stoptime.spectrum import Spectrum
 
 __all__ = ["Solver", "decompose"]

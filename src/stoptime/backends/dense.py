@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
+from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 from stoptime.statistics import Moments, Statistics, accumulated, checked_weights
 
@@ -49,6 +50,8 @@ class DenseData:
     ) -> DenseData:
         """Check the input; X is not searched for NaN: they surface in the products, at no price."""
         if not _is_plain(X, {2}, DTYPES):
+            if kind_of(X) in STREAMED:
+                raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
             X = check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X")
         X = np.asarray(X)
         if _is_plain(y, {1, 2}, [X.dtype]):

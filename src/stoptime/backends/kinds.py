@@ -8,7 +8,7 @@ from typing import Any, Literal
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["STREAMED", "Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
@@ -18,6 +18,9 @@ CLASSES: dict[Kind, list[tuple[str, str]]] = {
     "statistics": [("stoptime.statistics", "Statistics")],
 }
 """Module and name of the classes of each kind."""
+
+STREAMED: tuple[Kind, ...] = ("chunks", "dask", "statistics")
+"""Kinds of data whose rows pass by once and are not kept."""
 
 
 def kind_of(X: Any) -> Kind:

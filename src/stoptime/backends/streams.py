@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.dense import by_statistics
 from stoptime.backends.folds import WHOLE, Folds, Parts
-from stoptime.backends.kinds import kind_of
+from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.files import load_arrays, save_arrays
 from stoptime.spectrum import Spectrum
 from stoptime.statistics import Statistics
 
 __all__ = [
-    "STREAMED",
     "Stream",
     "as_stream",
     "lost_digits",
@@ -31,9 +30,6 @@ __all__ = [
     "summarise",
     "total",
 ]
-
-STREAMED = ("chunks", "dask", "statistics")
-"""Kinds of data whose rows are not kept."""
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
 VISIBLE = 1e-6  # relative error of the coefficients that is warned about

@@ -143,7 +143,7 @@ def _train_spectrum(
     data = _dense(problem, train)
     known = None
     complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
-    if whole is not None and complement:
+    if whole is not None and complement and data.n_samples > CANCELLED * whole.weight:
         part = _dense(problem, test)
         known = whole.without(part.statistics())
         if np.any(np.diagonal(known.gram) < CANCELLED * np.diagonal(whole.gram)):
