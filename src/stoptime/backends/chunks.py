@@ -183,9 +183,7 @@ class Chunks:
             raise ValueError("Chunks have no response: give y, or the target column, where they are made.")
         if np.ndim(block.X) != 2 or block.X.shape[1] != self.n_features:
             raise ValueError(f"{name}: X of shape {np.shape(block.X)}, where {self.shape} was announced.")
-        labels: Any = WHOLE
-        if folds is not None:
-            labels = folds.dealt(number) if folds.labels is None else folds.within(rows)
+        labels = WHOLE if folds is None else folds.within(number, rows)
         return parts_of_block(block.X, block.y, block.weight, labels, name)
 
     def __repr__(self) -> str:

@@ -113,10 +113,7 @@ class DaskRows:
         places = []
         for number, (end, size) in enumerate(zip(ends, self.X.chunks[0], strict=True)):
             rows = None if np.isnan(end) else slice(int(end - size), int(end))
-            labels: Any = WHOLE
-            if folds is not None:
-                known = None if rows is None else folds.within(rows)
-                labels = folds.dealt(number) if known is None else known
+            labels = WHOLE if folds is None else folds.within(number, rows)
             places.append(Place(block_name(number, rows), labels, self.X.dtype))
         return places
 

@@ -31,43 +31,61 @@ class Folds:
     count : int
         Number of folds.
     labels : array of shape (n,) or None
-        The fold of every row, -1 for rows that only train. None where the number of rows is not known
+        The fold of every row, -1 for rows that only train; None where no list is needed.
+    ends : array of shape (count,) or None
+        Where consecutive folds end. None, and no labels, where the number of rows is not known
         beforehand: blocks are then dealt to the folds in turn.
     """
 
     count: int
-    labels: NDArray[np.signedinteger[Any]] | None
+    labels: NDArray[np.int16] | None = None
+    ends: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
         """Return the folds of a splitter; its test sets must not overlap."""
+        whole = isinstance(cv, Integral) and not isinstance(cv, bool)
+        if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
+            raise ValueError(f"cv={cv} must be at least 2, and at most the number of rows, {n_rows}.")
         if n_rows is None:
-            if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
+            if not whole:
                 raise ValueError(
-                    "cv must be a number of at least 2 where the number of rows is not known beforehand; "
-                    f"got {cv!r}. Blocks are then dealt to the folds in turn."
+                    "cv must be a whole number where the number of rows is not known beforehand, and blocks "
+                    f"are dealt to the folds in turn; got {cv!r}."
                 )
-            return cls(int(cv), None)
-        pairs = list(check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups))
-        labels = np.full(n_rows, NEVER, np.min_scalar_type(-max(len(pairs), 1)))
-        for fold, (train, test) in enumerate(pairs):
+            return cls(int(cv))
+        if whole:  # as KFold(cv), but with no list of the rows
+            sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
+            return cls(int(cv), ends=np.cumsum(sizes))
+        return cls._labelled(check_cv(cv), n_rows, groups)
+
+    @classmethod
+    def _labelled(cls, splitter: Any, n_rows: int, groups: ArrayLike | None) -> Folds:
+        labels, count = np.full(n_rows, NEVER, np.int16), 0
+        for train, test in splitter.split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
             tested = _mask(test, n_rows)
             if (labels[tested] != NEVER).any() or not np.array_equal(~tested, _mask(train, n_rows)):
                 raise ValueError(
                     "cv must test on every row at most once, and train on all others, where rows are read "
-                    f"once; fold {fold} does not. Use KFold or GroupKFold."
+                    f"once; fold {count} does not. Use KFold or GroupKFold."
                 )
-            labels[tested] = fold
-        if not pairs:
+            labels[tested] = count
+            count += 1
+        if count == 0:
             raise ValueError("cv must give at least one pair of training and test rows; it gave none.")
-        return cls(len(pairs), labels)
+        return cls(count, labels)
 
-    def within(self, rows: slice) -> NDArray[np.signedinteger[Any]] | None:
-        """Return the labels of some rows, if rows have labels."""
-        return None if self.labels is None else self.labels[rows]
-
-    def dealt(self, block: int) -> int:
-        """Return the fold of a block where blocks are dealt in turn."""
+    def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
+        """Return the fold of each row of a block, or the one of all."""
+        if self.labels is not None and rows is not None:
+            return self.labels[rows]
+        if self.ends is not None and rows is not None:
+            first, last = np.searchsorted(
+                self.ends, [rows.start, max(rows.start, rows.stop - 1)], side="right"
+            )
+            if first == last:
+                return int(first)
+            return np.searchsorted(self.ends, np.arange(rows.start, rows.stop), side="right")
         return block % self.count
 
 
