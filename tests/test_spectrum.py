@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stoptime import decompose, path
 from stoptime.backends import dense
-from stoptime.statistics import accumulated
+from stoptime.moments import moments
 
 SHAPES = [(50, 8), (8, 50), (30, 30), (40, 1), (1, 5), (2, 2), (31, 30)]
 
@@ -118,13 +118,13 @@ def test_large_means_cost_no_digits(rng):
     np.testing.assert_allclose(b.coef, a.coef, rtol=1e-8, atol=1e-9 * np.abs(a.coef).max())
 
 
-def test_statistics_do_not_depend_on_the_block_size(rng, monkeypatch):
+def test_moments_do_not_depend_on_the_block_size(rng, monkeypatch):
     X, y = problem(rng, 1000, 7, q=2)
     shares = rng.uniform(size=1000)
     shares /= shares.sum()
-    whole = accumulated(X, y, shares, X.dtype)
-    monkeypatch.setattr("stoptime.statistics.BLOCK_BYTES", 7 * 8 * 13)
-    blocks = accumulated(X, y, shares, X.dtype)
+    whole = moments(X, y, shares, center=True)
+    monkeypatch.setattr("stoptime.moments.BLOCK_BYTES", 7 * 8 * 13)
+    blocks = moments(X, y, shares, center=True)
     rows, _ = centred(X, y, shares)
     np.testing.assert_allclose(blocks.gram, rows.T @ rows, rtol=1e-12, atol=1e-13)
     for field in ("feature_mean", "target_mean", "gram", "cross"):

@@ -24,6 +24,7 @@ from stoptime.methods import (
     Ridge,
     get_method,
 )
+from stoptime.model_file import Model, PreparationWarning, load, save
 from stoptime.path import Path, path
 from stoptime.planning import Plan, plan
 from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
@@ -81,6 +82,7 @@ __all__ = [
     "Iteration",
     "LeaveOneOut",
     "Method",
+    "Model",
     "Nesterov",
     "NuMethod",
     "OneStandardError",
@@ -89,6 +91,7 @@ __all__ = [
     "PathGCV",
     "Plan",
     "PlugIn",
+    "PreparationWarning",
     "Problem",
     "Ridge",
     "RiskCurve",
@@ -113,12 +116,14 @@ __all__ = [
     "leave_one_out",
     "left_out_residuals",
     "limiting_risk",
+    "load",
     "marchenko_pastur",
     "naive_gcv",
     "path",
     "path_gcv",
     "plan",
     "risk",
+    "save",
     "summarise",
     "training_error",
 ]

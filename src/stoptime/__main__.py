@@ -6,15 +6,12 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; errors are told in one line, without a traceback."""
+    """Run the command line."""
     try:
         from stoptime.cli import app  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         sys.exit(f'The command line needs {error.name}: pip install "stoptime[cli]".')
-    try:
-        app()
-    except (ImportError, ValueError, OSError) as error:
-        sys.exit(f"stoptime: {error}")
+    app(prog_name="stoptime")
 
 
 if __name__ == "__main__":

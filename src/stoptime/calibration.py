@@ -74,7 +74,9 @@ class Calibration:
 
 
 @lru_cache(maxsize=512)
-def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float = np.inf) -> Calibration:
+def calibrate(
+    method: str | Method, kind: Kind = "risk", low: float = 0.0, high: float = np.inf
+) -> Calibration:
     """Find the stop for unit penalty and eigenvalues in [low, high].
 
     Parameters
@@ -98,6 +100,7 @@ def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float
     >>> f"{c.stop:.5f} {c.inflation:.5f}"
     '0.45711 1.07858'
     """
+    method = get_method(method)
     if not 0 <= low <= high:
         raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
     ratio = _ratio(kind)
@@ -117,7 +120,7 @@ def calibrate(method: Method, kind: Kind = "risk", low: float = 0.0, high: float
     return guarantee(method, float(np.exp(_minimum(worst, np.log(unit_gain_stop(method))))), low, high)
 
 
-def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.inf) -> Calibration:
+def guarantee(method: str | Method, stop: float, low: float = 0.0, high: float = np.inf) -> Calibration:
     """Return what a stop guarantees for unit penalty and eigenvalues in [low, high].
 
     Parameters
@@ -140,6 +143,7 @@ def guarantee(method: Method, stop: float, low: float = 0.0, high: float = np.in
     >>> guarantee(AcceleratedFlow(), 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
+    method = get_method(method)
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or _universal(method):

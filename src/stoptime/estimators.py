@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stoptime.arrays import on_host
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.backends.streams import as_stream, lost_digits, noted, predictions
+from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, largest_gain
@@ -25,8 +28,8 @@ from stoptime.stopping import (
     Rule,
     estimate_oracle,
     get_rule,
-    left_out_residuals,
 )
+from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.streaming import streamed_problems
 
@@ -64,7 +67,22 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
         elif rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
-        return rows @ self.coef_.T + self.intercept_  # type: ignore[no-any-return]
+        return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R², the share of the variance of y that is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows to predict.
+        y : array-like of shape (n,) or (n, n_targets)
+            Their response.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        """
+        weight = None if sample_weight is None else on_host(sample_weight)
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
 
 
 class StoppedRegressor(_LinearRegressor):
@@ -270,8 +288,7 @@ class StoppedRegressorCV(_LinearRegressor):
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
         if kind_of(X) in STREAMED:
-            stream = noted(self, as_stream(X, y, sample_weight))
-            intercept = bool(self.fit_intercept)
+            stream, intercept = noted(self, as_stream(X, y, sample_weight)), bool(self.fit_intercept)
             problems = streamed_problems(stream, rule, methods, intercept, groups, verbose=self.verbose)
         else:
             problems = self._problems(methods, *_validated(self, X, y), sample_weight, groups)
@@ -282,17 +299,14 @@ class StoppedRegressorCV(_LinearRegressor):
         return self._store(problems[best], choices[best])
 
     def _problems(
-        self,
-        methods: list[Method],
-        X: Floats,
-        y: Floats,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
+        self, methods: list[Method], X: Floats, y: Floats, sample_weight: Any, groups: ArrayLike | None
     ) -> list[Problem]:
         if X.shape[0] < 2:
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
+        if grouping is not None and grouping.shape != X.shape[:1]:
+            raise ValueError(f"groups must have one entry per row, {len(X)}; got shape {grouping.shape}.")
         spectrum = decompose(X, y, weights, bool(self.fit_intercept))
         return [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
 
@@ -311,15 +325,7 @@ class StoppedRegressorCV(_LinearRegressor):
             return self
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
         if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
-            self.left_out_residuals_ = left_out_residuals(
-                problem.X,
-                problem.y,
-                method,
-                stop,
-                sample_weight=problem.sample_weight,
-                fit_intercept=spectrum.fit_intercept,
-                spectrum=spectrum,
-            )
+            self.left_out_residuals_ = residuals_at(problem.rows, method, stop)
         shares = np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight
         self._observations = shares * (spectrum.n_observations / shares.sum())
         return self
@@ -350,11 +356,8 @@ class StoppedRegressorCV(_LinearRegressor):
                 "Intervals need fewer than 16 targets, a method other than conjugate gradients, and to be "
                 "fitted to rows in memory."
             )
-        center = self.predict(X)
-        sizes = np.abs(self.left_out_residuals_).reshape(len(self._observations), -1)
-        width = np.array([_jackknife_width(column, self._observations, confidence) for column in sizes.T])
-        width = width.reshape(center.shape[1:])
-        return np.stack([center - width, center + width], axis=-1)
+        sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
+        return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
@@ -362,15 +365,6 @@ class StoppedRegressorCV(_LinearRegressor):
 
         check_is_fitted(self)
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
-
-
-def _jackknife_width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    """Return the least size that a share ``confidence`` of the observations, and one more, do not exceed."""
-    order = np.argsort(sizes)
-    counted = np.cumsum(observations[order])
-    live = observations[order] > 0
-    needed = min(confidence * (counted[-1] + 1), counted[-1])
-    return float(sizes[order][live][np.searchsorted(counted[live], needed * (1 - 1e-12))])
 
 
 def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:

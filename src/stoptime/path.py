@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from stoptime.arrays import is_tensor, like
 from stoptime.backends import decompose
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
-from stoptime.methods.base import nonnegative
+from stoptime.methods.base import list_of_stops
 from stoptime.methods.krylov import conjugate_gradients
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
@@ -64,14 +65,13 @@ class Path:
         """
         if kind_of(X) in STREAMED:
             raise TypeError("X must be rows in memory here: take one stop, and the predict of an estimator.")
-        X = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
-        if X.shape[1] != self.coef.shape[1]:
+        rows: Any = X if is_tensor(X) else check_array(X, dtype=DTYPES, input_name="X")
+        if rows.shape[1] != self.coef.shape[1]:
             raise ValueError(
-                f"X has {X.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
+                f"X has {rows.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
             )
-        fit = np.tensordot(self.coef, X, axes=(1, 1))
-        fit = fit if self.coef.ndim == 2 else np.swapaxes(fit, 1, 2)
-        return np.asarray(fit + self.intercept[:, None])
+        fit = self.coef @ rows.T if self.coef.ndim == 2 else rows @ self.coef
+        return fit + self.intercept[:, None]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients against the stop; see :func:`stoptime.plots.coefficients`."""
@@ -127,9 +127,7 @@ def path(*arguments: Any, **options: Any) -> Path:
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
     *data, name, stops = arguments
     method = get_method(name)
-    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if stops.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    stops = list_of_stops(stops)
     if isinstance(first, Spectrum):
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
@@ -158,12 +156,13 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
         freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
     with np.errstate(over="ignore", invalid="ignore"):
         flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(z.dtype, copy=False)
-        coef = spectrum.basis @ flat
+        coef = spectrum.basis @ like(spectrum.feature_mean, flat)
     coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
-    if not np.isfinite(coef).all():
+    if not (abs(coef) < np.inf).all():
         raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X and y.")
-    intercept = spectrum.target_mean - np.tensordot(coef, spectrum.feature_mean, axes=(1, 0))
-    return Path(method, stops, coef, intercept, freedom)
+    columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
+    intercept = spectrum.target_mean - columns @ spectrum.feature_mean
+    return Path(method, stops, spectrum.rounded(coef), spectrum.rounded(intercept), freedom)
 
 
 def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
@@ -179,13 +178,14 @@ def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
     path = draw(spectrum, method, np.array([stop]))
-    return path.coef[0].T, path.intercept[0], float(np.mean(path.degrees_of_freedom[0]))
+    return path.coef[0].swapaxes(0, -1), path.intercept[0], float(np.mean(path.degrees_of_freedom[0]))
 
 
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the same with a stop of its own for each of many targets, in one product."""
     s, z = spectrum.eigenvalues[:, None], spectrum.response
     gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, stops)
-    coef = np.asarray(spectrum.basis @ (gain * z).astype(z.dtype, copy=False))
+    coef = spectrum.basis @ like(spectrum.feature_mean, (gain * z).astype(z.dtype, copy=False))
     intercept = spectrum.target_mean - spectrum.feature_mean @ coef
-    return coef.T, intercept, (gain * s).sum(axis=0) + spectrum.fit_intercept
+    freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
+    return spectrum.rounded(coef.T), spectrum.rounded(intercept), freedom

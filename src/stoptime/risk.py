@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods import Iteration, Method, Ridge, get_method
-from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods.base import Array, list_of_stops, nonnegative, positive_number
 from stoptime.methods.recurrence import closer_stops
 from stoptime.worst_case import stop_with_gain
 
@@ -30,6 +30,7 @@ __all__ = ["Inflation", "RiskCurve", "RiskModel", "bayes_risk", "inflation", "ri
 Target = Literal["estimation", "prediction"]
 
 CHUNK = 2**20  # entries of one table of filters, eigenvalues by stops
+ROUNDED = 1e-10  # times its size: what a covariance may lack in symmetry or positivity
 POINTS_PER_SWING = 12
 MOST_POINTS = 20_000
 PER_DECADE = 60
@@ -370,12 +371,23 @@ def _curve(
         C = np.asarray(covariance, dtype=np.float64)
         if C.shape != (len(s), len(s)) or not np.isfinite(C).all():
             raise ValueError(f"covariance must be a finite array of shape {(len(s), len(s))}; got {C.shape}.")
+        _check_covariance(C)
         weight = weight * (C if weight.ndim == 2 else np.diagonal(C))
         variance = variance * np.diagonal(C)
     elif target == "prediction":
         weight, variance = weight * s, variance * s
     model = RiskModel(get_method(method).tuned_to(s), s, weight, variance)
     return curve_of(model, stops)
+
+
+def _check_covariance(C: Array) -> None:
+    """Raise a ValueError unless the matrix is symmetric and has no negative eigenvalue, up to rounding."""
+    size = float(np.abs(C).max())
+    if not np.allclose(C, C.T, rtol=0, atol=ROUNDED * size):
+        raise ValueError("covariance must be symmetric; it differs from its transpose.")
+    least = float(np.linalg.eigvalsh(C)[0])
+    if least < -ROUNDED * size * len(C):
+        raise ValueError(f"covariance must have no negative eigenvalues; its least is {least:.3g}.")
 
 
 def _spectrum(eigenvalues: ArrayLike) -> Array:
@@ -387,7 +399,7 @@ def _spectrum(eigenvalues: ArrayLike) -> Array:
 
 def curve_of(model: RiskModel, stops: ArrayLike) -> RiskCurve:
     """Evaluate a model at the stops."""
-    t = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if t.ndim != 1 or t.size == 0:
-        raise ValueError(f"stops must be one number or a list of them; got shape {t.shape}.")
+    t = list_of_stops(stops)
+    if t.size == 0:
+        raise ValueError("stops must be at least one number; got none.")
     return RiskCurve(t, *model.evaluate(t), model)

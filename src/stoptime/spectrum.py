@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.arrays import is_tensor, on_host
+
 Floats = NDArray[np.floating[Any]]
 
 
@@ -20,12 +22,12 @@ class DualVectors:
     mix: Floats
 
     def __matmul__(self, components: Floats) -> Floats:
-        return np.asarray(self.rows.T @ (self.mix @ components))
+        return self.rows.T @ (self.mix @ components)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
             raise ValueError("Vectors that are formed when asked for cannot be viewed: let copy be None.")
-        return np.asarray(self.rows.T @ self.mix, dtype=dtype)
+        return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +60,8 @@ class Spectrum:
         The route taken: "gram" or "svd".
     reach : float
         The largest gain (about 1/penalty) up to which this route keeps its digits.
+    precision : dtype of torch, optional
+        What coefficients are rounded to in the end; by default they stay as they are.
     """
 
     eigenvalues: Floats
@@ -71,11 +75,16 @@ class Spectrum:
     fit_intercept: bool
     solver: str
     reach: float
+    precision: Any = None
 
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
-        return np.asarray(self.basis)
+        return self.basis if is_tensor(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
+
+    def rounded(self, values: Any) -> Any:
+        """Return coefficients in the precision of the data."""
+        return values if self.precision is None else values.to(self.precision)
 
     @property
     def n_features(self) -> int:

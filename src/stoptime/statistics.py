@@ -6,30 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.files import load_arrays, save_arrays
+from stoptime.moments import Moments, sums
 from stoptime.spectrum import Floats
 from stoptime.stored import FORMAT, fault
 
 __all__ = ["Statistics", "checked_weights"]
 
-OPENING = 256  # rows whose mean is a good enough guess of the mean
-BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
-
-
-class Moments(NamedTuple):
-    """Means and second moments about them, or about zero where there is no intercept."""
-
-    feature_mean: Floats
-    target_mean: Floats
-    gram: Floats
-    cross: Floats
-    target_power: Floats
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -115,12 +104,23 @@ class Statistics:
         names = None if names is None else _checked_names(names, features.shape[1])
         columns = targets.reshape(len(targets), int(np.prod(targets.shape[1:])))
         with np.errstate(over="ignore", invalid="ignore"):  # looked for in the products
-            found = accumulated(features, columns, weights, np.dtype(np.float64))
+            found = sums(features, columns, weights, np.dtype(np.float64), center=True)
         if not (np.isfinite(found.gram).all() and np.isfinite(found.cross).all()):
             _refuse("X", features)
         if not (np.isfinite(found.target_power).all() and np.isfinite(found.cross).all()):
             _refuse("y", columns)
-        return replace(found, single_target=targets.ndim == 1, names=names)
+        np.fill_diagonal(found.gram, np.maximum(np.diagonal(found.gram), 0))
+        return cls(
+            weight=found.weight,
+            n_rows=len(features) if weights is None else int(np.count_nonzero(weights)),
+            origin=np.concatenate(found.origin),
+            offset=np.concatenate(found.offset),
+            gram=found.gram,
+            cross=found.cross,
+            target_power=found.target_power,
+            single_target=targets.ndim == 1,
+            names=names,
+        )
 
     @property
     def n_features(self) -> int:
@@ -142,14 +142,14 @@ class Statistics:
         """Mean of the targets."""
         return np.asarray((self.origin + self.offset)[self.n_features :])
 
-    def about(self, fit_intercept: bool) -> Moments:
-        """Return moments about the means, or about zero without an intercept."""
+    def about(self, fit_intercept: bool) -> tuple[Moments, Floats]:
+        """Return moments and powers of y about the means, or about zero without an intercept."""
         x, y = self.feature_mean, self.target_mean
         if fit_intercept:
-            return Moments(x, y, self.gram, self.cross, self.target_power)
+            return Moments(x, y, self.gram, self.cross), self.target_power
         outer = np.multiply.outer
-        gram, cross = self.gram + outer(x, x), self.cross + outer(x, y)
-        return Moments(0 * x, 0 * y, gram, cross, self.target_power + y**2)
+        raw = Moments(0 * x, 0 * y, self.gram + outer(x, x), self.cross + outer(x, y))
+        return raw, self.target_power + y**2
 
     def merge(self, other: Statistics) -> Statistics:
         r"""Return the statistics of both sets of rows; ``a + b`` is the same.
@@ -182,12 +182,9 @@ class Statistics:
         return self.merge(Statistics.of(X, y, sample_weight))
 
     def without(self, part: Statistics) -> Statistics:
-        r"""Return the statistics of the rows that are left when a part is taken away.
+        """Return the statistics of the rows that are left when a part is taken away.
 
-        .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
-            (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
-
-        with d the distances of the two means from the new one, and ρ the share of the weight that goes.
+        See :meth:`stoptime.moments.Moments.without`.
         """
         self._check_like(part)
         if part.weight == 0:
@@ -195,20 +192,21 @@ class Statistics:
         if part.weight >= self.weight or part.n_rows >= self.n_rows:
             raise ValueError(f"{part} cannot be a part of {self}, or is all of it.")
         share, p = part.weight / self.weight, self.n_features
-        keep = 1 - share
         away = (part.origin - self.origin) + part.offset
-        offset = (self.offset - share * away) / keep
-        d, d_part = self.offset - offset, away - offset
-        x, y, x_part, y_part = d[:p], d[p:], d_part[:p], d_part[p:]
-        outer = np.multiply.outer
-        gram = (self.gram + outer(x, x) - share * (part.gram + outer(x_part, x_part))) / keep
-        cross = (self.cross + outer(x, y) - share * (part.cross + outer(x_part, y_part))) / keep
-        power = (self.target_power + y**2 - share * (part.target_power + y_part**2)) / keep
-        np.fill_diagonal(gram, np.maximum(np.diagonal(gram), 0))
+        mine = Moments(self.offset[:p], self.offset[p:], self.gram, self.cross)
+        left = mine.without(Moments(away[:p], away[p:], part.gram, part.cross), share)
+        np.fill_diagonal(left.gram, np.maximum(np.diagonal(left.gram), 0))
+        own, gone = self.offset[p:] - left.target_mean, away[p:] - left.target_mean
+        power = self.target_power + own**2 - share * (part.target_power + gone**2)
         return replace(
-            self, weight=self.weight - part.weight, n_rows=self.n_rows - part.n_rows,
-            offset=offset, gram=gram, cross=cross, target_power=np.maximum(power, 0),
-        )  # fmt: skip
+            self,
+            weight=self.weight - part.weight,
+            n_rows=self.n_rows - part.n_rows,
+            offset=np.concatenate([left.feature_mean, left.target_mean]),
+            gram=left.gram,
+            cross=left.cross,
+            target_power=np.maximum(power / (1 - share), 0),
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a file that is either whole or not there, readable without pickle."""
@@ -268,59 +266,6 @@ class Statistics:
         rows = f"{self.n_rows} rows" + ("" if self.weight == self.n_rows else f" of weight {self.weight:g}")
         targets = f"{self.n_targets} target" + ("s" if self.n_targets != 1 else "")
         return f"Statistics({rows}, {self.n_features} features, {targets})"
-
-
-def accumulated(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any]) -> Statistics:
-    """Accumulate statistics block by block: X is read once and never copied whole.
-
-    Every block is shifted by the mean of the opening rows. What the final correction subtracts is then
-    small, so that columns with large means keep their digits.
-
-    Parameters
-    ----------
-    X : array of shape (n, p)
-    y : array of shape (n, q)
-    weights : array of shape (n,) or None
-        None where all are one.
-    dtype : dtype
-        Floating type of the sums.
-    """
-    n, p = X.shape
-    q = y.shape[1]
-    height = min(n, max(p, -(-n // max(1, n * p * dtype.itemsize // BLOCK_BYTES))))
-    origin = np.zeros(p + q, dtype)
-    if n:
-        origin[:p], origin[p:] = (z[:OPENING].mean(axis=0, dtype=dtype) for z in (X, y))
-    gram, others = (
-        np.zeros((p, p), dtype),
-        np.zeros((1 + q, p), dtype),
-    )  # others: totals, then products with y
-    target_total, power = np.zeros((2, q), dtype)
-    buffer, pairs = np.empty((height, p), dtype), np.ones((height, 1 + q), dtype)
-    for start in range(0, n, max(height, 1)):
-        rows = slice(start, min(start + height, n))
-        features, left = buffer[: rows.stop - start], pairs[: rows.stop - start]
-        np.subtract(X[rows], origin[:p], out=features)
-        np.subtract(y[rows], origin[p:], out=left[:, 1:])
-        if weights is not None:
-            root = np.sqrt(weights[rows])[:, None]
-            features *= root
-            left[:, :1] = root
-            left[:, 1:] *= root
-        gram += features.T @ features
-        others += left.T @ features
-        target_total += left[:, 0] @ left[:, 1:]
-        power += np.einsum("ij,ij->j", left[:, 1:], left[:, 1:])
-    weight = float(n if weights is None else weights.sum(dtype=np.float64))
-    count = n if weights is None else int(np.count_nonzero(weights))
-    scale = weight or 1.0
-    total, cross, shift = others[0] / scale, others[1:].T / scale, target_total / scale
-    gram /= scale
-    gram -= np.multiply.outer(total, total)
-    np.fill_diagonal(gram, np.maximum(np.diagonal(gram), 0))
-    cross -= np.multiply.outer(total, shift)
-    power = np.maximum(power / scale - shift**2, 0)
-    return Statistics(weight, count, origin, np.concatenate([total, shift]), gram, cross, power)
 
 
 def checked_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:

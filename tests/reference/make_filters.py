@@ -12,9 +12,11 @@ import mpmath as mp
 import numpy as np
 
 DIGITS = 50
-FRICTIONS = [0.01, 0.1, 0.5, 1, 1.37, 2, 2.5, 3, 4, 5, 6.2, 7.5, 9, 13.7, 21, 33.3, 50]
+FRICTIONS = [1e-9, 1e-4, 0.002, 0.01, 0.049, 0.051]  # hardly any: g returns to 1 again and again
+FRICTIONS += [0.1, 0.5, 1, 1.37, 2, 2.5, 3, 4, 5, 6.2, 7.5, 9, 13.7, 21, 33.3, 50]
 # damping over the square root of the eigenvalue: far below, below, near, at and above critical
-DAMPINGS = [1e-6, 1e-3, 0.1, 0.5, 1 - 1e-9, 1, 1 + 1e-15, 1 + 1e-9, 1.01, 2, 10, 1e4, 1e100]
+DAMPINGS = [1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.5]
+DAMPINGS += [1 - 1e-9, 1, 1 + 1e-15, 1 + 1e-9, 1.01, 2, 10, 1e4, 1e100]
 ROWS = 80
 
 
@@ -50,6 +52,8 @@ def points(rng, *, limit=5.0):
     for i in range(ROWS):
         s = 10 ** rng.uniform(-300, 300) if i % 2 else 10 ** rng.uniform(-4, 4)
         u = 10 ** rng.uniform(-4, limit if i % 3 else 2)
+        if i % 5 == 0 and u > 1:  # where a path without friction returns to its beginning
+            u = 2 * np.pi * np.ceil(u / (2 * np.pi)) + rng.choice([-1, 1]) * 10 ** rng.uniform(-12, 0)
         t = u / np.sqrt(s) if i % 4 else 10 ** rng.uniform(-150, 150)
         if t <= 1e150:
             yield float(s), float(t)

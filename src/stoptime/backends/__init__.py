@@ -7,13 +7,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.backends import dense, tensors
+from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.backends.streams import as_stream, spectrum_of
+from stoptime.backends.tensors import TensorData
+from stoptime.methods.base import nonnegative
+from stoptime.moments import Moments
 from stoptime.spectrum import Spectrum
 
-__all__ = ["Solver", "decompose"]
+__all__ = ["Data", "Solver", "decompose", "factored", "validated"]
 
+Data = DenseData | TensorData
 Solver = Literal["auto", "gram", "svd"]
 
 
@@ -32,7 +37,7 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like of shape (n, p), Chunks, Statistics, dask array or dataframe, zarr array
+    X : array-like of shape (n, p), tensor, Chunks, Statistics, dask array or dataframe, zarr array
         float32 in memory is worked on and returned as float32, all else as float64. Never modified. Rows
         that are not in memory are read once, by "gram" only.
     y : array-like of shape (n,) or (n, n_targets)
@@ -65,17 +70,38 @@ def decompose(
     """
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
-    kind = kind_of(X)
-    if kind in STREAMED:
+    max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
+    if kind_of(X) in STREAMED:
         return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver, max_gain)
-    if kind != "dense":
-        raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
     if y is None:
         raise ValueError("y must be given with X: only chunks and statistics hold their own response.")
+    return factored(validated(X, y, sample_weight, fit_intercept), solver=solver, max_gain=max_gain)
+
+
+def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
+    """Check data of any kind, and say what is wrong with them."""
+    kind = kind_of(X)
+    if kind == "tensor":
+        return TensorData.validated(X, y, sample_weight, fit_intercept)
+    if kind in STREAMED:
+        raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
+    if kind != "dense":
+        raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
+    with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn as well
+        return DenseData.validated(X, y, sample_weight, fit_intercept)
+
+
+def factored(
+    data: Data, known: Moments | None = None, *, solver: Solver = "auto", max_gain: float = np.inf
+) -> Spectrum:
+    """Factor validated data; ``known`` moments of tall data spare the pass over them."""
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
-        data = DenseData.validated(X, y, sample_weight, fit_intercept)
         if solver != "svd":
-            spectrum = by_gram(data)
+            spectrum = (
+                tensors.by_gram(data, known) if isinstance(data, TensorData) else dense.by_gram(data, known)
+            )
             if solver == "gram" or max_gain <= spectrum.reach:
                 return spectrum
-        return by_svd(data, max_gain)
+        return (
+            tensors.by_svd(data, max_gain) if isinstance(data, TensorData) else dense.by_svd(data, max_gain)
+        )

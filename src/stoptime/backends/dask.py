@@ -80,7 +80,7 @@ class DaskRows:
         root = tree(self.blocks(folds))
         killed = getattr(sys.modules.get("distributed"), "KilledWorker", ())
         try:
-            return root.compute()  # type: ignore[no-any-return]
+            return root.compute()
         except killed as error:
             task = error.task
             number = task[1] if isinstance(task, tuple) and len(task) > 1 else task

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
+from stoptime.moments import Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
-from stoptime.statistics import Moments, Statistics, accumulated, checked_weights
-
-GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
-"""Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
+from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
-TINY = float(np.finfo(np.float64).tiny)
-CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
 
 
 class Centred(NamedTuple):
@@ -50,8 +46,6 @@ class DenseData:
     ) -> DenseData:
         """Check the input; X is not searched for NaN: they surface in the products, at no price."""
         if not _is_plain(X, {2}, DTYPES):
-            if kind_of(X) in STREAMED:
-                raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
             X = check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X")
         X = np.asarray(X)
         if _is_plain(y, {1, 2}, [X.dtype]):
@@ -66,7 +60,7 @@ class DenseData:
             n, rows = float(len(X)), len(X)
             shares = None
         else:
-            weights = _weights(sample_weight, len(X))
+            weights = check_weights(sample_weight, len(X))
             n, rows = float(weights.sum()), int(np.count_nonzero(weights))
             shares = (weights / n).astype(X.dtype)
         columns = y.reshape(len(y), -1)
@@ -79,9 +73,28 @@ class DenseData:
         return even if self.uneven_shares is None else self.uneven_shares
 
     @property
+    def eps(self) -> float:
+        """The rounding unit of the precision that is worked in."""
+        return float(np.finfo(self.X.dtype).eps)
+
+    @property
     def rounding(self) -> float:
         """Relative size of the rounding noise in singular values: the one rank cut of the library."""
-        return float(np.finfo(self.X.dtype).eps * max(self.X.shape))
+        return self.eps * max(self.X.shape)
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error of the coefficients up to which products of X with itself are trusted."""
+        return GRAM_TOLERANCE[self.X.dtype.name]
+
+    numbers_at_once: ClassVar[int] = 2**21  # 16 MB: a block of rows and its products stay in the cache
+
+    def as_given(self, values: Floats) -> Floats:
+        """Return values in the precision of X."""
+        return values.astype(self.X.dtype, copy=False)
+
+    def all_rotated(self, mean: Floats, vectors: Floats) -> None:
+        """Keep no rows in the eigenbasis: a second X is too much."""
 
     def centred(self) -> Centred:
         """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
@@ -100,14 +113,13 @@ class DenseData:
         rows *= root
         powers = np.einsum("ij,ij->j", rows, rows)
         self.check_finite(powers)
-        flat = _constant(powers, means[0])
+        flat = constant(powers, means[0])
         rows[:, flat], powers[flat] = 0, 0
         return Centred(rows, root * (self.y - means[1]), means, powers)
 
-    def statistics(self) -> Statistics:
-        """Return means and second moments, in one pass and in the precision of X."""
-        found = accumulated(self.X, self.y, self.uneven_shares, self.X.dtype)
-        return replace(found, weight=self.n_samples)
+    def moments(self) -> Moments:
+        """Return means and second moments, in one pass."""
+        return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
 
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
@@ -156,15 +168,17 @@ class DenseData:
         )  # fmt: skip
 
 
-def by_gram(data: DenseData, known: Statistics | None = None) -> Spectrum:
-    """Diagonalise the smaller of XᵀX and XXᵀ; ``known`` statistics of tall data spare the pass over them."""
+def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:
+    """Diagonalise the smaller of XᵀX and XXᵀ; ``known`` moments of tall data spare the pass over them."""
     n, p = data.X.shape
     return _by_features(data, known) if p <= n else _by_rows(data)
 
 
-def _by_features(data: DenseData, known: Statistics | None = None) -> Spectrum:
-    m = _without_constants((known or data.statistics()).about(data.fit_intercept))
+def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
+    m = known or data.moments()
     data.check_finite(m.gram)
+    flat = constant(np.diagonal(m.gram), m.feature_mean)
+    m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
     eigenvalues, vectors = _eigh(m.gram)
     data.check_underflow(eigenvalues[-1], m.feature_mean)
     response = vectors.T @ m.cross
@@ -172,55 +186,9 @@ def _by_features(data: DenseData, known: Statistics | None = None) -> Spectrum:
     null = vectors[:, ~kept]
     images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
     lengths = np.linalg.norm(images, axis=0)
-    reach = _reach(data.rounding, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    far = reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
-    return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
-
-
-def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
-    """Diagonalise XᵀX of rows that are not kept: what falls below the rank cut cannot be looked at again."""
-    if statistics.weight == 0:
-        raise ValueError("There is no row of positive weight to fit.")
-    m = _without_constants(statistics.about(fit_intercept))
-    _check_scale("X", np.diagonal(statistics.gram), statistics.feature_mean)
-    _check_scale("y", statistics.target_power, statistics.target_mean)
-    eigenvalues, vectors = _eigh(m.gram)
-    response = vectors.T @ m.cross
-    eps = float(np.finfo(m.gram.dtype).eps)
-    kept = eigenvalues > eps * max(statistics.n_rows, statistics.n_features) * eigenvalues[-1]
-    lengths = np.sqrt(np.maximum(eigenvalues[~kept], 0))
-    rounding = np.sqrt(eps * statistics.n_features)  # of a length that is known by its square alone
-    reach = _reach(rounding, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
-    target_mean, power = m.target_mean, m.target_power
-    response = response[kept]
-    if statistics.single_target:
-        response, target_mean, power = response[:, 0], target_mean[0], power[0]
-    n = statistics.weight
-    return Spectrum(
-        eigenvalues[kept], vectors[:, kept], response, n, max(n, statistics.n_rows),
-        m.feature_mean, target_mean, power, fit_intercept, "gram", reach,
-    )  # fmt: skip
-
-
-def _without_constants(m: Moments) -> Moments:
-    """Put zeros for the products of columns that do not vary, of which only rounding is left."""
-    flat = _constant(np.diagonal(m.gram), m.feature_mean)
-    if not flat.any():
-        return m
-    gram, cross = m.gram.copy(), m.cross.copy()
-    gram[flat], gram[:, flat], cross[flat] = 0, 0, 0
-    return m._replace(gram=gram, cross=cross)
-
-
-def _check_scale(name: str, powers: Floats, means: Floats) -> None:
-    """Raise a ValueError where squares have lost their digits to underflow."""
-    info = np.finfo(powers.dtype)
-    small = (powers > 0) & (powers < info.tiny / info.eps) & ~_constant(powers, means)
-    if small.any():
-        raise ValueError(
-            f"{name} is too small: squares of its entries underflow, first in column "
-            f"{int(np.argmax(small))}. Rescale it."
-        )
+    return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", far)
 
 
 def _by_rows(data: DenseData) -> Spectrum:
@@ -231,9 +199,9 @@ def _by_rows(data: DenseData) -> Spectrum:
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
     lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
     response = lengths[:, None] * (left.T @ targets)
-    reach = _reach(data.rounding, eigenvalues, kept, response, lengths[~kept], powers)
+    far = reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
-    return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", reach)
+    return data.spectrum(eigenvalues[kept], basis, response[kept], means, "gram", far)
 
 
 def by_svd(data: DenseData, max_gain: float) -> Spectrum:
@@ -251,7 +219,7 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
         _multiply_in_place(vectors, right.T)
     noise = data.rounding * lengths.max(initial=0)
     data.check_underflow(float(lengths.max(initial=0)) ** 2, means[0])
-    _check_columns(data, powers, max_gain)
+    check_columns(data, powers, max_gain)
     ascending = slice(int(np.count_nonzero(lengths > noise)) - 1, None, -1) if lengths[0] > 0 else slice(0)
     response = lengths[ascending, None] * components[ascending]
     return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
@@ -262,64 +230,12 @@ def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> boo
     return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
 
 
-def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return the weights, or raise a ValueError that says what is wrong with them."""
     weights = checked_weights(sample_weight, n)
     if not 0 < weights.sum() < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
     return weights
-
-
-def _constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary by no more than the rounding of their mean."""
-    rounding = CONSTANT * np.finfo(power.dtype).eps * np.abs(mean)
-    return np.asarray(power <= rounding * rounding)
-
-
-def _reach(
-    rounding: float,
-    eigenvalues: Floats,
-    kept: NDArray[np.bool_],
-    response: Floats,
-    dropped: Floats,
-    powers: Floats,
-) -> float:
-    r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
-
-    Eigenvalues are off by about :math:`\epsilon L`, which moves :math:`\varphi z` by the relative
-    amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
-    if their image under X, of length ``dropped``, vanishes to rounding, else they cost
-    :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\|z\|/L`.
-    """
-    if not kept.any():
-        return np.inf
-    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
-    tolerance, eps = GRAM_TOLERANCE[powers.dtype.name], np.finfo(powers.dtype).eps
-    reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
-    real = dropped > rounding * np.sqrt(largest)
-    lost = np.linalg.norm(response[~kept][real], axis=0)
-    total = np.linalg.norm(response, axis=0)
-    share = np.max(lost / np.where(total > 0, total, 1), initial=0)
-    hidden = powers[_drowned(powers, rounding)].max(initial=0)
-    return float(min([reach, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
-
-
-def _drowned(powers: Floats, rounding: float) -> NDArray[np.bool_]:
-    """Tell which columns vary, but too little beside the largest for any route to see them."""
-    return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))
-
-
-def _check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
-    """Raise where a column that no route can see would have been learned."""
-    with np.errstate(over="ignore"):
-        resolved = GRAM_TOLERANCE[powers.dtype.name] / (max_gain + TINY)
-        drowned = _drowned(powers, data.rounding) & (powers > resolved)
-    if drowned.any():
-        small, large = np.sqrt([powers[drowned].min(), powers.max()])
-        raise ValueError(
-            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}, column "
-            f"{int(np.argmax(drowned))} is the first too small to be resolved): rescale them, for "
-            "example with StandardScaler."
-        )
 
 
 def _eigh(gram: Floats) -> tuple[Floats, Floats]:

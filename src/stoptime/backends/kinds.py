@@ -8,16 +8,17 @@ from typing import Any, Literal
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.arrays import is_tensor
+
 __all__ = ["STREAMED", "Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
-    "tensor": [("torch", "Tensor")],
     "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
     "chunks": [("stoptime.backends.chunks", "Chunks"), ("zarr", "Array"), ("h5py", "Dataset")],
     "statistics": [("stoptime.statistics", "Statistics")],
 }
-"""Module and name of the classes of each kind."""
+"""Module and name of the classes of other kinds."""
 
 STREAMED: tuple[Kind, ...] = ("chunks", "dask", "statistics")
 """Kinds of data whose rows pass by once and are not kept."""
@@ -35,6 +36,8 @@ def kind_of(X: Any) -> Kind:
         return "sparse"
     if isinstance(X, LinearOperator):
         return "operator"
+    if is_tensor(X):
+        return "tensor"
     for kind, classes in CLASSES.items():
         if any(_is(X, *name) for name in classes):
             return kind

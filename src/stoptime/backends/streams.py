@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends.chunks import Chunks
-from stoptime.backends.dense import by_statistics
 from stoptime.backends.folds import WHOLE, Folds, Parts
 from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.products import by_statistics
 from stoptime.files import load_arrays, save_arrays
 from stoptime.spectrum import Spectrum
 from stoptime.statistics import Statistics

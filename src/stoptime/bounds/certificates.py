@@ -10,7 +10,7 @@ from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
 from stoptime.bounds.heavy_ball import heavy_ball_inflation
 from stoptime.bounds.inflation import inflation_at, least_inflation
 from stoptime.bounds.parameter_error import cosine_filter_error, heavy_ball_error
-from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Method, Ridge
+from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Method, Ridge, get_method
 from stoptime.methods.base import positive_number
 
 TOLERANCE = 1e-10
@@ -20,7 +20,7 @@ LARGEST_CONDITION = 1e7  # a cover of the heavy ball takes minutes there
 
 
 def risk_inflation(
-    method: Method,
+    method: str | Method,
     *,
     stop: float | None = None,
     condition_number: float | None = None,
@@ -71,6 +71,7 @@ def risk_inflation(
     Sheng, Ali (2022), Accelerated gradient flow: risk, stability, and implicit regularization.
     """
     require_flint()
+    method = get_method(method)
     stop = None if stop is None else positive_number("stop", stop)
     if isinstance(method, HeavyBallFlow):
         if stop is not None:
@@ -89,7 +90,9 @@ def risk_inflation(
     return _flow_inflation(_cosine_filter(method), stop, _tolerance(tolerance, TOLERANCE))
 
 
-def parameter_error(method: Method, *, calibration: float = 1.0, tolerance: float | None = None) -> Enclosure:
+def parameter_error(
+    method: str | Method, *, calibration: float = 1.0, tolerance: float | None = None
+) -> Enclosure:
     r"""Enclose how far a method's coefficients stray from those of ridge, at any stop and on any data.
 
     .. math:: \|\hat\beta(t) - \hat\beta^{ridge}(\lambda)\|^2 \le C\, \|\hat\beta^{ridge}(\lambda)\|^2, \qquad
@@ -129,6 +132,7 @@ def parameter_error(method: Method, *, calibration: float = 1.0, tolerance: floa
     Sheng, Ali (2022), Accelerated gradient flow: risk, stability, and implicit regularization.
     """
     require_flint()
+    method = get_method(method)
     c = positive_number("calibration", calibration)
     width = _tolerance(tolerance, TOLERANCE)
     if isinstance(method, Ridge):

@@ -25,14 +25,29 @@ def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Arra
     ValueError: stops must be finite non-negative numbers; got -2.0.
     """
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(values)
+        array = np.asarray(given if given.dtype.kind in "iufO" else "no number", dtype=np.float64)
+    except (TypeError, ValueError):  # strings and truth values do not pass as numbers
         raise ValueError(f"{name} must be numbers; got {values!r}.") from None
     good = (array >= 0) & (infinite | np.isfinite(array))
     if not good.all():
         kind = "non-negative numbers" if infinite else "finite non-negative numbers"
         raise ValueError(f"{name} must be {kind}; got {float(array[~good].flat[0])!r}.")
     return array
+
+
+def list_of_stops(stops: ArrayLike) -> Array:
+    """Return stops as an array of one dimension, from one number or a list of them.
+
+    Examples
+    --------
+    >>> list_of_stops(2)
+    array([2.])
+    """
+    found = np.atleast_1d(nonnegative("stops", stops, infinite=True))
+    if found.ndim != 1:
+        raise ValueError(f"stops must be one number or a list of them; got shape {found.shape}.")
+    return found
 
 
 def positive_number(name: str, value: object, *, low: float = 0.0, high: float = np.inf) -> float:

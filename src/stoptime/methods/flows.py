@@ -12,11 +12,13 @@ from scipy.special import exprel, lambertw
 
 from stoptime import special
 from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
 MOST_FRICTION = 1e12
+UNDAMPED = 1 / 32  # of γt: below it the rounding of the phase shows where the path returns to its start
 DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
 
 
@@ -115,9 +117,15 @@ class AcceleratedFlow(Method):
         early = u <= special.series_reach(self._nu)
         cases = [
             (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
-            (~early, lambda s, _, u: (1 - special.bessel_decay(self._nu, u)) / s),
+            (~early, lambda s, t, u: self._learned(s, t, u) / s),
         ]
         return special.piecewise(cases, s, t, u)
+
+    def _learned(self, s: Array, t: Array, u: Array) -> Array:
+        """Return 1 - g beyond the reach of the series."""
+        if self.friction < LEAST_FRICTION:
+            return nearly_frictionless_learned(self.friction, *phase(s, t))
+        return 1 - special.bessel_decay(self._nu, u)
 
 
 @dataclass(frozen=True)
@@ -229,9 +237,11 @@ def oscillator_gain(s: Array, t: Array, omega: Array, gamma: Array, swings: NDAr
     """Return (1 - g)/s of the oscillator with stiffness s, damping γ and frequency ω, from rest."""
     early = t * np.sqrt(s) <= 1
     settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small
+    returns = gamma * t < UNDAMPED  # then it nearly vanishes after every swing
     cases = [
         (swings & early, _swing_gain_early),
-        (swings & ~early & ~settled, _swing_gain),
+        (swings & ~early & returns, _return_gain),
+        (swings & ~early & ~returns & ~settled, _swing_gain),
         (swings & ~early & settled, lambda s, *rest: (1 - swing(s, *rest)) / s),
         (~swings & ~settled, _creep_gain),
         (~swings & settled, lambda s, *rest: (1 - creep(s, *rest)) / s),
@@ -259,8 +269,15 @@ def _swing_gain_early(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
 
 
 def _swing_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    a, theta = gamma * t, omega * t
-    waves = 2 * np.sin(theta / 2) ** 2 + a * special.one_minus_sinc(theta)
+    return _swung(s, gamma * t, omega * t, np.zeros(1))
+
+
+def _return_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature
+    return _swung(s, gamma * t, *phase(s, t, gamma))
+
+
+def _swung(s: Array, a: Array, theta: Array, rest: Array) -> Array:
+    waves = versine(theta, rest) + a * special.one_minus_sinc(theta)
     return np.exp(-a) * (a * a * special.exprel2(a) + waves) / s
 
 

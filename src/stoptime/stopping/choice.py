@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
+from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
+from stoptime.stopping.rows import Rows
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
 
@@ -78,12 +79,16 @@ class Problem:
         """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
 
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows in the eigenbasis, for rules that leave them out."""
+        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
+
     @property
     def _scale(self) -> float:
         """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        if self.sample_weight is None:
-            share = 1 / self.spectrum.n_samples
-        else:
+        share = 1 / self.spectrum.n_samples
+        if self.sample_weight is not None:
             share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
         return 1 / (1 - share) if share < 1 else 1.0
 
@@ -152,7 +157,7 @@ class Choice:
     message: str
 
 
-def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -> Array:
+def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
     """Return stops from nothing learned to everything learned, dense enough to see every swing.
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
@@ -164,8 +169,8 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     ----------
     spectrum : Spectrum
         The factorised data.
-    method : Method
-        Tuned to it.
+    method : Method or str
+        What draws the path.
     size : int, optional
         Number of stops: the same stretch, thinned or filled evenly.
     """
@@ -173,6 +178,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
         return np.array([0.0, np.inf])
+    method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if isinstance(method, ConjugateGradient):
         return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
     if isinstance(method, Iteration):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from stoptime.methods import Iteration, Method
-from stoptime.methods.base import Array, positive_number
+from stoptime.methods import Iteration, Method, get_method
+from stoptime.methods.base import Array, list_of_stops, positive_number
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, StopWarning, stops_to_try
@@ -20,7 +20,7 @@ from stoptime.stopping.plugin import estimate_oracle
 __all__ = ["SURE", "Discrepancy", "training_error"]
 
 
-def training_error(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Array:
+def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
     r"""Return the mean squared residual of the fit at every stop.
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
@@ -31,8 +31,8 @@ def training_error(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Arra
     ----------
     spectrum : Spectrum
         The factorised data.
-    method : Method
-        Tuned to it.
+    method : Method or str
+        What draws the path.
     stops : array-like of shape (n_stops,)
         Where.
 
@@ -44,7 +44,8 @@ def training_error(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Arra
     z = spectrum.response.astype(np.float64)
     energy = (z.T / np.sqrt(s)).T ** 2
     outside = np.maximum(0, spectrum.target_power - energy.sum(axis=0))
-    g = method.shrinkage(s[:, None], np.atleast_1d(np.asarray(stops, dtype=np.float64)))
+    tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
+    g = tuned.shrinkage(s[:, None], list_of_stops(stops))
     return np.asarray((g**2).T @ energy + outside)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods import Method, Ridge, get_method
-from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.plan import cheapest_route
 from stoptime.stopping.rows import average_row
@@ -132,9 +132,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 
 def _parts(spectrum: Spectrum, stops: ArrayLike) -> tuple[Array, Array, Array, Array]:
     """Return stops, eigenvalues, and the power of y along each eigenvector and outside of all."""
-    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if stops.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    stops = list_of_stops(stops)
     s = spectrum.eigenvalues.astype(np.float64)
     power = np.atleast_1d(spectrum.target_power).astype(np.float64)
     response = spectrum.response.astype(np.float64).reshape(len(s), len(power))

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_consistent_length
 
-from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.arrays import as_float64, is_tensor, like, on_host
+from stoptime.backends import Data, factored, validated
 from stoptime.methods.base import Array
+from stoptime.moments import Moments
 from stoptime.path import draw, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.statistics import Statistics
 from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
 from stoptime.stopping.passed import errors_of_folds
 
@@ -31,7 +32,7 @@ CANCELLED = 1e-6  # share of a column's variance that must be left for a differe
 class CrossValidation(CurveRule):
     r"""Mean squared error on rows held out in turn.
 
-    The statistics of every training set are those of all rows less those of the rows held out, so X is
+    The moments of every training set are those of all rows less those of the rows held out, so X is
     multiplied by itself once, however many folds there are.
 
     Parameters
@@ -62,9 +63,9 @@ class CrossValidation(CurveRule):
         if problem.parts is not None:
             return errors_of_folds(problem, problem.parts, stops)
         splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
-        data = _dense(problem, np.arange(len(problem.X)))
+        data = _part(problem, np.arange(len(problem.X)))
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
-        whole = data.statistics() if tall else None
+        whole = data.moments() if tall else None
         tests = [
             _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
@@ -72,7 +73,7 @@ class CrossValidation(CurveRule):
         return _combined(stops, tests, problem.y.ndim == 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one answer to being equal
 class HoldOut(CurveRule):
     """Mean squared error on a validation set of one's own; the model is then fitted to all training rows.
 
@@ -90,9 +91,7 @@ class HoldOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
-        X = np.asarray(check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val"))
-        y = np.asarray(check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val"))
-        check_consistent_length(X, y)
+        X, y = self._checked(problem)
         if X.shape[1] != problem.X.shape[1] or y.shape[1:] != problem.y.shape[1:]:
             raise ValueError(
                 f"The validation set has shapes {X.shape} and {y.shape}, which do not fit the training "
@@ -100,6 +99,14 @@ class HoldOut(CurveRule):
             )
         squares = _squares(problem, problem.spectrum, X, y, np.ones(len(y)), stops)
         return _combined(stops, [squares], y.ndim == 1)
+
+    def _checked(self, problem: Problem) -> tuple[Any, Any]:
+        if is_tensor(problem.X):
+            return self.X_val, self.y_val
+        X = check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val")
+        y = check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val")
+        check_consistent_length(X, y)
+        return np.asarray(X), np.asarray(y)
 
 
 def _rows(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
@@ -127,30 +134,28 @@ class _Test:
     fourths: Floats
 
 
-def _dense(problem: Problem, rows: NDArray[np.intp]) -> DenseData:
+def _part(problem: Problem, rows: NDArray[np.intp]) -> Data:
     weights = None if problem.sample_weight is None else problem.sample_weight[rows]
-    return DenseData.validated(problem.X[rows], problem.y[rows], weights, problem.spectrum.fit_intercept)
+    return validated(problem.X[rows], problem.y[rows], weights, problem.spectrum.fit_intercept)
 
 
 def _train_spectrum(
     problem: Problem,
-    whole: Statistics | None,
+    whole: Moments | None,
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     stops: Array,
 ) -> Spectrum:
-    """Factor a training set, from the statistics of all rows where train and test are all rows."""
-    data = _dense(problem, train)
+    """Factor a training set, from the moments of all rows where train and test are all rows."""
+    data = _part(problem, train)
     known = None
     complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
-    if whole is not None and complement and data.n_samples > CANCELLED * whole.weight:
-        part = _dense(problem, test)
-        known = whole.without(part.statistics())
-        if np.any(np.diagonal(known.gram) < CANCELLED * np.diagonal(whole.gram)):
+    if whole is not None and complement:
+        part = _part(problem, test)
+        known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))
+        if (known.gram.diagonal() < CANCELLED * whole.gram.diagonal()).any():
             known = None
-    spectrum = by_gram(data, known)
-    gain = largest_gain(problem.method, stops)
-    return spectrum if gain <= spectrum.reach else by_svd(data, gain)
+    return factored(data, known, max_gain=largest_gain(problem.method, stops))
 
 
 def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
@@ -166,11 +171,12 @@ def _squares(
     """Sum powers of the prediction errors, a bounded number of stops at a time."""
     targets = y.reshape(len(y), -1)
     sums = np.empty((3, len(stops), targets.shape[1]))
+    shares = like(targets, weights)
     for rows in _chunks(len(stops), max(X.shape) * targets.shape[1]):
         fit = draw(spectrum, problem.method, stops[rows]).predict(X)
-        squares = (fit.reshape(len(fit), *targets.shape) - targets) ** 2
-        sums[0, rows], sums[1, rows] = weights @ squares, weights**2 @ squares
-        sums[2, rows] = weights**2 @ squares**2
+        squares = as_float64((fit.reshape(len(fit), *targets.shape) - targets) ** 2)
+        powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
+        sums[:, rows] = [on_host(power) for power in powers]
     return _Test(float(weights.sum()), float(weights @ weights), *sums)
 
 

@@ -12,17 +12,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.arrays import empty, like, on_host
 from stoptime.backends import decompose
 from stoptime.methods import Method, get_method
-from stoptime.methods.base import Array, nonnegative
+from stoptime.methods.base import Array, list_of_stops, nonnegative
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import ErrorCurve
 from stoptime.stopping.plan import MANY_TARGETS, Plan
+from stoptime.stopping.routes import BySecular
 from stoptime.stopping.rows import Rows
 from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
-__all__ = ["leave_one_out", "left_out_residuals"]
+__all__ = ["leave_one_out", "left_out_errors", "left_out_residuals", "residuals_at"]
 
 
 def leave_one_out(
@@ -77,16 +79,21 @@ def leave_one_out(
     >>> loo.errors.round(1)
     array([5511.6, 3020.5, 3003.1])
     """
-    stops = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if stops.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {stops.shape}.")
+    stops = list_of_stops(stops)
     rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
-    curve = _thinned(rows, tuned, stops, fourths=standard_errors)
-    plan = Plan(rows, tuned, stops[curve.bones])
+    return left_out_errors(rows, tuned, stops, standard_errors=standard_errors, verbose=verbose)
+
+
+def left_out_errors(
+    rows: Rows, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
+) -> ErrorCurve:
+    """Return the left-out error of a method that is tuned to the rows; see :func:`leave_one_out`."""
+    curve = _thinned(rows, method, stops, fourths=standard_errors)
+    plan = Plan(rows, method, stops[curve.bones])
     parts = list(plan.parts(np.flatnonzero(rows.weights)))
     sums = _Sums(len(plan.stops), rows.data.y.shape[1], fourths=standard_errors)
     for index, route in progress(parts, "leave-one-out", verbose):
-        block = rows.block(index)
+        block = rows.block(index, on_host=isinstance(route, BySecular))
         for places, residuals in plan.residuals(block, route):
             sums.add(places, block.weight, residuals)
     errors = rows.unit**2 * curve.extended(sums.squares)
@@ -133,12 +140,19 @@ def left_out_residuals(
     n_targets = rows.data.y.shape[1]
     if stop.shape not in {(), (n_targets,)}:
         raise ValueError(f"stop must be one number or one per target ({n_targets}); got shape {stop.shape}.")
-    stops, which = np.unique(np.broadcast_to(stop, n_targets), return_inverse=True)
-    plan = Plan(rows, tuned, stops, which)
-    out = np.empty(rows.data.y.shape)
+    return residuals_at(rows, tuned, stop)
+
+
+def residuals_at(rows: Rows, method: Method, stop: Array) -> Floats:
+    """Return the residuals of a method that is tuned to the rows; see :func:`left_out_residuals`."""
+    stops, which = np.unique(np.broadcast_to(stop, rows.data.y.shape[1]), return_inverse=True)
+    plan = Plan(rows, method, stops, which)
+    out = empty(rows.data.y, tuple(rows.data.y.shape))
     for index, route in plan.parts(np.arange(len(out))):
-        out[index] = plan.own_residuals(rows.block(index), route) * rows.unit
-    out = out.astype(rows.data.X.dtype, copy=False)
+        block = rows.block(index, on_host=isinstance(route, BySecular))
+        own = plan.own_residuals(block, route)
+        out[index] = like(out, own * like(own, rows.unit))
+    out = rows.data.as_given(out)
     return out[:, 0] if rows.data.single_target else out
 
 
@@ -156,6 +170,11 @@ def _prepared(
         spectrum = decompose(X, y, sample_weight, fit_intercept)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
+    elif spectrum.reach < np.inf:
+        raise ValueError(
+            f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving rows out "
+            'needs all of it: decompose without max_gain, or with solver="svd".'
+        )
     rows = Rows.validated(X, y, sample_weight, spectrum)
     return rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
 
@@ -181,11 +200,11 @@ class _Sums:
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        self.squares[places] += weight @ residuals
+        self.squares[places] += on_host(weight @ residuals)
         if self.fourths.size:
-            self.weighted_squares[places] += weight**2 @ residuals
+            self.weighted_squares[places] += on_host(weight**2 @ residuals)
             residuals *= residuals
-            self.fourths[places] += weight**2 @ residuals
+            self.fourths[places] += on_host(weight**2 @ residuals)
 
     def deviations(self, weights: Array, curve: Skeleton) -> Array:
         """Return the standard error of the mean square m, the root of n/(n - 1) Σ w²(e² - m)²."""

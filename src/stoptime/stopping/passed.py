@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from stoptime.backends.dense import by_statistics
+from stoptime.backends.products import by_statistics
 from stoptime.methods.base import Array
 from stoptime.path import Path, draw
 from stoptime.spectrum import Floats

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.arrays import empty, like
 from stoptime.methods import GradientDescent, GradientFlow, HeavyBall, Iteration, Method, NuMethod, Ridge
 from stoptime.methods.base import Array
 from stoptime.stopping.mixture import ALIASING, MAX_DEGREE, ridge_mixture
@@ -16,7 +17,6 @@ from stoptime.stopping.routes import ByMixture, BySecular, Route, least_squares
 from stoptime.stopping.rows import Block, Index, Rows
 from stoptime.stopping.skeleton import Skeleton, skeleton
 
-BLOCK_NUMBERS = 2**20  # 8 MB: a block of rows and its products stay in the cache
 MANY_TARGETS = 16  # from here on the operator of a row is formed once for all targets
 HEAVY = 0.05  # share of the weights from which on a row takes the exact route by itself
 SCALE_NODES = 12  # of the interpolation between rows of unequal weights, where the path oscillates
@@ -58,18 +58,18 @@ class Plan:
                 yield _as_slice(group[start : start + height]), route
 
     def residuals(self, block: Block, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield places of stops and e there, of shape (n_places, n_rows, n_targets), until none is left."""
+        """Yield places of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         stretch = block.stretch[:, None]
         if self._nothing.size:
-            yield self._nothing, np.tile(block.targets * stretch, (len(self._nothing), 1, 1))
+            yield self._nothing, (block.targets * stretch)[None]
         if self._everything.size:
-            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.late) * stretch
-            yield self._everything, np.tile(end, (len(self._everything), 1, 1))
+            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.late)
+            yield self._everything, (end * stretch)[None]
         if self._between.size:
             known, values = self._skeleton, self._at_bones(block, route)
             if known.others.size:
-                flat = values.reshape(len(values), -1)
-                yield self._between[known.others], (known.matrix @ flat).reshape(-1, *values.shape[1:])
+                flat = like(values, known.matrix) @ values.reshape(len(values), -1)
+                yield self._between[known.others], flat.reshape(-1, *values.shape[1:])
             yield self._between[known.bones], values
 
     def _at_bones(self, block: Block, route: Route) -> Array:
@@ -78,24 +78,24 @@ class Plan:
             return route.residuals(block, self.rows.coef) * stretch
         late, slopes = route.operators(block)
         slopes *= stretch
-        flat = slopes.reshape(late.size, slopes.shape[2]) @ self.rows.coef
+        flat = slopes.reshape(-1, slopes.shape[2]) @ like(slopes, self.rows.coef)
         values = flat.reshape(*late.shape, self._n_targets)
         values += late[..., None] * (stretch * block.late)
         return values
 
     def own_residuals(self, block: Block, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
-        out = np.empty(block.targets.shape)
+        out, coef = empty(block.targets, block.targets.shape), like(block.targets, self.rows.coef)
         for place in self._nothing:
-            out[:, self.own == place] = block.targets[:, self.own == place]
+            mine = np.flatnonzero(self.own == place)
+            out[:, mine] = block.targets[:, mine]
         for place in self._everything:
-            mine = self.own == place
-            coef, late = self.rows.coef[:, mine], block.late[:, mine]
-            out[:, mine] = least_squares(block, self.rows.eigenvalues, coef, late)
+            mine = np.flatnonzero(self.own == place)
+            out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], block.late[:, mine])
         if self._between.size:
             for place, late, slopes in zip(self._between, *route.operators(block), strict=True):
-                mine = self.own == place
-                out[:, mine] = slopes @ self.rows.coef[:, mine] + late[:, None] * block.late[:, mine]
+                mine = np.flatnonzero(self.own == place)
+                out[:, mine] = slopes @ coef[:, mine] + late[:, None] * block.late[:, mine]
         return out * block.stretch[:, None]
 
     @property
@@ -137,7 +137,7 @@ class Plan:
         numbers = route.width + len(self.stops) * self._n_targets
         if self._forms_operators:
             numbers += route.depth * len(self._inner)
-        return max(1, BLOCK_NUMBERS // numbers)
+        return max(1, self.rows.data.numbers_at_once // numbers)
 
 
 def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:

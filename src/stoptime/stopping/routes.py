@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.arrays import as_complex, as_real, empty, like, on_host
 from stoptime.methods import Method
 from stoptime.methods.base import Array
 from stoptime.stopping.mixture import Numbers, RidgeMixture
@@ -94,13 +95,14 @@ class ByMixture:
 
     def residuals(self, block: Block, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
-        inverse, portions = self._inverse_rests(block), lagrange(self.scales, block.scale)
-        out = np.empty((coef.shape[1], len(block.rest), self._real_weights.shape[2]))
+        coef = like(block.scores, coef)
+        inverse, portions = self._inverse_rests(block), lagrange(self.scales, on_host(block.scale))
+        out = empty(block.scores, (coef.shape[1], len(block.rest), self._real_weights.shape[2]))
         for target, late in enumerate(block.late.T):
             ridges = _times(block.scores * coef[:, target], self._kernel)
             ridges += late[:, None]
-            out[target] = _mixed(_interleaved(ridges * inverse), self._real_weights, portions)
-        return out.T
+            out[target] = _mixed(as_real(ridges * inverse), self._real_weights, portions)
+        return out.swapaxes(0, 2)
 
     def operators(self, block: Block) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
@@ -108,16 +110,17 @@ class ByMixture:
         if len(weights) == 1:
             own = weights[0][:, None]
         else:
-            own = np.tensordot(weights, lagrange(self.scales, block.scale), axes=(0, 1)).transpose(0, 2, 1)
-        own = own * self._inverse_rests(block)
-        flat = _interleaved(own).reshape(own.shape[0] * own.shape[1], -1)
-        slopes = (flat @ self._transposed_kernel).reshape(*own.shape[:2], -1)
+            portions = lagrange(self.scales, on_host(block.scale))
+            own = np.tensordot(weights, portions, axes=(0, 1)).transpose(0, 2, 1)
+        own = like(block.scores, own) * self._inverse_rests(block)
+        flat = as_real(own).reshape(own.shape[0] * own.shape[1], -1)
+        slopes = (flat @ like(flat, self._transposed_kernel)).reshape(*own.shape[:2], -1)
         slopes *= block.scores
         return own.sum(axis=2).real, slopes
 
     def _inverse_rests(self, block: Block) -> Numbers:
         """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
-        return np.asarray(1 / (block.rest[:, None] + _times(block.shares, self._kernel)))
+        return 1 / (block.rest[:, None] + _times(block.shares, self._kernel))
 
 
 def lagrange(nodes: Array, points: Array) -> Array:
@@ -138,15 +141,8 @@ def lagrange(nodes: Array, points: Array) -> Array:
 
 def _times(real: Array, table: Numbers) -> Numbers:
     """Multiply a real by a real or complex matrix, in real arithmetic."""
-    if np.iscomplexobj(table):
-        product = real @ table.view(np.float64)
-        return product.view(np.complex128)
-    return np.asarray(real @ table)
-
-
-def _interleaved(numbers: Numbers) -> Array:
-    """Return real numbers as they are, complex ones as real, imaginary, real, ..."""
-    return np.asarray(np.ascontiguousarray(numbers).view(np.float64))
+    product = real @ like(real, as_real(table))
+    return as_complex(product) if np.iscomplexobj(table) else product
 
 
 def _for_real_part(table: Numbers) -> Array:
@@ -158,12 +154,9 @@ def _for_real_part(table: Numbers) -> Array:
 
 def _mixed(numbers: Array, weights: Array, portions: Array) -> Array:
     if len(weights) == 1:
-        return np.asarray(numbers @ weights[0])
-    total = np.zeros((len(numbers), weights.shape[2]))
-    for own, portion in zip(weights, portions.T, strict=True):
-        if portion.any():
-            total += portion[:, None] * (numbers @ own)
-    return total
+        return numbers @ like(numbers, weights[0])
+    used = [(own, portion) for own, portion in zip(weights, portions.T, strict=True) if portion.any()]
+    return sum(like(numbers, portion[:, None]) * (numbers @ like(numbers, own)) for own, portion in used)
 
 
 @dataclass(frozen=True)
@@ -255,9 +248,9 @@ def least_squares(block: Block, eigenvalues: Array, coef: Array, late: Array) ->
         \frac{\sum_j a_{ij}\hat\beta_j/s_j}{\sum_j u_{ij}^2/s_j} \quad\text{where the leverage is one}
     """
     alone = ~block.certain
-    out = late / np.where(alone, 1, block.rest)[:, None]
+    out = late / (block.rest * block.certain + alone)[:, None]
     if alone.any():
-        spread = eigenvalues[0] / eigenvalues
-        change = (block.scores[alone] * spread) @ coef
+        spread = like(late, eigenvalues[0] / eigenvalues)
+        change = (block.scores[alone] * spread) @ like(late, coef)
         out[alone] = change / (block.shares[alone] @ spread)[:, None]
-    return np.asarray(out)
+    return out

@@ -11,13 +11,14 @@ then d times that of the centred row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.backends.dense import DenseData
+from stoptime.arrays import as_float64, like, on_host
+from stoptime.backends import Data, validated
 from stoptime.methods.base import Array
 from stoptime.spectrum import DualVectors, Spectrum
 
@@ -59,12 +60,16 @@ class Block:
     weight: Array
     certain: NDArray[np.bool_]
 
+    def on_host(self) -> Block:
+        """Return the same block in the memory of the processor."""
+        return Block(*(on_host(getattr(self, field.name)) for field in fields(self)))
+
 
 @dataclass(frozen=True)
 class Rows:
     """The data, to be read block by block in the eigenbasis of its spectrum."""
 
-    data: DenseData
+    data: Data
     spectrum: Spectrum
 
     @classmethod
@@ -72,7 +77,7 @@ class Rows:
         cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, spectrum: Spectrum
     ) -> Rows:
         """Check the data, and that the spectrum could be theirs."""
-        data = DenseData.validated(X, y, sample_weight, spectrum.fit_intercept)
+        data = validated(X, y, sample_weight, spectrum.fit_intercept)
         shapes = data.X.shape[1], data.y.shape[1]
         if shapes != (spectrum.n_features, np.atleast_1d(spectrum.target_power).size) or not np.isclose(
             data.n_samples, spectrum.n_samples
@@ -86,7 +91,7 @@ class Rows:
     @cached_property
     def weights(self) -> Array:
         """The π: weights divided by their sum."""
-        return self.data.shares.astype(np.float64)
+        return np.asarray(on_host(self.data.shares), np.float64)
 
     @cached_property
     def n_present(self) -> int:
@@ -128,44 +133,45 @@ class Rows:
         same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
         return same and self.n_present == len(self.data.X)
 
-    def block(self, index: Index) -> Block:
-        """Return some rows in the eigenbasis."""
-        weight, scale = self.weights[index], self.scales[index]
-        stretch = scale if self.spectrum.fit_intercept else np.ones_like(scale)
+    def block(self, index: Index, *, on_host: bool = False) -> Block:
+        """Return some rows in the eigenbasis, where the data are or on the host."""
         scores = self._scores(index)
-        shares = (scores / np.sqrt(self.eigenvalues)) ** 2 * (weight * stretch)[:, None]
-        targets = self.data.y[index].astype(np.float64)
-        targets -= self.spectrum.target_mean
-        targets /= self.unit
-        late = targets - scores @ self.coef
+        weight, scale = like(scores, self.weights[index]), like(scores, self.scales[index])
+        stretch = scale if self.spectrum.fit_intercept else scale**0
+        shares = (scores / like(scores, np.sqrt(self.eigenvalues))) ** 2 * (weight * stretch)[:, None]
+        targets = as_float64(self.data.y[index]) - self.spectrum.target_mean
+        targets /= like(scores, self.unit)
+        late = targets - scores @ like(scores, self.coef)
         rest = 1 - shares.sum(axis=1)
         error = self._rounding(shares)
-        certain = np.abs(rest) > error
-        full = ~certain & (error < self._eps**TRUST)
+        certain = abs(rest) > error
+        full = ~certain & (error < self.data.eps**TRUST)
         if len(self.eigenvalues) == self.n_present - self.spectrum.fit_intercept:
             full |= weight > 0
         rest[full], late[full] = 0, 0
-        return Block(scores, shares, rest, late, targets, scale, stretch, weight, certain & ~full)
-
-    @property
-    def _eps(self) -> float:
-        return float(np.finfo(self.data.X.dtype).eps)
+        block = Block(scores, shares, rest, late, targets, scale, stretch, weight, certain & ~full)
+        return block.on_host() if on_host else block
 
     def _scores(self, index: Index) -> Array:
         basis = self.spectrum.basis
         if self._has_left_vectors and isinstance(basis, DualVectors):
-            mix = basis.mix[index].astype(np.float64)
-            return np.asarray(mix * np.multiply.outer(self.weights[index] ** -0.5, self.eigenvalues))
-        centred = self.data.X[index] - self.spectrum.feature_mean
-        return np.asarray(centred @ self.spectrum.vectors).astype(np.float64, copy=False)
+            mix = as_float64(basis.mix[index])
+            return mix * like(mix, np.multiply.outer(self.weights[index] ** -0.5, self.eigenvalues))
+        if self._all_scores is not None:
+            return self._all_scores[index]
+        return as_float64((self.data.X[index] - self.spectrum.feature_mean) @ self.spectrum.vectors)
+
+    @cached_property
+    def _all_scores(self) -> Array | None:
+        return self.data.all_rotated(self.spectrum.feature_mean, self.spectrum.vectors)
 
     def _rounding(self, shares: Array) -> Array:
         """Estimate the rounding error of the leverages: squaring X costs the squares of its accuracy."""
         if not len(self.eigenvalues):
-            return np.zeros(len(shares))
+            return shares.sum(axis=1)
         condition = self.eigenvalues[-1] / self.eigenvalues
         root = 0.5 if self.spectrum.solver == "svd" else 1.0
-        return np.asarray(ROUNDINGS * self._eps * (1 + shares**root @ condition**root))
+        return ROUNDINGS * self.data.eps * (1 + shares**root @ like(shares, condition**root))
 
 
 def average_row(eigenvalues: Array, n_observations: float, fit_intercept: bool) -> Block:

@@ -15,7 +15,7 @@ from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rul
 from stoptime.stopping.discrepancy import SURE, Discrepancy
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.kfold import CrossValidation
-from stoptime.stopping.loo import leave_one_out
+from stoptime.stopping.loo import left_out_errors
 from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.plugin import estimate_oracle
 
@@ -38,16 +38,9 @@ class LeaveOneOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
-        return leave_one_out(
-            problem.X,
-            problem.y,
-            problem.tuned,
-            stops,
-            sample_weight=problem.sample_weight,
-            fit_intercept=problem.spectrum.fit_intercept,
-            spectrum=problem.spectrum,
-            standard_errors=few if self.standard_errors is None else self.standard_errors,
-            verbose=problem.verbose,
+        wanted = few if self.standard_errors is None else self.standard_errors
+        return left_out_errors(
+            problem.rows, problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
         )
 
 

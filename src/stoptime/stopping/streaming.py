@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends.dense import by_statistics
 from stoptime.backends.folds import Folds
+from stoptime.backends.products import by_statistics
 from stoptime.backends.streams import Stream, lost_digits, total
 from stoptime.methods import Method
 from stoptime.stopping.choice import Problem, Rule

@@ -1,0 +1,16 @@
+"""The command line: thin commands over the functions of the library, one file each."""
+
+from __future__ import annotations
+
+from stoptime.cli.bounds import bounds
+from stoptime.cli.fit import fit
+from stoptime.cli.plan import plan
+from stoptime.cli.reproduce import reproduce
+from stoptime.cli.root import app
+
+__all__ = ["app"]
+
+app.command()(fit)
+app.command()(plan)
+app.command()(bounds)
+app.command()(reproduce)

@@ -1,0 +1,151 @@
+"""What ``stoptime fit`` shows and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stoptime import report
+from stoptime.cli.terminal import bar, print_json, tell
+from stoptime.files import atomic
+from stoptime.fitting import STEPS, Fitted, Request, fit_table
+from stoptime.model_file import as_model, save
+from stoptime.notes import noted
+from stoptime.tables import pandas, read_table, write_table
+from stoptime.wording import guarantee_in_words, method_in_words, number, with_error
+
+__all__ = ["run"]
+
+
+def run(
+    request: Request, outputs: dict[str, Path], predict: Path | None, interval: float, *, as_json: bool
+) -> None:
+    """Fit, write the outputs that were asked for, and show the result."""
+    steps = STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
+    with bar(steps) as advance, noted() as warned:
+        fitted = fit_table(request, progress=advance)
+        messages = list(fitted.messages)
+        if "--model" in outputs:
+            advance("saving")
+            save(fitted.model, outputs["--model"], prepared=fitted.prepared)
+        if predict is not None:
+            advance("predicting")
+            messages += _predict(fitted, predict, outputs["--out"], interval)
+        if "--report" in outputs:
+            _report(fitted, outputs["--report"], advance)
+    messages += [message for message in warned if message not in messages]
+    if as_json:
+        print_json(_as_object(fitted, messages, outputs))
+        return
+    tell(messages)
+    _show(fitted)
+    for path in outputs.values():
+        typer.echo(f"wrote {path}")
+
+
+def _report(fitted: Fitted, target: Path, advance: Callable[[str], None]) -> None:
+    page = report.of_fit(fitted, progress=advance)
+    advance("writing")
+    with atomic(target) as path:
+        path.write_text(page, encoding="utf-8")
+
+
+def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> list[str]:
+    """Write predictions with their intervals, and return what was noticed."""
+    table = read_table(source, missing=fitted.request.missing)
+    model = as_model(fitted.model, fitted.prepared)
+    with noted() as messages:
+        columns: dict[str, Any] = {"prediction": model.predict(table.frame)}
+    if model.residuals is not None:
+        with noted():  # the same notes again
+            ends = model.predict_interval(table.frame, confidence)
+        columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
+    with atomic(target) as path:
+        write_table(pandas().DataFrame(columns), path)
+    return [f"{source.name}: {message}" for message in (*table.messages, *messages)]
+
+
+def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) -> dict[str, Any]:
+    request, found = fitted.request, fitted.assessment
+    X = fitted.prepared.X
+    return {
+        "data": request.data,
+        "target": request.target,
+        "rows": X.shape[0],
+        "features": list(fitted.prepared.recipe.features),
+        "rule": request.how,
+        "reason": fitted.model.choice_.message,
+        "method": found.method,
+        "stop": found.stop,
+        "penalty": found.penalty,
+        "alpha": None if found.penalty is None else found.penalty * fitted.spectrum.n_samples,
+        "degrees_of_freedom": found.degrees_of_freedom,
+        "error": found.error,
+        "standard_error": found.standard_error,
+        "explained": found.explained,
+        "guarantee": found.guarantee,
+        "universal": found.universal,
+        "inflation": found.inflation,
+        "coefficients": dict(zip(fitted.prepared.recipe.features, fitted.model.coef_.tolist(), strict=True)),
+        "intercept": float(fitted.model.intercept_),
+        "comparison": fitted.scores,
+        "messages": messages,
+        "files": {option.removeprefix("--"): path for option, path in outputs.items()},
+    }
+
+
+def _show(fitted: Fitted) -> None:
+    console = Console(highlight=False)
+    console.print(_summary(fitted))
+    if fitted.scores:
+        console.print()
+        console.print(_comparison(fitted))
+
+
+def _summary(fitted: Fitted) -> Table:
+    """Return the table of what was chosen and what it is worth."""
+    found, request = fitted.assessment, fitted.request
+    rows, features = fitted.prepared.X.shape
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", overflow="fold")
+    freedom = features + request.fit_intercept
+    penalty, alpha = "none", ""
+    if found.penalty is not None:
+        penalty = number(found.penalty)
+        alpha = f"alpha {number(found.penalty * fitted.spectrum.n_samples)} of scikit-learn"
+    lines = [
+        ("data", Path(fitted.table.source).name, f"{rows} rows, {features} features"),
+        ("method", method_in_words(found.method), ""),
+        ("stop", number(found.stop), fitted.model.choice_.message),
+        ("like ridge penalty", penalty, alpha),
+        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {freedom}"),
+        (f"{request.how} error", with_error(found.error, found.standard_error), f"R² {found.explained:.3f}"),
+        ("guarantee", *guarantee_in_words(found)),
+    ]
+    for line in lines:
+        table.add_row(*map(Text, line))
+    return table
+
+
+def _comparison(fitted: Fitted) -> Table:
+    """Return the table of errors on the same folds."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("on the same folds, each choosing within its training rows", style="bold")
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("more than stoptime", justify="right", no_wrap=True)
+    for score in fitted.scores:
+        more = (
+            ""
+            if score is fitted.scores[0]
+            else with_error(score.excess, score.excess_standard_error, sign=True)
+        )
+        table.add_row(Text(score.name), with_error(score.error, score.standard_error), more)
+    return table

@@ -1,0 +1,242 @@
+"""From a file to a fitted, assessed model: what ``stoptime fit`` does, as functions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.dummy import DummyRegressor
+from sklearn.model_selection import KFold
+
+from stoptime.assessment import FOLDS, Assessment, Score, assess, compare, rivals
+from stoptime.backends import decompose
+from stoptime.estimators import StoppedRegressorCV
+from stoptime.memory import fits_in_memory, in_words
+from stoptime.methods import ITERATIONS, METHODS, Method, get_method
+from stoptime.notes import noted
+from stoptime.spectrum import Spectrum
+from stoptime.stopping import StopWarning
+from stoptime.tables import Policy, Prepared, Table, prepare, read_table
+
+__all__ = ["Fitted", "Request", "fit_table"]
+
+STEPS = 4 + FOLDS  # of fit_table, for a progress bar
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be fitted, and how.
+
+    Attributes
+    ----------
+    data : str
+        A file, or "diabetes".
+    target : str
+        The column to predict.
+    methods : tuple of Method
+        Of several the one with the least error is taken.
+    rule : str
+        What picks the stop.
+    cv : int or None
+        Number of shuffled folds that replace the rule.
+    stops : int, tuple of float or None
+        As of :class:`stoptime.StoppedRegressorCV`.
+    fit_intercept : bool
+        Whether to fit an intercept.
+    policy : Policy
+        How the table is prepared.
+    weights : str or None
+        The column of sample weights.
+    drop : tuple of str
+        Columns not to be used.
+    missing : tuple of str
+        Words that stand for a missing value.
+    seed : int
+        Of every shuffle.
+    in_memory : bool or None
+        Whether the file is read at once; None leaves that to its size.
+    """
+
+    data: str
+    target: str
+    methods: tuple[Method, ...] = (get_method("nesterov-flow"),)
+    rule: str = "loo"
+    cv: int | None = None
+    stops: int | tuple[float, ...] | None = None
+    fit_intercept: bool = True
+    policy: Policy = field(default_factory=Policy)
+    weights: str | None = None
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    seed: int = 0
+    in_memory: bool | None = None
+
+    def estimator(self) -> StoppedRegressorCV:
+        """Return the estimator, not yet fitted."""
+        cv = None if self.cv is None else KFold(self.cv, shuffle=True, random_state=self.seed)
+        method = self.methods[0] if len(self.methods) == 1 else list(self.methods)
+        return StoppedRegressorCV(
+            method, stops=self.stops, cv=cv, rule=self.rule, fit_intercept=self.fit_intercept
+        )
+
+    def read(self) -> Table:
+        """Read the data."""
+        return read_table(self.data, missing=self.missing)
+
+    def prepare(self, table: Table) -> Prepared:
+        """Prepare the data."""
+        return prepare(table.frame, self.target, self.policy, weights=self.weights, drop=self.drop)
+
+    @property
+    def how(self) -> str:
+        """How the stop is picked, in a word or two."""
+        return self.rule if self.cv is None else f"{self.cv}-fold"
+
+    def code(self) -> str:
+        """Return Python that fits the same model."""
+        missing = f", missing={list(self.missing)!r}" if self.missing else ""
+        options = [f"{self.target!r}"]
+        if self.policy != Policy():
+            options.append(f"tables.{self.policy!r}")
+        options += [f"weights={self.weights!r}"] if self.weights else []
+        options += [f"drop={list(self.drop)!r}"] if self.drop else []
+        weights = ", data.sample_weight" if self.weights else ""
+        return "\n".join(
+            [
+                *(["from sklearn.model_selection import KFold"] if self.cv is not None else []),
+                "import stoptime as st",
+                "from stoptime import tables",
+                "",
+                f"frame = tables.read_table({self.data!r}{missing}).frame",
+                f"data = tables.prepare(frame, {', '.join(options)})",
+                f"model = st.StoppedRegressorCV({', '.join(self._arguments())})",
+                f"model.fit(data.X, data.y{weights})",
+                'print(f"{model.method_}, stop {model.stop_:.6g}, error {model.choice_.error:.6g}")',
+                "",
+            ]
+        )
+
+    def _arguments(self) -> list[str]:
+        names = [_source(method) for method in self.methods]
+        arguments = [names[0] if len(names) == 1 else f"[{', '.join(names)}]"]
+        if self.stops is not None:
+            arguments.append(f"stops={self.stops!r}")
+        if self.cv is not None:
+            arguments.append(f"cv=KFold({self.cv}, shuffle=True, random_state={self.seed})")
+        elif self.rule != "loo":
+            arguments.append(f"rule={self.rule!r}")
+        return arguments if self.fit_intercept else [*arguments, "fit_intercept=False"]
+
+
+def _source(method: Method) -> str:
+    """Return Python for a method: its name where that says all."""
+    known = METHODS | ITERATIONS
+    plain = method.name in known and method == known[method.name]()
+    return repr(method.name) if plain else f"st.{method!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model with all that is known about it.
+
+    Attributes
+    ----------
+    request : Request
+        What was asked for.
+    table : Table
+        The data as read.
+    prepared : Prepared
+        The data as used.
+    model : StoppedRegressorCV
+        Fitted to all rows.
+    spectrum : Spectrum
+        Of all rows.
+    assessment : Assessment
+        What the model is like.
+    scores : list of Score
+        On the same folds: the model, what people would otherwise use, and the mean. Empty where rows are
+        too few.
+    messages : tuple of str
+        What a reader should know.
+    """
+
+    request: Request
+    table: Table
+    prepared: Prepared
+    model: StoppedRegressorCV
+    spectrum: Spectrum
+    assessment: Assessment
+    scores: list[Score]
+    messages: tuple[str, ...]
+
+
+def fit_table(request: Request, progress: Callable[[str], None] | None = None) -> Fitted:
+    """Read, prepare, fit, assess and compare.
+
+    Parameters
+    ----------
+    request : Request
+        What is to be fitted.
+    progress : callable, optional
+        Called with a word before each step.
+
+    Returns
+    -------
+    Fitted
+
+    Examples
+    --------
+    >>> fitted = fit_table(Request("diabetes", "target"))
+    >>> [score.name for score in fitted.scores]
+    ['stoptime', 'RidgeCV', 'least squares', 'the mean']
+    """
+
+    def step(name: str) -> None:
+        if progress is not None:
+            progress(name)
+
+    step("reading")
+    if not fits_in_memory(request.data, request.in_memory):
+        return fit_in_chunks(request, progress)
+    table = request.read()
+    step("preparing")
+    prepared = request.prepare(table)
+    step("fitting")
+    estimator = request.estimator()
+    X, y, weights = prepared.X, prepared.y, prepared.sample_weight
+    with noted() as warned:
+        model = request.estimator().fit(X, y, weights)
+    step("assessing")
+    spectrum = decompose(X, y, weights, request.fit_intercept)
+    found = assess(model, spectrum)
+    scores, notes = _scores(estimator, spectrum, prepared, request.seed, progress)
+    messages = (*table.messages, *prepared.messages, *warned, *notes)
+    return Fitted(request, table, prepared, model, spectrum, found, scores, messages)
+
+
+def fit_in_chunks(request: Request, progress: Callable[[str], None] | None) -> Fitted:  # noqa: ARG001
+    """Fit a file that is never in memory as a whole."""
+    raise ValueError(
+        f"{request.data} would have to be read in chunks ({in_words(request.data)}), which this version "
+        "cannot: leave out columns, or insist with --in-memory."
+    )
+
+
+def _scores(
+    estimator: StoppedRegressorCV,
+    spectrum: Spectrum,
+    prepared: Prepared,
+    seed: int,
+    progress: Callable[[str], None] | None,
+) -> tuple[list[Score], list[str]]:
+    """Compare on folds; where a fold is too small for the method, say so instead."""
+    candidates: dict[str, Any] = {"stoptime": estimator, **rivals(spectrum), "the mean": DummyRegressor()}
+    data = prepared.X, prepared.y, prepared.sample_weight
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StopWarning)  # of all rows it was told
+            return compare(candidates, *data, seed=seed, progress=progress), []
+    except ValueError as error:
+        return [], [f"No comparison on folds: {error}"]

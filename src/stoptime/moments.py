@@ -1,0 +1,132 @@
+"""First and second moments of the data in one pass: all that a tall least-squares problem needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stoptime.spectrum import Floats
+
+OPENING = 64  # rows whose mean is a good enough guess of the mean
+NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, and X is multiplied as it is
+BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
+
+
+@dataclass(frozen=True)
+class Moments:
+    r"""Means and centred second moments of (X, y).
+
+    .. math::
+
+        \bar x = \sum_i w_i x_i, \qquad
+        \hat\Sigma = \sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad \sum_i w_i = 1
+
+    and likewise the cross moments with y. Without an intercept the means are zero.
+    """
+
+    feature_mean: Floats
+    target_mean: Floats
+    gram: Floats
+    cross: Floats
+
+    def without(self, part: Moments, share: float) -> Moments:
+        r"""Return the moments of the rows that are left when a part is taken away.
+
+        .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
+            (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
+
+        with d the distances of the two means from the new one, and ρ the ``share`` of the weight that goes.
+        """
+        keep = 1 - share
+        feature_mean = (self.feature_mean - share * part.feature_mean) / keep
+        target_mean = (self.target_mean - share * part.target_mean) / keep
+        d, d_part = self.feature_mean - feature_mean, part.feature_mean - feature_mean
+        e, e_part = self.target_mean - target_mean, part.target_mean - target_mean
+        d, d_part = d[:, None], d_part[:, None]
+        gram = (self.gram + d * d.T - share * (part.gram + d_part * d_part.T)) / keep
+        cross = (self.cross + d * e - share * (part.cross + d_part * e_part)) / keep
+        return Moments(feature_mean, target_mean, gram, cross)
+
+
+class Sums(NamedTuple):
+    """What one pass finds: means as an origin and small offsets, and second moments about the means.
+
+    Every pair is of features and of targets. Without centring, origin and offset are zero.
+    """
+
+    weight: float
+    origin: tuple[Floats, Floats]
+    offset: tuple[Floats, Floats]
+    gram: Floats
+    cross: Floats
+    target_power: Floats
+
+
+def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
+    """Return the moments of arrays, in their own precision; see :func:`sums`."""
+    found = sums(X, y, shares, X.dtype, center=center)
+    feature_mean, target_mean = found.origin[0] + found.offset[0], found.origin[1] + found.offset[1]
+    return Moments(feature_mean, target_mean, found.gram, found.cross)
+
+
+def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, center: bool) -> Sums:
+    """Accumulate the moments block by block: X is read once and never copied whole.
+
+    Blocks are shifted by the mean of the opening rows where that is far from zero. What the final correction
+    subtracts is then small, so that columns with large means keep their digits.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+    y : array of shape (n, q)
+    weights : array of shape (n,) or None
+        None where all are one.
+    dtype : dtype
+        Floating type to work in.
+    center : bool
+        Whether to subtract the means.
+    """
+    n, p = X.shape
+    feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
+    if center and n and _far_from_zero(X[:OPENING]):
+        feature_shift = X[:OPENING].mean(axis=0, dtype=dtype)
+    if center and n:
+        target_shift = y[:OPENING].mean(axis=0, dtype=dtype)
+    as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
+    height = max(1, min(n, max(p, -(-n // max(1, n * p * dtype.itemsize // BLOCK_BYTES)))))
+    gram = np.zeros((p, p), dtype)
+    others = np.zeros((1 + y.shape[1], p), dtype)  # totals, then cross moments
+    target_total, power = np.zeros((2, y.shape[1]), dtype)
+    buffer = np.empty((0 if as_it_is else height, p), dtype)
+    pairs = np.ones((height, 1 + y.shape[1]), dtype)
+    for start in range(0, n, height):
+        rows = slice(start, min(start + height, n))
+        features, left = X[rows], pairs[: rows.stop - start]
+        if not as_it_is:
+            features = np.subtract(features, feature_shift, out=buffer[: rows.stop - start])
+        np.subtract(y[rows], target_shift, out=left[:, 1:])
+        if weights is not None:
+            left[:, 0] = np.sqrt(weights[rows])
+            features *= left[:, :1]
+            left[:, 1:] *= left[:, :1]
+        gram += features.T @ features
+        others += left.T @ features
+        target_total += left[:, 0] @ left[:, 1:]
+        power += np.einsum("ij,ij->j", left[:, 1:], left[:, 1:])
+    weight = float(n if weights is None else weights.sum(dtype=np.float64))
+    scale = weight or 1.0
+    gram, others, target_total, power = gram / scale, others / scale, target_total / scale, power / scale
+    total, cross = others[0], others[1:].T
+    if not center:
+        return Sums(weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power)
+    gram -= np.multiply.outer(total, total)
+    cross -= np.multiply.outer(total, target_total)
+    power = np.maximum(power - target_total**2, 0)
+    return Sums(weight, (feature_shift, target_shift), (total, target_total), gram, cross, power)
+
+
+def _far_from_zero(opening: Floats) -> bool:
+    """Tell whether the mean of any column is large beside its spread."""
+    return bool(np.any(np.abs(opening.mean(axis=0)) > NEAR * opening.std(axis=0)))

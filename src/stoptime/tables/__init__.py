@@ -1,0 +1,19 @@
+"""From files to matrices: reading a table, and turning its columns into features."""
+
+from stoptime.tables.columns import Column
+from stoptime.tables.reading import BUILT_IN, Table, did_you_mean, pandas, read_table, write_table
+from stoptime.tables.recipe import Policy, Prepared, Recipe, prepare
+
+__all__ = [
+    "BUILT_IN",
+    "Column",
+    "Policy",
+    "Prepared",
+    "Recipe",
+    "Table",
+    "did_you_mean",
+    "pandas",
+    "prepare",
+    "read_table",
+    "write_table",
+]

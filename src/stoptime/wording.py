@@ -1,0 +1,77 @@
+"""Numbers and results in words, the same on the terminal and in the report."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from stoptime.assessment import Assessment
+from stoptime.methods import Method
+
+__all__ = ["guarantee_in_words", "method_in_words", "number", "with_error"]
+
+DIGITS = 4
+
+
+def number(value: float | None) -> str:
+    """Return a number as people write it.
+
+    Examples
+    --------
+    >>> number(1234567.0), number(0.00012346), number(float("inf")), number(None)
+    ('1.235e+06', '0.0001235', '∞', '-')
+    """
+    if value is None:
+        return "-"
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{DIGITS}g}"
+
+
+def with_error(value: float, error: float | None, *, sign: bool = False) -> str:
+    """Return a value and its standard error, with as many digits as the error leaves meaningful.
+
+    Examples
+    --------
+    >>> with_error(2999.87, 187.3), with_error(0.01234, 0.00056), with_error(3.14159, None)
+    ('3000 ± 187', '0.01234 ± 0.00056', '3.142')
+    """
+    plus = "+" if sign else ""
+    if error is None or not error > 0 or not np.isfinite(error):
+        return f"{value:{plus}.{DIGITS}g}"
+    decimals = 1 - int(np.floor(np.log10(error)))
+    size = max(abs(value), error)
+    if decimals > 8 or size >= 1e7:
+        return f"{value:{plus}.{DIGITS}g} ± {error:.2g}"
+    decimals = max(decimals, 0)
+    value = round(value, decimals) + 0.0  # no minus before a zero
+    return f"{value:{plus}.{decimals}f} ± {error:.{decimals}f}"
+
+
+def method_in_words(method: Method) -> str:
+    """Return the name of a method and its parameters.
+
+    Examples
+    --------
+    >>> from stoptime import AcceleratedFlow
+    >>> method_in_words(AcceleratedFlow())
+    'nesterov-flow (friction 3)'
+    """
+    values = ((f.name.replace("_", " "), getattr(method, f.name)) for f in fields(method))
+    parts = [
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in values
+        if value is not None
+    ]
+    return f"{method.name} ({', '.join(parts)})" if parts else method.name
+
+
+def guarantee_in_words(found: Assessment) -> tuple[str, str]:
+    """Return the guarantee as a number and what it says."""
+    if found.guarantee is None:
+        return "none", "nothing holds for this method at this stop"
+    here = "" if found.inflation is None else f"; {found.inflation:.3f} × on this one, by estimate"
+    where = "on any spectrum" if found.universal else "on any spectrum in this range"
+    meaning = f"the Bayes risk of the best ridge at most, stopped well, {where}{here}"
+    return f"{found.guarantee:.3f} ×", meaning
