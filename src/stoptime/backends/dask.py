@@ -58,8 +58,8 @@ class DaskRows:
         if rows.numblocks[1] > 1:
             _check_known("X", rows, "has several blocks of columns and")
             rows = rows.rechunk({1: -1})
-        found = [None if a is None else _aligned(n, a, rows) for n, a in _named(y, sample_weight)]
-        return cls(rows, found[0], found[1], names)
+        weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
+        return cls(rows, _aligned("y", y, rows), weight, names)
 
     @property
     def n_features(self) -> int:
@@ -162,13 +162,9 @@ def _block_parts(place: Place, X: Any, y: Any, weight: Any = None) -> Parts:
     name, labels, dtype = place
     if X.dtype != dtype:
         raise TypeError(
-            f"{name}: X of dtype {X.dtype}, where {dtype} was announced: use X.astype({dtype!r})."
+            f'{name}: X of dtype {X.dtype}, where {dtype} was announced: use X.astype("{dtype}").'
         )
     return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name)
-
-
-def _named(y: Any, sample_weight: Any) -> list[tuple[str, Any]]:
-    return [("y", y), ("sample_weight", sample_weight)]
 
 
 def _array(name: str, data: Any) -> Any:
