@@ -202,7 +202,7 @@ def test_zarr_arrays_go_as_they_are(table, tmp_path, weights):
     stored[:] = X
     peer = st.decompose(X, y, weights)
     np.testing.assert_allclose(st.decompose(stored, y, weights).eigenvalues, peer.eigenvalues, rtol=1e-12)
-    model = st.StoppedRegressorCV(cv=3).fit(stored, y)
+    model = st.StoppedRegressorCV(cv=3).fit(stored, y.tolist())
     same_fit(model, st.StoppedRegressorCV(cv=3).fit(X, y))
     np.testing.assert_allclose(model.predict(stored), model.predict(X))
     assert {len(block.X) % 64 for block in list(Chunks.of(stored))[:-1]} <= {0}

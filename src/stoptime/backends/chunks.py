@@ -91,6 +91,9 @@ class Chunks:
             raise ValueError(f"X must be of shape (n, n_features); got {tuple(X.shape)}.")
         n, p = (int(size) for size in X.shape)
         check_size(p)
+        y, sample_weight = (
+            a if a is None or hasattr(a, "shape") else np.asarray(a) for a in (y, sample_weight)
+        )
         for name, other in (("y", y), ("sample_weight", sample_weight)):
             if other is not None and other.shape[0] != n:
                 raise ValueError(f"X and {name} must have the same rows; got {n} and {other.shape[0]}.")
