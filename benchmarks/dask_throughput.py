@@ -2,11 +2,11 @@
 
     python benchmarks/dask_throughput.py [rows]
 
-4 000 000 × 100 numbers (3.2 GB) in a file in the page cache, read by a LocalCluster of two workers with one
-thread each. The yardstick is ``X.T @ X`` of a block in the memory of each worker, on both at once just before
-and just after, in rows per second and core: by the clock, and by the processor time of all processes, which
-other work on the machine disturbs less. Memory is the most that a worker holds above its idle state, without
-pages of the file.
+4 000 000 × 100 numbers (3.2 GB) on a LocalCluster of two workers with one thread each: once in the memory of
+the workers, once read from a file in the page cache. The yardstick is ``X.T @ X`` of a block in the memory of
+each worker, on both at once just before and just after, in rows per second and core: by the clock, and by the
+processor time of all processes, which other work on the machine disturbs less. Memory is the most that a
+worker holds above its state before the run, without pages of the file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 import psutil
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from timing import environment
 
 import stoptime as st
 
 N_FEATURES = 100
 BLOCK = 200_000
-REPEATS = 5
+REPEATS = 3
 ROUNDS = 3  # of the Gram product, before and after each run
 
 
@@ -105,6 +105,22 @@ def processor_time(pids: list[int]) -> float:
     return time.process_time() + sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
 
 
+def compare(client: Client, X: OnDisk, rows: da.Array, targets: da.Array, pids: list[int]) -> np.ndarray:
+    """Print one run after the other; return the shares by clock and by processor."""
+    shares = []
+    for run in range(REPEATS):
+        before, idle = bare(client, X), max(private(psutil.Process(pid)) for pid in pids)
+        with Watch(pids) as watch:
+            clock, processor = time.perf_counter(), processor_time(pids)
+            st.summarise(rows, targets)
+            spent = np.array([2 * (time.perf_counter() - clock), processor_time(pids) - processor])
+        yardstick = (before + bare(client, X)) / 2
+        shares.append(len(rows) / spent / yardstick)
+        held = max(watch.peak - idle, 0) / (8 * BLOCK * N_FEATURES)
+        print(f"{run} | {yardstick[1]:.3g} | {shares[-1][0]:.2f} | {shares[-1][1]:.2f} | {held:.1f}")
+    return np.median(shares, axis=0)
+
+
 def main() -> None:
     """Print throughput per core as a share of the Gram product's, and the memory of the workers."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
@@ -114,26 +130,18 @@ def main() -> None:
         Client(cluster) as client,
     ):
         X, y = write(Path(folder), n)
-        rows, targets = (da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y))
-        st.summarise(rows[: 2 * BLOCK], targets[: 2 * BLOCK])  # imports
-        pids, size = list(client.run(os.getpid).values()), 8 * BLOCK * N_FEATURES
-        idle = max(private(psutil.Process(pid)) for pid in pids)
-        print(f"{n} x {N_FEATURES}, blocks of {size / 1e6:.0f} MB, 2 workers of one thread")
-        print(environment(), "\n")
-        print("run | Gram product, rows/s | share by clock | by processor | memory above idle, in blocks")
-        shares = []
-        for run in range(REPEATS):
-            before = bare(client, X)
-            with Watch(pids) as watch:
-                clock, processor = time.perf_counter(), processor_time(pids)
-                st.summarise(rows, targets)
-                spent = np.array([2 * (time.perf_counter() - clock), processor_time(pids) - processor])
-            yardstick = (before + bare(client, X)) / 2
-            shares.append(n / spent / yardstick)
-            held = max(watch.peak - idle, 0) / size
-            print(f"{run} | {yardstick[1]:.3g} | {shares[-1][0]:.2f} | {shares[-1][1]:.2f} | {held:.1f}")
-        clock, processor = np.median(shares, axis=0)
-        print(f"\nmedian share {clock:.2f} by clock, {processor:.2f} by processor; at least 0.8 is wanted")
+        lazy = [da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y)]
+        st.summarise(*(a[: 2 * BLOCK] for a in lazy))  # imports
+        pids = list(client.run(os.getpid).values())
+        print(f"{n} x {N_FEATURES}, blocks of {8e-6 * BLOCK * N_FEATURES:.0f} MB, 2 workers of one thread")
+        print(environment())
+        for place in ("file", "memory"):
+            print(f"\nrows in {'a file' if place == 'file' else 'the memory of the workers'}")
+            print("run | Gram product, rows/s | share by clock | by processor | memory above idle, in blocks")
+            held = lazy if place == "file" else [a.map_blocks(np.array).persist() for a in lazy]
+            wait(held)
+            clock, processor = compare(client, X, *held, pids)
+            print(f"median share {clock:.2f} by clock, {processor:.2f} by processor; at least 0.8 is wanted")
 
 
 if __name__ == "__main__":
