@@ -23,6 +23,7 @@ autodoc_default_options = {
 }
 autodoc_typehints = "none"
 napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # a shape such as (n, n_features) is no link to one of many attributes
 exclude_patterns = ["_build", "figures"]
 html_theme = "furo"
 html_title = f"stoptime {version}"

@@ -3,6 +3,8 @@
 from stoptime import bounds
 from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
+from stoptime.backends.chunks import Block, Chunks
+from stoptime.backends.streams import summarise
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods import (
@@ -27,6 +29,7 @@ from stoptime.path import Path, path
 from stoptime.planning import Plan, plan
 from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.spectrum import Spectrum
+from stoptime.statistics import Statistics
 from stoptime.stopping import (
     GCV,
     RULES,
@@ -61,8 +64,10 @@ __all__ = [
     "RULES",
     "SURE",
     "AcceleratedFlow",
+    "Block",
     "Calibration",
     "Choice",
+    "Chunks",
     "ConjugateGradient",
     "CrossValidation",
     "Discrepancy",
@@ -92,6 +97,7 @@ __all__ = [
     "RiskCurve",
     "Rule",
     "Spectrum",
+    "Statistics",
     "StopWarning",
     "StoppedRegressor",
     "StoppedRegressorCV",
@@ -118,6 +124,7 @@ __all__ = [
     "plan",
     "risk",
     "save",
+    "summarise",
     "training_error",
 ]
 

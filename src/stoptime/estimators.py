@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.arrays import on_host
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
-from stoptime.backends.kinds import kind_of
+from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.streams import as_stream, lost_digits, noted, predictions
 from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
@@ -30,6 +31,7 @@ from stoptime.stopping import (
 )
 from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
+from stoptime.stopping.streaming import streamed_problems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,9 +57,12 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         array of shape (n,) or (n, n_targets)
+            Lazy where X is a Dask collection.
         """
         check_is_fitted(self)
         rows: Any = X
+        if kind_of(X) in STREAMED:
+            return predictions(self, X)  # type: ignore[no-any-return]
         if kind_of(X) == "dense":
             rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
         elif rows.shape[1] != self.n_features_in_:
@@ -132,15 +137,15 @@ class StoppedRegressor(_LinearRegressor):
         self.stop = stop
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the coefficients at the stop.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like of shape (n, n_features), or any other data that decompose takes
             float32 stays float32.
         y : array-like of shape (n,) or (n, n_targets)
-            The response.
+            The response, where X does not hold it.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is the row twice.
 
@@ -160,7 +165,9 @@ class StoppedRegressor(_LinearRegressor):
             spectrum = factor(solver="gram")
             self.oracle_ = estimate_oracle(spectrum)
             stop = self.oracle_.stop(method, spectrum)
-            if largest_gain(method, stop) > spectrum.reach:
+            if kind_of(X) in STREAMED:
+                lost_digits(spectrum, largest_gain(method, stop))
+            elif largest_gain(method, stop) > spectrum.reach:
                 spectrum = factor(solver="svd")
                 self.oracle_ = estimate_oracle(spectrum)
                 stop = self.oracle_.stop(method, spectrum)
@@ -250,8 +257,8 @@ class StoppedRegressorCV(_LinearRegressor):
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -259,10 +266,11 @@ class StoppedRegressorCV(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            float32 stays float32.
+        X : array-like of shape (n, n_features), or any other data that decompose takes
+            float32 stays float32. Rows that are not in memory are read once, and need ``cv`` or a rule
+            other than "loo".
         y : array-like of shape (n,) or (n, n_targets)
-            The response.
+            The response, where X does not hold it.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is the row twice, except that both leave together.
         groups : array-like of shape (n,), optional
@@ -277,22 +285,30 @@ class StoppedRegressorCV(_LinearRegressor):
         if not methods:
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
-        X, y = _validated(self, X, y)
+        if len(methods) > 1 and isinstance(rule, Discrepancy):
+            raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
+        if kind_of(X) in STREAMED:
+            stream, intercept = noted(self, as_stream(X, y, sample_weight)), bool(self.fit_intercept)
+            problems = streamed_problems(stream, rule, methods, intercept, groups, verbose=self.verbose)
+        else:
+            problems = self._problems(methods, *_validated(self, X, y), sample_weight, groups)
+        per_target = self.per_target and problems[0].y.ndim == 2
+        rule = rule.fixed(problems[0])
+        choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
+        best = int(np.argmin([np.mean(choice.error) for choice in choices]))
+        return self._store(problems[best], choices[best])
+
+    def _problems(
+        self, methods: list[Method], X: Floats, y: Floats, sample_weight: Any, groups: ArrayLike | None
+    ) -> list[Problem]:
         if X.shape[0] < 2:
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
         weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and grouping.shape != X.shape[:1]:
             raise ValueError(f"groups must have one entry per row, {len(X)}; got shape {grouping.shape}.")
-        if len(methods) > 1 and isinstance(rule, Discrepancy):
-            raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
         spectrum = decompose(X, y, weights, bool(self.fit_intercept))
-        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
-        per_target = self.per_target and y.ndim == 2
-        rule = rule.fixed(problems[0])
-        choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
-        best = int(np.argmin([np.mean(choice.error) for choice in choices]))
-        return self._store(problems[best], choices[best])
+        return [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         spectrum, method = problem.spectrum, problem.tuned
@@ -305,6 +321,8 @@ class StoppedRegressorCV(_LinearRegressor):
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
+        if problem.parts is not None:  # the rows have passed by
+            return self
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
         if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
             self.left_out_residuals_ = residuals_at(problem.rows, method, stop)
@@ -335,7 +353,8 @@ class StoppedRegressorCV(_LinearRegressor):
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.left_out_residuals_ is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets and a method other than conjugate gradients."
+                "Intervals need fewer than 16 targets, a method other than conjugate gradients, and to be "
+                "fitted to rows in memory."
             )
         sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
@@ -348,24 +367,20 @@ class StoppedRegressorCV(_LinearRegressor):
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
 
 
-def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
     """Check shapes and types as scikit-learn does; NaN in X are found in the products later.
 
     Other kinds of data than dense are checked by their backend.
     """
+    if kind_of(X) in STREAMED:
+        noted(estimator, as_stream(X, y))
+        return X, y  # type: ignore[return-value]
     if kind_of(X) != "dense":
         columns: Any = X
         estimator.n_features_in_ = columns.shape[1]
         return columns, y  # type: ignore[return-value]
-    return validate_data(  # type: ignore[no-any-return]
-        estimator,
-        X,
-        y,
-        multi_output=True,
-        y_numeric=True,
-        dtype=DTYPES,
-        ensure_all_finite=False,
-    )
+    options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES, "ensure_all_finite": False}
+    return validate_data(estimator, X, y, **options)  # type: ignore[no-any-return]
 
 
 def _one_stop(stop: Any) -> float:

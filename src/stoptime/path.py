@@ -11,11 +11,14 @@ from sklearn.utils import check_array
 
 from stoptime.arrays import is_tensor, like
 from stoptime.backends import decompose
+from stoptime.backends.chunks import Chunks
 from stoptime.backends.dense import DTYPES
+from stoptime.backends.kinds import STREAMED, kind_of
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import list_of_stops
 from stoptime.methods.krylov import conjugate_gradients
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.statistics import Statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +63,8 @@ class Path:
         -------
         array of shape (n_stops, n) or (n_stops, n, n_targets)
         """
+        if kind_of(X) in STREAMED:
+            raise TypeError("X must be rows in memory here: take one stop, and the predict of an estimator.")
         rows: Any = X if is_tensor(X) else check_array(X, dtype=DTYPES, input_name="X")
         if rows.shape[1] != self.coef.shape[1]:
             raise ValueError(
@@ -83,14 +88,16 @@ class Path:
 @overload
 def path(spectrum: Spectrum, method: str | Method, stops: ArrayLike, /) -> Path: ...
 @overload
-def path(X: ArrayLike, y: ArrayLike, method: str | Method, stops: ArrayLike, /, **options: Any) -> Path: ...
+def path(data: Chunks | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any) -> Path: ...
+@overload
+def path(X: Any, y: ArrayLike, method: str | Method, stops: ArrayLike, /, **options: Any) -> Path: ...
 def path(*arguments: Any, **options: Any) -> Path:
     r"""Draw the coefficients of a method at many stops, in one matrix product.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
 
     Called as ``path(X, y, method, stops)``, or as ``path(spectrum, method, stops)`` to draw many
-    methods from one factorisation.
+    methods from one factorisation. Chunks and statistics, which hold their own y, go like a spectrum.
 
     Parameters
     ----------
@@ -115,15 +122,16 @@ def path(*arguments: Any, **options: Any) -> Path:
     >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
     Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
     """
-    if len(arguments) != (3 if isinstance(next(iter(arguments), None), Spectrum) else 4):
+    first = next(iter(arguments), None)
+    if len(arguments) != (3 if isinstance(first, Spectrum | Chunks | Statistics) else 4):
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
     *data, name, stops = arguments
     method = get_method(name)
     stops = list_of_stops(stops)
-    if len(data) == 1:
+    if isinstance(first, Spectrum):
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
-        return draw(data[0], method, stops)
+        return draw(first, method, stops)
     options.setdefault("max_gain", largest_gain(method, stops))
     return draw(decompose(*data, **options), method, stops)
 

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from stoptime.backends import dense, tensors
 from stoptime.backends.dense import DenseData
-from stoptime.backends.kinds import kind_of
+from stoptime.backends.kinds import STREAMED, kind_of
+from stoptime.backends.streams import as_stream, spectrum_of
 from stoptime.backends.tensors import TensorData
 from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
@@ -22,8 +23,8 @@ Solver = Literal["auto", "gram", "svd"]
 
 
 def decompose(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     *,
@@ -36,10 +37,11 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like of shape (n, p)
-        float32 is worked on and returned as float32, all else as float64. Never modified.
+    X : array-like of shape (n, p), tensor, Chunks, Statistics, dask array or dataframe, zarr array
+        float32 in memory is worked on and returned as float32, all else as float64. Never modified. Rows
+        that are not in memory are read once, by "gram" only.
     y : array-like of shape (n,) or (n, n_targets)
-        The response.
+        The response; left out where X holds it, as chunks and statistics do.
     sample_weight : array-like of shape (n,), optional
         Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
@@ -69,6 +71,10 @@ def decompose(
     if solver not in {"auto", "gram", "svd"}:
         raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
     max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
+    if kind_of(X) in STREAMED:
+        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver, max_gain)
+    if y is None:
+        raise ValueError("y must be given with X: only chunks and statistics hold their own response.")
     return factored(validated(X, y, sample_weight, fit_intercept), solver=solver, max_gain=max_gain)
 
 
@@ -77,6 +83,8 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
     kind = kind_of(X)
     if kind == "tensor":
         return TensorData.validated(X, y, sample_weight, fit_intercept)
+    if kind in STREAMED:
+        raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
     if kind != "dense":
         raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
     with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn as well

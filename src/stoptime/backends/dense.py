@@ -14,6 +14,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
 from stoptime.moments import Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
+from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
 
@@ -231,12 +232,7 @@ def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> boo
 
 def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     """Return the weights, or raise a ValueError that says what is wrong with them."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must be of shape ({n},), one per row; got {weights.shape}.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and non-negative; got {worst!r}.")
+    weights = checked_weights(sample_weight, n)
     if not 0 < weights.sum() < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
     return weights

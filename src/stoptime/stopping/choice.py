@@ -16,6 +16,7 @@ from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.statistics import Statistics
 from stoptime.stopping.rows import Rows
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
@@ -49,7 +50,7 @@ class Problem:
     Attributes
     ----------
     X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data.
+        Validated data; of no rows where rows are not kept.
     method : Method
         As it was given; ``tuned`` is the same method tuned to the spectrum.
     spectrum : Spectrum
@@ -60,6 +61,8 @@ class Problem:
         For splitters that keep groups together.
     verbose : bool
         Whether long work shows its progress; it changes no number.
+    parts : dict of Statistics, optional
+        Statistics of every fold, where rows are not kept.
     """
 
     X: Floats
@@ -69,6 +72,7 @@ class Problem:
     sample_weight: Floats | None = None
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
+    parts: dict[int, Statistics] | None = None
 
     @cached_property
     def tuned(self) -> Method:
@@ -83,8 +87,9 @@ class Problem:
     @property
     def _scale(self) -> float:
         """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        share = float(np.max(weights) / np.sum(weights))
+        share = 1 / self.spectrum.n_samples
+        if self.sample_weight is not None:
+            share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
         return 1 / (1 - share) if share < 1 else 1.0
 
 

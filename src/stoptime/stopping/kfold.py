@@ -19,6 +19,7 @@ from stoptime.path import draw, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
+from stoptime.stopping.passed import errors_of_folds
 
 __all__ = ["CrossValidation", "HoldOut"]
 
@@ -45,6 +46,8 @@ class CrossValidation(CurveRule):
 
     def fixed(self, problem: Problem) -> CrossValidation:
         """Return the rule with its splits drawn once, so that every stop and method sees the same."""
+        if problem.parts is not None:
+            return self
         return CrossValidation(self._splits(problem))
 
     def _splits(self, problem: Problem) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -57,6 +60,8 @@ class CrossValidation(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
+        if problem.parts is not None:
+            return errors_of_folds(problem, problem.parts, stops)
         splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
         data = _part(problem, np.arange(len(problem.X)))
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
