@@ -3,8 +3,10 @@
 from stoptime import bounds
 from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
+from stoptime.backends.kernel import decompose_kernel
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
+from stoptime.kernel_estimators import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.methods import (
     ITERATIONS,
     METHODS,
@@ -90,12 +92,15 @@ __all__ = [
     "Rule",
     "Spectrum",
     "StopWarning",
+    "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV",
     "StoppedRegressor",
     "StoppedRegressorCV",
     "bayes_risk",
     "bounds",
     "calibrate",
     "decompose",
+    "decompose_kernel",
     "default_stops",
     "equivalent_penalty",
     "equivalent_stop",

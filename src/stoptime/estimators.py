@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -40,6 +40,18 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_features_in_: int
     coef_: Floats
     intercept_: Floats
+    fit_intercept: bool
+    _new_rows: Callable[[ArrayLike], Floats] | None = None  # how new rows look to the fit, if not as they are
+
+    def _data(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return what is to be factored."""
+        return _validated(self, X, y)
+
+    def _spectrum(self, X: Floats, y: Floats, weights: ArrayLike | None, **options: Any) -> Spectrum:
+        return decompose(X, y, weights, bool(self.fit_intercept), **options)
+
+    def _keep(self, coef: Floats, intercept: Floats) -> None:
+        self.coef_, self.intercept_ = coef, intercept
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict the response.
@@ -131,12 +143,12 @@ class StoppedRegressor(_LinearRegressor):
         self
         """
         method = get_method(self.method)
-        X, y = _validated(self, X, y)
+        X, y = self._data(X, y)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
         self.oracle_ = None
 
         def factor(**options: Any) -> Spectrum:
-            return decompose(X, y, sample_weight, bool(self.fit_intercept), **options)
+            return self._spectrum(X, y, sample_weight, **options)
 
         if stop is None:
             spectrum = factor(solver="gram")
@@ -149,7 +161,8 @@ class StoppedRegressor(_LinearRegressor):
         else:
             spectrum = factor(max_gain=largest_gain(method, stop))
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self._keep(coef, intercept)
         return self
 
 
@@ -259,15 +272,16 @@ class StoppedRegressorCV(_LinearRegressor):
         if not methods:
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
-        X, y = _validated(self, X, y)
+        X, y = self._data(X, y)
         if X.shape[0] < 2:
             raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         grouping = None if groups is None else np.asarray(groups)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        spectrum = decompose(X, y, weights, bool(self.fit_intercept))
-        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
+        spectrum = self._spectrum(X, y, weights)
+        known = spectrum, weights, grouping, self.verbose, self._new_rows
+        problems = [Problem(X, y, m, *known) for m in methods]
         per_target = self.per_target and y.ndim == 2
         rule = rule.fixed(problems[0])
         choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
@@ -279,7 +293,8 @@ class StoppedRegressorCV(_LinearRegressor):
         stop = np.asarray(choice.stop, dtype=np.float64)
         self.degrees_of_freedom_: float | Floats
         fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = fit
+        coef, intercept, self.degrees_of_freedom_ = fit
+        self._keep(coef, intercept)
         self.method_, self.choice_ = method, choice
         self.stop_ = choice.stop
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors

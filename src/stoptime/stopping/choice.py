@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -12,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
+from stoptime.methods import ConjugateGradient, GradientFlow, Iteration, Method, Ridge
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
@@ -27,6 +28,7 @@ UNSETTLED = 0.01  # relative distance of the error there from its limit that ask
 SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short by its horizon
 POINTS_PER_SWING = 8
 LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
+LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
 FEWEST, MOST = 50, 1000
 MOST_REFINED = 15  # errors; more targets stay at grid points
 DIPS = 4  # of the error curve, refined between grid points
@@ -59,6 +61,8 @@ class Problem:
         For splitters that keep groups together.
     verbose : bool
         Whether long work shows its progress; it changes no number.
+    new_rows : callable, optional
+        Where X is a kernel matrix, what gives the kernel between new rows and those of the training set.
     """
 
     X: Floats
@@ -68,6 +72,7 @@ class Problem:
     sample_weight: Floats | None = None
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
+    new_rows: Callable[[ArrayLike], Floats] | None = None
 
     @cached_property
     def tuned(self) -> Method:
@@ -175,7 +180,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     first = BEGUN / largest ** (1 / method.order)
     last = max(method.settled_at(smallest, SETTLED), 10 * first)
     if method.order == 2:
-        last = min(last, LONGEST_PHASE / np.sqrt(smallest))
+        last = min(last, LONGEST_PHASE / np.sqrt(smallest), _last_swing(spectrum, method))
     between = _following_swings(method, np.sqrt(largest), first, last)
     count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
     if count != len(between):
@@ -189,10 +194,17 @@ def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Arr
     power = 1 / method.order
     first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
-    last = float(np.clip(last, 2.0, method.horizon))
+    last = float(np.clip(min(last, _last_swing(spectrum, method)), 2.0, method.horizon))
     if size is None:
         size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
     return np.unique(np.round(np.append(0.0, np.geomspace(first, last, size - 1))))
+
+
+def _last_swing(spectrum: Spectrum, method: Method) -> float:
+    """Return how far swings are followed: eigenvalues of a kernel fall to rounding, and they never end."""
+    if spectrum.solver != "kernel" or isinstance(method, Ridge | GradientFlow | ConjugateGradient):
+        return np.inf
+    return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)
 
 
 def _following_swings(method: Method, frequency: float, first: float, last: float) -> Array:
@@ -289,7 +301,7 @@ class CurveRule(Rule):
         """Look beyond the last finite stop while the error has not settled, of many targets their mean."""
         per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
-            end = _end(curve, per_target=per_target)
+            end = _end(problem, curve, per_target=per_target)
             if end is None:
                 return curve
             later = _later_stops(problem, end)
@@ -340,6 +352,7 @@ def _later_stops(problem: Problem, last: float) -> Array:
     if isinstance(problem.method, ConjugateGradient):
         return np.empty(0)
     later = last * EXTENSION
+    later = later[later <= LATEST * _last_swing(problem.spectrum, problem.tuned)]
     if not isinstance(problem.tuned, Iteration):
         return np.asarray(later)
     later = np.unique(np.round(later))
@@ -351,11 +364,13 @@ def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
-def _end(curve: ErrorCurve, *, per_target: bool) -> float | None:
+def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | None:
     """Return the last finite stop if the error has not settled there, or is clearly the least."""
     columns = _columns(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-    if np.isinf(curve.stops[-1]):
+    if np.isfinite(_last_swing(problem.spectrum, problem.tuned)):  # the limit is far, whatever happens here
+        moves = columns[last] < columns[:last].min(axis=0, initial=np.inf)
+    elif np.isinf(curve.stops[-1]):
         moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
     else:
         moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)

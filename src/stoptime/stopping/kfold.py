@@ -12,6 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.backends.kernel import decompose_kernel
 from stoptime.methods.base import Array
 from stoptime.moments import Moments
 from stoptime.path import draw, largest_gain
@@ -61,7 +62,7 @@ class CrossValidation(CurveRule):
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
         whole = data.moments() if tall else None
         tests = [
-            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
+            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), train, test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
         ]
         return _combined(stops, tests, problem.y.ndim == 1)
@@ -85,7 +86,8 @@ class HoldOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
-        X = np.asarray(check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val"))
+        X = self.X_val if problem.new_rows is None else problem.new_rows(self.X_val)
+        X = np.asarray(check_array(X, dtype=problem.X.dtype, input_name="X_val"))
         y = np.asarray(check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val"))
         check_consistent_length(X, y)
         if X.shape[1] != problem.X.shape[1] or y.shape[1:] != problem.y.shape[1:]:
@@ -135,6 +137,10 @@ def _train_spectrum(
     stops: Array,
 ) -> Spectrum:
     """Factor a training set, from the moments of all rows where train and test are all rows."""
+    if problem.new_rows is not None:
+        weights = None if problem.sample_weight is None else problem.sample_weight[train]
+        values = problem.X[np.ix_(train, train)]
+        return decompose_kernel(values, problem.y[train], weights, problem.spectrum.fit_intercept)
     data = _dense(problem, train)
     known = None
     complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
@@ -148,11 +154,14 @@ def _train_spectrum(
     return spectrum if gain <= spectrum.reach else by_svd(data, gain)
 
 
-def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
+def _test_errors(
+    problem: Problem, spectrum: Spectrum, train: NDArray[np.intp], test: NDArray[np.intp], stops: Array
+) -> _Test:
     weights = np.ones(len(test))
     if problem.sample_weight is not None:
         weights = problem.sample_weight[test].astype(np.float64)
-    return _squares(problem, spectrum, problem.X[test], problem.y[test], weights, stops)
+    rows = problem.X[test] if problem.new_rows is None else problem.X[np.ix_(test, train)]
+    return _squares(problem, spectrum, rows, problem.y[test], weights, stops)
 
 
 def _squares(
