@@ -28,7 +28,6 @@ CENTRINGS = 4.0  # roundings of an entry, in units of eps times the largest
 PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
 LOW_RANK = 0.6  # share of the rows up to which a factor of fewer columns costs less
 PROBES = 4
-BLOCK = 256
 
 
 def decompose_kernel(
@@ -77,7 +76,7 @@ def decompose_kernel(
     root, mean, target_mean = np.sqrt(data.shares), np.zeros(len(K)), np.zeros(data.y.shape[1])
     gram = K * root
     gram *= root[:, None]
-    rounding = CENTRINGS * np.finfo(np.float64).eps * float(np.abs(K).max())
+    rounding = CENTRINGS * np.finfo(np.float64).eps * _largest_entry(K)
     if fit_intercept:
         mean, target_mean = data.shares @ K, data.shares @ data.y
         mirror = Mirror.onto_first(root)
@@ -127,10 +126,19 @@ def _check_symmetric(K: Floats) -> None:
         raise ValueError(
             f"The kernel matrix must be square, with values between all training rows; got shape {K.shape}."
         )
-    starts = range(0, len(K), BLOCK)
-    worst = max(float(np.abs(K[i : i + BLOCK, i:] - K[i:, i : i + BLOCK].T).max()) for i in starts)
-    if worst > ASYMMETRIC * np.abs(K).max():
+    probe = _probes(len(K))
+    if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * _largest_entry(K):
+        worst = float(np.abs(K - K.T).max())
         raise ValueError(f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}.")
+
+
+def _probes(n: int) -> Floats:
+    """Return a few random vectors: a matrix that takes all of them to zero is zero."""
+    return np.random.default_rng(0).standard_normal((n, PROBES))
+
+
+def _largest_entry(matrix: Floats) -> float:
+    return max(float(matrix.max()), -float(matrix.min()))
 
 
 def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
@@ -171,7 +179,7 @@ def _cholesky(gram: Floats) -> Floats | None:
     factor = np.empty((n, rank))
     factor[pivots - 1] = np.tril(lower[:, :rank])
     # an indefinite matrix ends the factorisation early too: a few random vectors see what was left
-    probes = np.random.default_rng(0).standard_normal((n, PROBES))
+    probes = _probes(n)
     left_over = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
     return factor if left_over <= PIVOT * eps * n * np.trace(gram) else None
 
