@@ -19,6 +19,8 @@ from stoptime.spectrum import Floats, Spectrum
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BLOCK_NUMBERS = 2**22  # of a temporary array
+
 __all__ = ["Path", "at_stop", "at_stops", "draw", "largest_gain", "path"]
 
 
@@ -175,9 +177,14 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 
 
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the same with a stop of its own for each of many targets, in one product."""
+    """Return the same with a stop of its own for each of many targets, a block of targets at a time."""
     s, z = spectrum.eigenvalues[:, None], spectrum.response
-    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, stops)
-    coef = np.asarray(spectrum.basis @ (gain * z).astype(z.dtype, copy=False))
-    intercept = spectrum.target_mean - spectrum.feature_mean @ coef
-    return coef.T, intercept, (gain * s).sum(axis=0) + spectrum.fit_intercept
+    distinct, own = np.unique(stops, return_inverse=True)
+    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, distinct)
+    freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
+    coef = np.empty((len(stops), spectrum.n_features), z.dtype)
+    width = max(1, BLOCK_NUMBERS // max(len(s), 1))
+    for start in range(0, len(stops), width):
+        block = slice(start, start + width)
+        coef[block] = (spectrum.basis @ (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)).T
+    return coef, spectrum.target_mean - coef @ spectrum.feature_mean, freedom[own]
