@@ -21,7 +21,7 @@ from stoptime.stopping.grid import default_stops, last_swing
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning"]
 
-UNSETTLED = 0.01  # relative distance of the error there from its limit that asks for a look beyond
+UNSETTLED = 0.01  # relative distance of the error at the last stop from its limit that asks for more
 LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
 MOST_REFINED = 15  # errors; more targets stay at grid points
 DIPS = 4  # of the error curve, refined between grid points

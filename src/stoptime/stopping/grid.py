@@ -27,7 +27,8 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
     in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
     by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
-    iteration they are rounded to whole numbers.
+    iteration they are rounded to whole numbers. Eigenvalues of a kernel fall to rounding: what swings is then
+    followed for a hundred swings of its fastest direction only.
 
     Parameters
     ----------
