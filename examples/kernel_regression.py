@@ -21,9 +21,9 @@ x = np.sort(rng.uniform(-3, 3, 150))
 truth = np.sin(2 * x) * np.exp(-(x**2) / 6)
 X, y = x[:, None], truth + 0.25 * rng.standard_normal(len(x))
 
-model = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", gamma=2.0).fit(X, y)
-late = st.StoppedKernelRegressor("nesterov-flow", stop=40 * model.stop_, kernel="rbf", gamma=2.0).fit(X, y)
-search = GridSearchCV(KernelRidge(kernel="rbf", gamma=2.0), {"alpha": np.geomspace(1e-4, 1e2, 20)}, cv=5)
+model = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", gamma=10.0).fit(X, y)
+late = st.StoppedKernelRegressor("nesterov-flow", stop=40 * model.stop_, kernel="rbf", gamma=10.0).fit(X, y)
+search = GridSearchCV(KernelRidge(kernel="rbf", gamma=10.0), {"alpha": np.geomspace(1e-4, 1e2, 20)}, cv=5)
 search.fit(X, y)
 
 grid = np.linspace(-3, 3, 400)[:, None]
@@ -37,8 +37,8 @@ left.plot(grid, curve, color="0.2", linestyle=":", label="truth")
 left.plot(grid, late.predict(grid), linewidth=0.8, color="C3", label="forty times too long")
 left.plot(grid, search.predict(grid), color="C1", label="kernel ridge, grid search")
 left.plot(grid, model.predict(grid), color="C0", label=f"accelerated flow, stop {model.stop_:.0f}")
-left.set(xlabel="x", ylim=(-1.7, 1.7), title="One noisy function")
-left.legend(loc="lower right", fontsize=8)
+left.set(xlabel="x", ylim=(-2.3, 1.5), title="One noisy function")
+left.legend(loc="lower left", fontsize=8, ncols=2)
 model.plot(ax=right)
 right.set_title("Leave-one-out error along the path")
 
