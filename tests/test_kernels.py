@@ -263,6 +263,21 @@ def test_single_precision_comes_back(data):
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=1e-4)
 
 
+@pytest.mark.parametrize("method", [*st.METHODS, *st.ITERATIONS])
+def test_every_method_fits_a_kernel(data, rng, method):
+    X, y = data
+    model = st.StoppedKernelRegressorCV(method, cv=4)
+    if method.startswith(
+        ("heavy-ball", "high-resolution")
+    ):  # whose parameters need the least eigenvalue, and features have none
+        with pytest.raises(ValueError, match="smallest eigenvalue"):
+            model.fit(X, y)
+        return
+    new = rng.standard_normal((100, 2))
+    assert model.fit(X, y).score(new, np.sin(2 * new[:, 0]) + new[:, 1]) > 0.8
+    assert model.degrees_of_freedom_ < 35
+
+
 def test_pickling_cloning_searching_and_tables(data):
     import pandas as pd
 

@@ -165,7 +165,11 @@ def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
     s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
     columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
     runs = [conjugate_gradients(s, column, stops) for column in columns.T]
-    freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T + spectrum.fit_intercept
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # of a filter that rounding has undone, late in the run
+        freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T
+    freedom = freedom + spectrum.fit_intercept
     components = np.stack([run.components.T for run in runs], axis=-1)
     return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
 

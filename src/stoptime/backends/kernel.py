@@ -87,6 +87,7 @@ def decompose_kernel(
     lengths = np.sqrt(eigenvalues)
     response = lengths[:, None] * (left.T @ (root[:, None] * (data.y - target_mean)))
     left /= lengths
+    # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
     basis = DualVectors(sparse.diags_array(root), left)
     return data.spectrum(eigenvalues, basis, response, (mean, target_mean), "kernel", np.inf)
 
