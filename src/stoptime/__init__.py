@@ -4,9 +4,11 @@ from stoptime import bounds
 from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
 from stoptime.backends.chunks import Block, Chunks
+from stoptime.backends.kernel import decompose_kernel
 from stoptime.backends.streams import summarise
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
+from stoptime.kernel_estimators import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.methods import (
     ITERATIONS,
     METHODS,
@@ -99,12 +101,15 @@ __all__ = [
     "Spectrum",
     "Statistics",
     "StopWarning",
+    "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV",
     "StoppedRegressor",
     "StoppedRegressorCV",
     "bayes_risk",
     "bounds",
     "calibrate",
     "decompose",
+    "decompose_kernel",
     "default_stops",
     "equivalent_penalty",
     "equivalent_stop",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -45,6 +45,18 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_features_in_: int
     coef_: Floats
     intercept_: Floats
+    fit_intercept: bool
+    _new_rows: Callable[[ArrayLike], Floats] | None = None  # how new rows look to the fit, if not as they are
+
+    def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
+        """Return what is to be factored."""
+        return _validated(self, X, y)
+
+    def _spectrum(self, X: Floats, y: Floats, weights: ArrayLike | None, **options: Any) -> Spectrum:
+        return decompose(X, y, weights, bool(self.fit_intercept), **options)
+
+    def _keep(self, coef: Floats, intercept: Floats) -> None:
+        self.coef_, self.intercept_ = coef, intercept
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict the response.
@@ -154,12 +166,12 @@ class StoppedRegressor(_LinearRegressor):
         self
         """
         method = get_method(self.method)
-        X, y = _validated(self, X, y)
+        X, y = self._data(X, y)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
         self.oracle_ = None
 
         def factor(**options: Any) -> Spectrum:
-            return decompose(X, y, sample_weight, bool(self.fit_intercept), **options)
+            return self._spectrum(X, y, sample_weight, **options)
 
         if stop is None:
             spectrum = factor(solver="gram")
@@ -174,7 +186,8 @@ class StoppedRegressor(_LinearRegressor):
         else:
             spectrum = factor(max_gain=largest_gain(method, stop))
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self._keep(coef, intercept)
         return self
 
 
@@ -291,7 +304,7 @@ class StoppedRegressorCV(_LinearRegressor):
             stream, intercept = noted(self, as_stream(X, y, sample_weight)), bool(self.fit_intercept)
             problems = streamed_problems(stream, rule, methods, intercept, groups, verbose=self.verbose)
         else:
-            problems = self._problems(methods, *_validated(self, X, y), sample_weight, groups)
+            problems = self._problems(methods, *self._data(X, y), sample_weight, groups)
         per_target = self.per_target and problems[0].y.ndim == 2
         rule = rule.fixed(problems[0])
         choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
@@ -307,15 +320,16 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and grouping.shape != X.shape[:1]:
             raise ValueError(f"groups must have one entry per row, {len(X)}; got shape {grouping.shape}.")
-        spectrum = decompose(X, y, weights, bool(self.fit_intercept))
-        return [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
+        known = self._spectrum(X, y, weights), weights, grouping, self.verbose
+        return [Problem(X, y, m, *known, new_rows=self._new_rows) for m in methods]
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         spectrum, method = problem.spectrum, problem.tuned
         stop = np.asarray(choice.stop, dtype=np.float64)
         self.degrees_of_freedom_: float | Floats
         fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = fit
+        coef, intercept, self.degrees_of_freedom_ = fit
+        self._keep(coef, intercept)
         self.method_, self.choice_ = method, choice
         self.stop_ = choice.stop
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.arrays import is_tensor, like
+from stoptime.arrays import empty, is_tensor, like
 from stoptime.backends import decompose
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.dense import DTYPES
@@ -22,6 +22,8 @@ from stoptime.statistics import Statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+BLOCK_NUMBERS = 2**22  # of a temporary array
 
 __all__ = ["Path", "at_stop", "at_stops", "draw", "largest_gain", "path"]
 
@@ -170,7 +172,11 @@ def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
     s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
     columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
     runs = [conjugate_gradients(s, column, stops) for column in columns.T]
-    freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T + spectrum.fit_intercept
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # of a filter that rounding has undone, late in the run
+        freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T
+    freedom = freedom + spectrum.fit_intercept
     components = np.stack([run.components.T for run in runs], axis=-1)
     return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
 
@@ -182,10 +188,16 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 
 
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the same with a stop of its own for each of many targets, in one product."""
+    """Return the same with a stop of its own for each of many targets, a block of targets at a time."""
     s, z = spectrum.eigenvalues[:, None], spectrum.response
-    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, stops)
-    coef = spectrum.basis @ like(spectrum.feature_mean, (gain * z).astype(z.dtype, copy=False))
-    intercept = spectrum.target_mean - spectrum.feature_mean @ coef
+    distinct, own = np.unique(stops, return_inverse=True)
+    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, distinct)
     freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
-    return spectrum.rounded(coef.T), spectrum.rounded(intercept), freedom
+    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), z.dtype)
+    width = max(1, BLOCK_NUMBERS // max(len(s), 1))
+    for start in range(0, len(stops), width):
+        block = slice(start, start + width)
+        components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
+        coef[block] = (spectrum.basis @ like(coef, components)).T
+    intercept = spectrum.target_mean - coef @ spectrum.feature_mean
+    return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

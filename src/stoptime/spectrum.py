@@ -57,7 +57,7 @@ class Spectrum:
     fit_intercept : bool
         Whether the data were centred.
     solver : str
-        The route taken: "gram" or "svd".
+        The route taken: "gram", "svd" or "kernel".
     reach : float
         The largest gain (about 1/penalty) up to which this route keeps its digits.
     precision : dtype of torch, optional

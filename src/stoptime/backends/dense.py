@@ -17,6 +17,7 @@ from stoptime.spectrum import DualVectors, Floats, Spectrum
 from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
+BLOCK_NUMBERS = 2**22  # of a temporary array
 
 
 class Centred(NamedTuple):
@@ -151,12 +152,10 @@ class DenseData:
         reach: float,
     ) -> Spectrum:
         """Assemble the result; one target given as a vector stays a vector."""
-        residual = self.y - means[1]
-        power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
+        power, spread = self._target_sizes(means[1])
         if not (np.isfinite(power).all() and np.isfinite(response).all()):
             raise ValueError("y is too large: products with its entries overflow. Rescale y.")
         info = np.finfo(self.X.dtype)
-        spread = np.abs(residual[self.shares > 0]).max(axis=0, initial=0)
         if np.any((power < info.tiny / info.eps) & (spread > CONSTANT * info.eps * np.abs(means[1]))):
             raise ValueError("y is too small: squares of its entries underflow. Rescale y.")
         target_mean = means[1]
@@ -166,6 +165,18 @@ class DenseData:
             eigenvalues, basis, response, self.n_samples, self.n_observations,
             means[0], target_mean, power, self.fit_intercept, solver, reach,
         )  # fmt: skip
+
+    def _target_sizes(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return mean squares and largest sizes of the centred targets, some rows at a time."""
+        power, spread = np.zeros_like(means), np.zeros_like(means)
+        height = max(1, BLOCK_NUMBERS // self.y.shape[1])
+        for start in range(0, len(self.y), height):
+            rows = slice(start, start + height)
+            residual = self.y[rows] - means
+            power += np.einsum("i,ij,ij->j", self.shares[rows], residual, residual)
+            sizes = np.abs(residual, out=residual)
+            spread = np.maximum(spread, sizes.max(axis=0, where=self.shares[rows, None] > 0, initial=0))
+        return power, spread
 
 
 def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:

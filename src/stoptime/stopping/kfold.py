@@ -13,6 +13,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.arrays import as_float64, is_tensor, like, on_host
 from stoptime.backends import Data, factored, validated
+from stoptime.backends.kernel import decompose_kernel
 from stoptime.methods.base import Array
 from stoptime.moments import Moments
 from stoptime.path import draw, largest_gain
@@ -67,7 +68,7 @@ class CrossValidation(CurveRule):
         tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
         whole = data.moments() if tall else None
         tests = [
-            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
+            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), train, test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
         ]
         return _combined(stops, tests, problem.y.ndim == 1)
@@ -103,7 +104,8 @@ class HoldOut(CurveRule):
     def _checked(self, problem: Problem) -> tuple[Any, Any]:
         if is_tensor(problem.X):
             return self.X_val, self.y_val
-        X = check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val")
+        X = self.X_val if problem.new_rows is None else problem.new_rows(self.X_val)
+        X = check_array(X, dtype=problem.X.dtype, input_name="X_val")
         y = check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val")
         check_consistent_length(X, y)
         return np.asarray(X), np.asarray(y)
@@ -147,6 +149,10 @@ def _train_spectrum(
     stops: Array,
 ) -> Spectrum:
     """Factor a training set, from the moments of all rows where train and test are all rows."""
+    if problem.new_rows is not None:
+        weights = None if problem.sample_weight is None else problem.sample_weight[train]
+        values = problem.X[np.ix_(train, train)]
+        return decompose_kernel(values, problem.y[train], weights, problem.spectrum.fit_intercept)
     data = _part(problem, train)
     known = None
     complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
@@ -158,11 +164,14 @@ def _train_spectrum(
     return factored(data, known, max_gain=largest_gain(problem.method, stops))
 
 
-def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
+def _test_errors(
+    problem: Problem, spectrum: Spectrum, train: NDArray[np.intp], test: NDArray[np.intp], stops: Array
+) -> _Test:
     weights = np.ones(len(test))
     if problem.sample_weight is not None:
         weights = problem.sample_weight[test].astype(np.float64)
-    return _squares(problem, spectrum, problem.X[test], problem.y[test], weights, stops)
+    rows = problem.X[test] if problem.new_rows is None else problem.X[np.ix_(test, train)]
+    return _squares(problem, spectrum, rows, problem.y[test], weights, stops)
 
 
 def _squares(
