@@ -8,30 +8,32 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import kind_of
+from stoptime.backends.operators import checked
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
-from stoptime.path import at_stop, at_stops, largest_gain
-from stoptime.spectrum import Floats, Spectrum
+from stoptime.path import at_stop, at_stops, factored
+from stoptime.spectrum import Floats
 from stoptime.stopping import (
     Choice,
     Discrepancy,
     Problem,
     Rule,
-    estimate_oracle,
     get_rule,
     left_out_residuals,
 )
+from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.plan import MANY_TARGETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
+
+ROWS_OR_COLUMNS = ["csr", "csc"]
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -46,7 +48,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
             New rows.
 
         Returns
@@ -55,11 +57,16 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows: Any = X
-        if kind_of(X) == "dense":
-            rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
+        if kind_of(X) in {"dense", "sparse"}:
+            rows = validate_data(self, X, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS)
         elif rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
         return rows @ self.coef_.T + self.intercept_  # type: ignore[no-any-return]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class StoppedRegressor(_LinearRegressor):
@@ -91,7 +98,7 @@ class StoppedRegressor(_LinearRegressor):
     oracle_ : Oracle or None
         Noise, signal and penalty behind ``stop_``; None where ``stop`` was given.
     degrees_of_freedom_ : float
-        Trace of the map from the response to the fit.
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -119,8 +126,8 @@ class StoppedRegressor(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            float32 stays float32.
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
+            float32 stays float32 if it is dense.
         y : array-like of shape (n,) or (n, n_targets)
             The response.
         sample_weight : array-like of shape (n,), optional
@@ -133,21 +140,13 @@ class StoppedRegressor(_LinearRegressor):
         method = get_method(self.method)
         X, y = _validated(self, X, y)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
+        weighting = sample_weight, bool(self.fit_intercept)
         self.oracle_ = None
-
-        def factor(**options: Any) -> Spectrum:
-            return decompose(X, y, sample_weight, bool(self.fit_intercept), **options)
-
         if stop is None:
-            spectrum = factor(solver="gram")
-            self.oracle_ = estimate_oracle(spectrum)
-            stop = self.oracle_.stop(method, spectrum)
-            if largest_gain(method, stop) > spectrum.reach:
-                spectrum = factor(solver="svd")
-                self.oracle_ = estimate_oracle(spectrum)
-                stop = self.oracle_.stop(method, spectrum)
+            spectrum, self.oracle_, stop = plug_in((X, y, *weighting), method)
         else:
-            spectrum = factor(max_gain=largest_gain(method, stop))
+            options = dict(zip(("sample_weight", "fit_intercept"), weighting, strict=True))
+            spectrum = factored(X, y, method, stop, **options)
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
         self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         return self
@@ -197,9 +196,10 @@ class StoppedRegressorCV(_LinearRegressor):
     method_ : Method
         The method that was chosen, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Each row's residual from the fit without it; None for 16 targets or more and for conjugate gradients.
+        Each row's residual from the fit without it; None for 16 targets or more, for conjugate gradients,
+        and where X is an operator or too large a sparse matrix for all its eigenvalues.
     degrees_of_freedom_ : float or array of shape (n_targets,)
-        Trace of the map from the response to the fit.
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -241,8 +241,8 @@ class StoppedRegressorCV(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            float32 stays float32.
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
+            float32 stays float32 if it is dense.
         y : array-like of shape (n,) or (n, n_targets)
             The response.
         sample_weight : array-like of shape (n,), optional
@@ -266,8 +266,9 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        spectrum = decompose(X, y, weights, bool(self.fit_intercept))
-        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
+        data, needs = (X, y, weights, bool(self.fit_intercept)), (rule.needs_rows, rule.needs_trace)
+        spectrum, spaces = open_data(data, methods, self.stops, rows=needs[0], trace=needs[1])
+        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose, spaces) for m in methods]
         per_target = self.per_target and y.ndim == 2
         rule = rule.fixed(problems[0])
         choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
@@ -275,8 +276,9 @@ class StoppedRegressorCV(_LinearRegressor):
         return self._store(problems[best], choices[best])
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
-        spectrum, method = problem.spectrum, problem.tuned
         stop = np.asarray(choice.stop, dtype=np.float64)
+        problem = problem.reaching(stop)
+        spectrum, method = problem.spectrum, problem.tuned
         self.degrees_of_freedom_: float | Floats
         fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
         self.coef_, self.intercept_, self.degrees_of_freedom_ = fit
@@ -286,7 +288,8 @@ class StoppedRegressorCV(_LinearRegressor):
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
-        if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
+        exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
+        if few and exact and not isinstance(method, ConjugateGradient):  # no filter without its response
             self.left_out_residuals_ = left_out_residuals(
                 problem.X,
                 problem.y,
@@ -296,7 +299,7 @@ class StoppedRegressorCV(_LinearRegressor):
                 fit_intercept=spectrum.fit_intercept,
                 spectrum=spectrum,
             )
-        shares = np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight
+        shares = np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight
         self._observations = shares * (spectrum.n_observations / shares.sum())
         return self
 
@@ -323,7 +326,8 @@ class StoppedRegressorCV(_LinearRegressor):
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.left_out_residuals_ is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets and a method other than conjugate gradients."
+                "Intervals need fewer than 16 targets, a method other than conjugate gradients, and an X "
+                "that is dense, or sparse with at most 1000 rows or columns."
             )
         center = self.predict(X)
         sizes = np.abs(self.left_out_residuals_).reshape(len(self._observations), -1)
@@ -353,9 +357,12 @@ def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Fl
 
     Other kinds of data than dense are checked by their backend.
     """
-    if kind_of(X) != "dense":
-        columns: Any = X
-        estimator.n_features_in_ = columns.shape[1]
+    kind, columns = kind_of(X), X
+    if kind == "operator":
+        columns = checked(X)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    if kind not in {"dense", "sparse"}:
+        estimator.n_features_in_ = columns.shape[1]  # type: ignore[union-attr]
         return columns, y  # type: ignore[return-value]
     return validate_data(  # type: ignore[no-any-return]
         estimator,
@@ -363,8 +370,9 @@ def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Fl
         y,
         multi_output=True,
         y_numeric=True,
-        dtype=DTYPES,
-        ensure_all_finite=False,
+        dtype=DTYPES if kind == "dense" else np.float64,
+        accept_sparse=["csr"],
+        ensure_all_finite=kind == "sparse",
     )
 
 

@@ -11,15 +11,21 @@ from sklearn.utils import check_array
 
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.matrix_free import Goal
+from stoptime.backends.operators import checked
+from stoptime.convergence import relative_errors
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import nonnegative
 from stoptime.methods.krylov import conjugate_gradients
-from stoptime.spectrum import Floats, Spectrum
+from stoptime.spectrum import Floats, Krylov, Spectrum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Path", "at_stop", "at_stops", "draw", "largest_gain", "path"]
+__all__ = ["Path", "at_stop", "at_stops", "draw", "factored", "goals", "largest_gain", "path"]
+
+SLACK = 10.0  # times tol, which is kept at the largest stop: what an error may be at others
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +44,12 @@ class Path:
         Zeros where none was fitted.
     degrees_of_freedom : array of shape (n_stops,)
         Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept. Conjugate
-        gradients have a filter of their own, and a column here, for each of many targets.
+        gradients have a filter of their own, and a column here, for each of many targets. NaN where the
+        eigenvalues are Ritz values and no random probes were asked for.
+    krylov : Krylov or None
+        Of a path from a Krylov space: how many products it took, and what it left out.
+    error : array of shape (n_stops,) or None
+        And bounds of the relative error of the coefficients, of many targets the worst.
     """
 
     method: Method
@@ -46,26 +57,33 @@ class Path:
     coef: Floats
     intercept: Floats
     degrees_of_freedom: Floats
+    krylov: Krylov | None = None
+    error: Floats | None = None
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict at every stop.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
             New rows.
 
         Returns
         -------
         array of shape (n_stops, n) or (n_stops, n, n_targets)
         """
-        X = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
-        if X.shape[1] != self.coef.shape[1]:
+        rows: Any = checked(X) if kind_of(X) in MATRIX_FREE else check_array(X, dtype=DTYPES, input_name="X")
+        if rows.shape[1] != self.coef.shape[1]:
             raise ValueError(
-                f"X has {X.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
+                f"X has {rows.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
             )
-        fit = np.tensordot(self.coef, X, axes=(1, 1))
-        fit = fit if self.coef.ndim == 2 else np.swapaxes(fit, 1, 2)
+        if isinstance(rows, np.ndarray):
+            fit = np.tensordot(self.coef, rows, axes=(1, 1))
+            fit = fit if self.coef.ndim == 2 else np.swapaxes(fit, 1, 2)
+        else:
+            columns = np.moveaxis(self.coef, 1, 0)
+            fit = np.asarray(rows @ columns.reshape(len(columns), -1))
+            fit = np.moveaxis(fit.reshape(-1, *columns.shape[1:]), 0, 1)
         return np.asarray(fit + self.intercept[:, None])
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -103,7 +121,8 @@ def path(*arguments: Any, **options: Any) -> Path:
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares, of minimum norm where it is not unique.
     **options
-        ``sample_weight``, ``fit_intercept``, ``solver``: passed to :func:`stoptime.decompose`.
+        ``sample_weight``, ``fit_intercept``, ``solver``, and for sparse matrices and operators ``tol``,
+        ``max_rank``, ``probes``, ``seed``: passed to :func:`stoptime.decompose`.
 
     Returns
     -------
@@ -126,8 +145,24 @@ def path(*arguments: Any, **options: Any) -> Path:
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
         return draw(data[0], method, stops)
+    X, y = data
+    return draw(factored(X, y, method, stops, **options), method, stops)
+
+
+def factored(X: Any, y: ArrayLike, method: Method, stops: ArrayLike, **options: Any) -> Spectrum:
+    """Factor data as far as a method needs at its largest stop."""
     options.setdefault("max_gain", largest_gain(method, stops))
-    return draw(decompose(*data, **options), method, stops)
+    if kind_of(X) in MATRIX_FREE:
+        options.setdefault("goals", goals(method, stops))
+    return decompose(X, y, **options)
+
+
+def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
+    """Return where a path has to have converged: its largest finite stop, and infinity where that is one."""
+    stops = np.ravel(stops)
+    finite = stops[np.isfinite(stops)]
+    forever = (np.inf,) if len(finite) < len(stops) else ()
+    return tuple(Goal(method, float(stop)) for stop in (finite.max(initial=0), *forever))
 
 
 def largest_gain(method: Method, stops: ArrayLike) -> float:
@@ -141,13 +176,14 @@ def largest_gain(method: Method, stops: ArrayLike) -> float:
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     """Draw the path of a method from a spectrum; arguments already validated."""
     method = method.tuned_to(spectrum.padded_eigenvalues)
+    error = _converged(spectrum, method, stops)
     s, z = spectrum.eigenvalues[:, None], spectrum.response
     if isinstance(method, ConjugateGradient):
         components, freedom = _conjugate(spectrum, stops)
     else:
         gain = method.gain(s, stops)
         components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
-        freedom = (gain * s).sum(axis=0) + spectrum.fit_intercept
+        freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))
     with np.errstate(over="ignore", invalid="ignore"):
         flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(z.dtype, copy=False)
         coef = spectrum.basis @ flat
@@ -155,15 +191,34 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     if not np.isfinite(coef).all():
         raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X and y.")
     intercept = spectrum.target_mean - np.tensordot(coef, spectrum.feature_mean, axes=(1, 0))
-    return Path(method, stops, coef, intercept, freedom)
+    return Path(method, stops, coef, intercept, freedom, spectrum.krylov, error)
+
+
+def _converged(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
+    """Return bounds of the relative error of a path from Ritz values, and refuse one beyond their reach."""
+    krylov = spectrum.krylov
+    if krylov is None:
+        return None
+    errors = relative_errors(spectrum.eigenvalues, spectrum.response, krylov, method, stops)
+    if np.any(errors > SLACK * krylov.tol):
+        first = int(np.argmax(errors > SLACK * krylov.tol))
+        raise ValueError(
+            f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "
+            f"{stops[first]:.4g}: its relative error may be {errors[first]:.1g}, above tol={krylov.tol:g}. "
+            "Take an earlier stop, or a spectrum from decompose with a larger max_gain."
+        )
+    return errors
 
 
 def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
     """Return components of conjugate gradients, and Σ (1 - g) of the filter that each response has made."""
     s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
+    known = spectrum.krylov is None or spectrum.density is not None
+    atoms, weights = spectrum.atoms if known else (s[:0], s[:0])
     columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
     runs = [conjugate_gradients(s, column, stops) for column in columns.T]
-    freedom = np.array([[s @ one.gain(s) for one in run.filters] for run in runs]).T + spectrum.fit_intercept
+    sums = [[(weights * atoms) @ one.gain(atoms) for one in run.filters] for run in runs]
+    freedom = np.array(sums).T + (float(spectrum.fit_intercept) if known else np.nan)
     components = np.stack([run.components.T for run in runs], axis=-1)
     return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
 
@@ -177,7 +232,9 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the same with a stop of its own for each of many targets, in one product."""
     s, z = spectrum.eigenvalues[:, None], spectrum.response
-    gain = method.tuned_to(spectrum.padded_eigenvalues).gain(s, stops)
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    _converged(spectrum, method, stops)
+    gain = method.gain(s, stops)
     coef = np.asarray(spectrum.basis @ (gain * z).astype(z.dtype, copy=False))
     intercept = spectrum.target_mean - spectrum.feature_mean @ coef
-    return coef.T, intercept, (gain * s).sum(axis=0) + spectrum.fit_intercept
+    return coef.T, intercept, spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -12,7 +12,7 @@ from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.moments import Moments, moments
-from stoptime.spectrum import DualVectors, Floats, Spectrum
+from stoptime.spectrum import DualVectors, Floats, Spectrum, Vectors
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
@@ -25,7 +25,7 @@ CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
 class Centred(NamedTuple):
     """Data with RᵀR = XᵀX/n, what was subtracted, and the mean square of each column."""
 
-    rows: Floats
+    rows: Any
     targets: Floats
     means: tuple[Floats, Floats]
     powers: Floats
@@ -59,26 +59,26 @@ class DenseData:
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(X, y)
-        if sample_weight is None:
-            n, rows = float(len(X)), len(X)
-            shares = None
-        else:
-            weights = _weights(sample_weight, len(X))
-            n, rows = float(weights.sum()), int(np.count_nonzero(weights))
-            shares = (weights / n).astype(X.dtype)
-        columns = y.reshape(len(y), -1)
-        return cls(X, columns, shares, n, max(n, rows), fit_intercept, y.ndim == 1)
+        shares, n, observations = sample_sizes(sample_weight, len(X))
+        shares = None if shares is None else shares.astype(X.dtype)
+        return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the work."""
+        return self.X.dtype
 
     @property
     def shares(self) -> Floats:
         """Sample weights divided by their sum."""
-        even = np.full(len(self.X), 1 / len(self.X), self.X.dtype)
+        n = self.X.shape[0]
+        even = np.full(n, 1 / n, self.dtype)
         return even if self.uneven_shares is None else self.uneven_shares
 
     @property
     def rounding(self) -> float:
         """Relative size of the rounding noise in singular values: the one rank cut of the library."""
-        return float(np.finfo(self.X.dtype).eps * max(self.X.shape))
+        return float(np.finfo(self.dtype).eps * max(self.X.shape))
 
     def centred(self) -> Centred:
         """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
@@ -105,6 +105,11 @@ class DenseData:
         """Return means and second moments, in one pass."""
         return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
 
+    def image_lengths(self, vectors: Floats, means: Floats) -> Floats:
+        """Return the lengths of images under the centred, weighted X."""
+        images = (self.X @ vectors - means @ vectors) * np.sqrt(self.shares)[:, None]
+        return np.asarray(np.linalg.norm(images, axis=0))
+
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
         if not np.isfinite(products).all():
@@ -128,7 +133,7 @@ class DenseData:
     def spectrum(
         self,
         eigenvalues: Floats,
-        basis: Floats | DualVectors,
+        basis: Floats | DualVectors | Vectors,
         response: Floats,
         means: tuple[Floats, Floats],
         solver: str,
@@ -139,7 +144,7 @@ class DenseData:
         power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
         if not (np.isfinite(power).all() and np.isfinite(response).all()):
             raise ValueError("y is too large: products with its entries overflow. Rescale y.")
-        info = np.finfo(self.X.dtype)
+        info = np.finfo(self.dtype)
         spread = np.abs(residual[self.shares > 0]).max(axis=0, initial=0)
         if np.any((power < info.tiny / info.eps) & (spread > CONSTANT * info.eps * np.abs(means[1]))):
             raise ValueError("y is too small: squares of its entries underflow. Rescale y.")
@@ -167,9 +172,7 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     data.check_underflow(eigenvalues[-1], m.feature_mean)
     response = vectors.T @ m.cross
     kept = eigenvalues > data.rounding * eigenvalues[-1]
-    null = vectors[:, ~kept]
-    images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
-    lengths = np.linalg.norm(images, axis=0)
+    lengths = data.image_lengths(vectors[:, ~kept], m.feature_mean)
     reach = _reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", reach)
@@ -181,7 +184,7 @@ def _by_rows(data: DenseData) -> Spectrum:
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
+    lengths[~kept] = lengths_of(rows.T, left[:, ~kept])
     response = lengths[:, None] * (left.T @ targets)
     reach = _reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
@@ -209,9 +212,25 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
     return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
 
 
+def lengths_of(matrix: Any, vectors: Floats, width: int = 256) -> Floats:
+    """Return the lengths of images under a matrix, a few at a time so that they need little room."""
+    parts = [slice(k, k + width) for k in range(0, vectors.shape[1], width)]
+    found = [np.linalg.norm(matrix @ vectors[:, part], axis=0) for part in parts]
+    return np.concatenate([np.empty(0, vectors.dtype), *found])
+
+
 def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> bool:
     """Tell whether an array would pass every check unchanged: they cost as much as a small product."""
     return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
+
+
+def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
+    """Return weights divided by their sum (None where all are equal), the sum, and observations to count."""
+    if sample_weight is None:
+        return None, float(n), float(n)
+    weights = _weights(sample_weight, n)
+    total = float(weights.sum())
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))
 
 
 def _weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -250,7 +269,7 @@ def _reach(
     if not kept.any():
         return np.inf
     largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
-    tolerance, eps = GRAM_TOLERANCE[data.X.dtype.name], np.finfo(data.X.dtype).eps
+    tolerance, eps = GRAM_TOLERANCE[data.dtype.name], np.finfo(data.dtype).eps
     reach = np.inf if eps * largest <= tolerance * smallest else tolerance / (eps * largest)
     real = dropped > data.rounding * np.sqrt(largest)
     lost = np.linalg.norm(response[~kept][real], axis=0)

@@ -8,9 +8,12 @@ from typing import Any, Literal
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["MATRIX_FREE", "Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask"]
+
+MATRIX_FREE: frozenset[Kind] = frozenset({"sparse", "operator"})
+"""What is only ever multiplied with."""
 
 
 def kind_of(X: Any) -> Kind:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.backends.matrix_free import KrylovLimitError
 from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.problem import Problem
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
 
@@ -39,47 +40,6 @@ EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
 
 class StopWarning(UserWarning):
     """The chosen stop lies at the edge of what was looked at."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Data, weights and method: what a rule looks at.
-
-    Attributes
-    ----------
-    X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data.
-    method : Method
-        As it was given; ``tuned`` is the same method tuned to the spectrum.
-    spectrum : Spectrum
-        The factorised data.
-    sample_weight : array of shape (n,), optional
-        As it was given.
-    groups : array of shape (n,), optional
-        For splitters that keep groups together.
-    verbose : bool
-        Whether long work shows its progress; it changes no number.
-    """
-
-    X: Floats
-    y: Floats
-    method: Method
-    spectrum: Spectrum
-    sample_weight: Floats | None = None
-    groups: NDArray[np.object_] | None = None
-    verbose: bool = False
-
-    @cached_property
-    def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
-        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
-
-    @property
-    def _scale(self) -> float:
-        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        share = float(np.max(weights) / np.sum(weights))
-        return 1 / (1 - share) if share < 1 else 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +112,7 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
     in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
     by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
-    iteration they are rounded to whole numbers.
+    iteration they are rounded to whole numbers. Of a Krylov space they end where it has converged.
 
     Parameters
     ----------
@@ -176,12 +136,14 @@ def default_stops(spectrum: Spectrum, method: Method, size: int | None = None) -
     last = max(method.settled_at(smallest, SETTLED), 10 * first)
     if method.order == 2:
         last = min(last, LONGEST_PHASE / np.sqrt(smallest))
+    if spectrum.krylov is not None:
+        last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
     between = _following_swings(method, np.sqrt(largest), first, last)
     count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
     if count != len(between):
         places = np.linspace(0, len(between) - 1, count)
         between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf]])
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.krylov is None else []])
 
 
 def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Array:
@@ -189,6 +151,8 @@ def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Arr
     power = 1 / method.order
     first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
+    if spectrum.krylov is not None:
+        last = min(last, spectrum.reach**power / method.pace)
     last = float(np.clip(last, 2.0, method.horizon))
     if size is None:
         size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
@@ -235,6 +199,16 @@ class Rule(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the rule looks at rows one by one, and so needs every eigenvalue."""
+        return False
+
+    @property
+    def needs_trace(self) -> bool:
+        """Whether the rule sums over all eigenvalues, exactly or by random probes."""
+        return False
+
     def fixed(self, problem: Problem) -> Rule:  # noqa: ARG002 - for rules that draw at random
         """Return this rule with whatever it draws at random drawn once, for fair comparisons."""
         return self
@@ -272,6 +246,7 @@ class CurveRule(Rule):
         if not isinstance(rule, CurveRule):
             raise TypeError(f"{rule} has no error curve.")
         grid, given = stops_to_try(problem, stops)
+        problem = problem.reaching(grid)
         curve = rule.errors(problem, grid)
         if not given:
             curve = rule._extended(problem, curve, per_target=per_target)
@@ -292,8 +267,12 @@ class CurveRule(Rule):
             end = _end(curve, per_target=per_target)
             if end is None:
                 return curve
-            later = _later_stops(problem, end)
+            later = later_stops(problem, end)
             if later.size == 0:
+                break
+            try:
+                problem = problem.reaching(later)
+            except KrylovLimitError:  # the warning below says so, if the best stop may lie there
                 break
             curve = curve.joined(self.errors(problem, later))
         columns = _columns(curve, per_target=per_target)
@@ -335,7 +314,7 @@ class CurveRule(Rule):
         return Choice(stop, error, curve, deviation, message)
 
 
-def _later_stops(problem: Problem, last: float) -> Array:
+def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to be looked at."""
     if isinstance(problem.method, ConjugateGradient):
         return np.empty(0)

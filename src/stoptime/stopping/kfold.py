@@ -12,9 +12,12 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.matrix_free import KrylovSpaces
+from stoptime.backends.operators import MatrixFreeData, checked
 from stoptime.methods.base import Array
 from stoptime.moments import Moments
-from stoptime.path import draw, largest_gain
+from stoptime.path import draw, goals, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
@@ -47,8 +50,9 @@ class CrossValidation(CurveRule):
         return CrossValidation(self._splits(problem))
 
     def _splits(self, problem: Problem) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        n = len(problem.X)
-        drawn = check_cv(self.cv).split(problem.X, problem.y, problem.groups)
+        n = problem.X.shape[0]
+        X = problem.X if isinstance(problem.X, np.ndarray) else np.zeros((n, 1))  # splitters count its rows
+        drawn = check_cv(self.cv).split(X, problem.y, problem.groups)
         splits = [(_rows(train, n), _rows(test, n)) for train, test in drawn]
         if not splits:
             raise ValueError("cv must give at least one pair of training and test rows; it gave none.")
@@ -57,9 +61,8 @@ class CrossValidation(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
-        data = _dense(problem, np.arange(len(problem.X)))
-        tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
-        whole = data.moments() if tall else None
+        tall = problem.X.shape[1] <= min(len(train) for train, _ in splits) and problem.spaces is None
+        whole = _rows_of(problem, np.arange(problem.X.shape[0])).moments() if tall else None
         tests = [
             _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
@@ -73,7 +76,7 @@ class HoldOut(CurveRule):
 
     Parameters
     ----------
-    X_val : array-like of shape (m, n_features)
+    X_val : array-like, sparse matrix or LinearOperator of shape (m, n_features)
         Rows kept for validation.
     y_val : array-like of shape (m,) or (m, n_targets)
         Their response.
@@ -85,9 +88,12 @@ class HoldOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
-        X = np.asarray(check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val"))
-        y = np.asarray(check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val"))
-        check_consistent_length(X, y)
+        dtype = problem.spectrum.eigenvalues.dtype
+        X: Any = self.X_val
+        free = kind_of(X) in MATRIX_FREE
+        X = checked(X, "X_val") if free else np.asarray(check_array(X, dtype=dtype, input_name="X_val"))
+        y = np.asarray(check_array(self.y_val, dtype=dtype, ensure_2d=False, input_name="y_val"))
+        check_consistent_length(np.empty((X.shape[0], 0)), y)
         if X.shape[1] != problem.X.shape[1] or y.shape[1:] != problem.y.shape[1:]:
             raise ValueError(
                 f"The validation set has shapes {X.shape} and {y.shape}, which do not fit the training "
@@ -122,9 +128,10 @@ class _Test:
     fourths: Floats
 
 
-def _dense(problem: Problem, rows: NDArray[np.intp]) -> DenseData:
+def _rows_of(problem: Problem, rows: NDArray[np.intp]) -> DenseData:
     weights = None if problem.sample_weight is None else problem.sample_weight[rows]
-    return DenseData.validated(problem.X[rows], problem.y[rows], weights, problem.spectrum.fit_intercept)
+    container = MatrixFreeData if kind_of(problem.X) in MATRIX_FREE else DenseData
+    return container.validated(problem.X[rows], problem.y[rows], weights, problem.spectrum.fit_intercept)
 
 
 def _train_spectrum(
@@ -135,23 +142,39 @@ def _train_spectrum(
     stops: Array,
 ) -> Spectrum:
     """Factor a training set, from the moments of all rows where train and test are all rows."""
-    data = _dense(problem, train)
+    if problem.spaces is not None:
+        return _without_reading_rows(problem, problem.spaces, train, stops)
+    data = _rows_of(problem, train)
     known = None
-    complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
+    complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(problem.X.shape[0]))
     if whole is not None and complement:
-        part = _dense(problem, test)
+        part = _rows_of(problem, test)
         known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))
         if np.any(np.diagonal(known.gram) < CANCELLED * np.diagonal(whole.gram)):
             known = None
     spectrum = by_gram(data, known)
     gain = largest_gain(problem.method, stops)
-    return spectrum if gain <= spectrum.reach else by_svd(data, gain)
+    return spectrum if gain <= spectrum.reach or isinstance(data, MatrixFreeData) else by_svd(data, gain)
+
+
+def _without_reading_rows(
+    problem: Problem, spaces: KrylovSpaces, train: NDArray[np.intp], stops: Array
+) -> Spectrum:
+    """Grow a Krylov space of its own for a training set: all other rows have weight zero."""
+    times = np.bincount(train, minlength=problem.X.shape[0]).astype(np.float64)
+    weights = times if problem.sample_weight is None else times * problem.sample_weight
+    data = MatrixFreeData.validated(problem.X, problem.y, weights, problem.spectrum.fit_intercept)
+    return KrylovSpaces(data, spaces.tol, spaces.max_rank).spectrum(goals(problem.method, stops))
 
 
 def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
     weights = np.ones(len(test))
     if problem.sample_weight is not None:
         weights = problem.sample_weight[test].astype(np.float64)
+    if kind_of(problem.X) == "operator":  # all rows are predicted, and these alone are looked at
+        everywhere = np.zeros(problem.X.shape[0])
+        np.add.at(everywhere, test, weights)
+        return _squares(problem, spectrum, problem.X, problem.y, everywhere, stops)
     return _squares(problem, spectrum, problem.X[test], problem.y[test], weights, stops)
 
 

@@ -9,10 +9,13 @@ instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.backends import decompose
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, nonnegative
 from stoptime.progress import progress
@@ -138,7 +141,7 @@ def left_out_residuals(
     out = np.empty(rows.data.y.shape)
     for index, route in plan.parts(np.arange(len(out))):
         out[index] = plan.own_residuals(rows.block(index), route) * rows.unit
-    out = out.astype(rows.data.X.dtype, copy=False)
+    out = out.astype(rows.data.dtype, copy=False)
     return out[:, 0] if rows.data.single_target else out
 
 
@@ -153,7 +156,8 @@ def _prepared(
     """Factor the data unless that is done, and tune the method to all rows."""
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be resolved at any stop
-        spectrum = decompose(X, y, sample_weight, fit_intercept)
+        options: dict[str, Any] = {"solver": "gram"} if kind_of(X) in MATRIX_FREE else {}
+        spectrum = decompose(X, y, sample_weight, fit_intercept, **options)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
     rows = Rows.validated(X, y, sample_weight, spectrum)

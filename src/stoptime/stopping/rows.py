@@ -18,10 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.backends.dense import DenseData
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.operators import MatrixFreeData
 from stoptime.methods.base import Array
 from stoptime.spectrum import DualVectors, Spectrum
 
 ROUNDINGS = 16.0  # safety factor of the estimated rounding error of a leverage
+WITHOUT_ROWS = (
+    "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a sparse X "
+    'of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or HoldOut(X_val, y_val).'
+)
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -72,7 +78,10 @@ class Rows:
         cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, spectrum: Spectrum
     ) -> Rows:
         """Check the data, and that the spectrum could be theirs."""
-        data = DenseData.validated(X, y, sample_weight, spectrum.fit_intercept)
+        if spectrum.krylov is not None:
+            raise ValueError(WITHOUT_ROWS)
+        container = MatrixFreeData if kind_of(X) in MATRIX_FREE else DenseData
+        data = container.validated(X, y, sample_weight, spectrum.fit_intercept)
         shapes = data.X.shape[1], data.y.shape[1]
         if shapes != (spectrum.n_features, np.atleast_1d(spectrum.target_power).size) or not np.isclose(
             data.n_samples, spectrum.n_samples
@@ -126,7 +135,7 @@ class Rows:
         """Whether the factorisation of XXᵀ gives the scores for free."""
         basis = self.spectrum.basis
         same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
-        return same and self.n_present == len(self.data.X)
+        return same and self.n_present == self.data.X.shape[0]
 
     def block(self, index: Index) -> Block:
         """Return some rows in the eigenbasis."""
@@ -149,13 +158,15 @@ class Rows:
 
     @property
     def _eps(self) -> float:
-        return float(np.finfo(self.data.X.dtype).eps)
+        return float(np.finfo(self.data.dtype).eps)
 
     def _scores(self, index: Index) -> Array:
         basis = self.spectrum.basis
         if self._has_left_vectors and isinstance(basis, DualVectors):
             mix = basis.mix[index].astype(np.float64)
             return np.asarray(mix * np.multiply.outer(self.weights[index] ** -0.5, self.eigenvalues))
+        if isinstance(self.data, MatrixFreeData):
+            return self.data.scores(index, self.spectrum.vectors)
         centred = self.data.X[index] - self.spectrum.feature_mean
         return np.asarray(centred @ self.spectrum.vectors).astype(np.float64, copy=False)
 
@@ -168,9 +179,12 @@ class Rows:
         return np.asarray(ROUNDINGS * self._eps * (1 + shares**root @ condition**root))
 
 
-def average_row(eigenvalues: Array, n_observations: float, fit_intercept: bool) -> Block:
-    """Return the row that has the mean share in every direction, with scores of one and no response."""
-    rank = len(eigenvalues)
+def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> Block:
+    """Return the row that has the mean share in every direction, with scores of one and no response.
+
+    ``counts`` says how many directions share each eigenvalue: one, or as many as a density has there.
+    """
+    size, rank = len(counts), float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
     stretch = scale if fit_intercept else 1.0
     share = stretch / n_observations
@@ -180,6 +194,6 @@ def average_row(eigenvalues: Array, n_observations: float, fit_intercept: bool) 
     one = np.ones(1)
     nothing = np.zeros((1, 1))
     return Block(
-        np.ones((1, rank)), np.full((1, rank), share), rest * one, nothing, nothing,
+        np.ones((1, size)), share * counts[None], rest * one, nothing, nothing,
         scale * one, stretch * one, one / n_observations, np.array([rest > 0]),
     )  # fmt: skip

@@ -1,0 +1,272 @@
+r"""Sparse matrices and operators to a spectrum: by a Krylov space, or by the Gram matrix where that is small.
+
+From the bidiagonalisation of A with :math:`A^TA = X^TX/n`, started with the response,
+
+.. math:: T = Q\Theta Q^T, \qquad \hat\beta(t) \approx VQ\,\varphi(\Theta, t)z, \qquad z = \|X^Ty/n\|Q^Te_1:
+
+Ritz values and Ritz vectors stand in for eigenvalues and eigenvectors. Every target has a space of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from stoptime.backends.dense import by_gram
+from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors, Ritz
+from stoptime.backends.operators import MatrixFreeData
+from stoptime.backends.probes import density
+from stoptime.convergence import relative_errors
+from stoptime.methods import ConjugateGradient, GradientDescent, GradientFlow, HeavyBallFlow, Method, Ridge
+from stoptime.methods.base import positive_number
+from stoptime.spectrum import Density, Floats, Krylov, Spectrum
+
+__all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "is_small"]
+
+SMALL = 1000  # rows or columns up to which all eigenvalues are found
+LARGEST_GRAM = 10_000  # rows or columns beyond which their products are refused
+MOST_WORK = 2e9  # multiplications for them, unless they are asked for
+TOLERANCE = 1e-6
+MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
+LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
+SURE = 1e-6  # residual over value at which the largest Ritz value is the largest eigenvalue, to twelve digits
+ROUNDINGS = 8.0  # of the means that centring leaves behind
+UNDAMPED = 1e-9  # of the frequency: the path that swings most
+
+
+class KrylovLimitError(ValueError):
+    """The Krylov space may grow no further."""
+
+
+class Goal(NamedTuple):
+    """A path and the stop at which it has to have converged."""
+
+    method: Method
+    stop: float
+
+
+def worst_goals(max_gain: float) -> tuple[Goal, ...]:
+    """Return the paths that need the largest spaces of all whose gain is at most this."""
+    if np.isinf(max_gain):
+        return (Goal(Ridge(), np.inf),)
+    time = float(np.sqrt(max_gain))
+    swinging = HeavyBallFlow(UNDAMPED / time) if time > 0 else HeavyBallFlow(1.0)
+    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), Goal(swinging, time)
+
+
+def decompose_matrix_free(
+    X: Any,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    fit_intercept: bool,
+    *,
+    solver: str,
+    max_gain: float,
+    **options: Any,
+) -> Spectrum:
+    """Factor a sparse matrix or an operator; see :func:`stoptime.decompose`."""
+    if solver == "svd":
+        raise ValueError('solver="svd" needs a dense X: take "krylov", "gram" or "auto".')
+    goals = options.pop("goals", None)
+    spaces = KrylovSpaces(MatrixFreeData.validated(X, y, sample_weight, fit_intercept), **options)
+    if solver == "gram" or (solver == "auto" and is_small(X)):
+        spectrum = by_products(spaces.data)
+        if solver == "gram" or max_gain <= spectrum.reach:
+            return spectrum
+    return spaces.spectrum(goals or worst_goals(max_gain))
+
+
+def is_small(X: Any) -> bool:
+    """Tell whether all eigenvalues of a sparse matrix cost no more than a second or so."""
+    return bool(sparse.issparse(X) and min(X.shape) <= SMALL and X.nnz * min(X.shape) <= MOST_WORK)
+
+
+def by_products(data: MatrixFreeData) -> Spectrum:
+    """Form the smaller of AᵀA and AAᵀ, a few columns at a time, and diagonalise it."""
+    size = min(data.X.shape)
+    if size > LARGEST_GRAM:
+        raise ValueError(
+            f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond {LARGEST_GRAM}: take '
+            'solver="krylov" with a finite stop or max_gain.'
+        )
+    return by_gram(data)
+
+
+class KrylovSpaces:
+    """One Krylov space for each target, grown as far as it is asked to.
+
+    Parameters
+    ----------
+    data : MatrixFreeData
+        Validated.
+    tol : float, default=1e-6
+        Largest relative error of the coefficients at a goal.
+    max_rank : int, optional
+        Most vectors of all spaces together; by default as many as 2 GiB hold.
+    probes, seed : int, default=0
+        How many random probes of the density of all eigenvalues to take, and their seed.
+    """
+
+    def __init__(
+        self,
+        data: MatrixFreeData,
+        tol: float = TOLERANCE,
+        max_rank: int | None = None,
+        probes: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.data, self.tol = data, positive_number("tol", tol, high=1.0)
+        self.probes, self.seed = probes, seed
+        self._probed: tuple[tuple[Goal, ...], Density] | None = None
+        p = data.X.shape[1]
+        if max_rank is not None and (isinstance(max_rank, bool) or int(max_rank) != max_rank or max_rank < 1):
+            raise ValueError(f"max_rank must be a positive whole number or None; got {max_rank!r}.")
+        self.max_rank = max(2, MEMORY // (8 * p)) if max_rank is None else int(max_rank)
+        floor = ROUNDINGS * np.finfo(np.float64).eps * float(np.linalg.norm(data.means[0]))
+        starts = data.operator.T @ data.targets
+        self.runs = [GolubKahan(data.operator, start, data.rounding, floor) for start in starts.T]
+        for run, length in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
+            if run.length <= floor * length:
+                run.exhausted = True
+
+    @property
+    def rank(self) -> int:
+        """Vectors kept so far."""
+        return sum(run.size for run in self.runs)
+
+    @property
+    def products(self) -> int:
+        """Products with X and with Xᵀ so far, those for the means included, those for probes not."""
+        probing = 0 if self._probed is None else self._probed[1].products
+        return self.data.operator.products + self.data.fit_intercept - probing
+
+    def largest(self) -> float:
+        """Return the largest eigenvalue that the response sees, and zero where it sees none."""
+        self.spectrum([Goal(GradientDescent(), 0.0)])
+        return max((run.ritz(accurate=False).values[-1] for run in self.runs if run.size), default=0.0)
+
+    def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
+        """Grow until every goal has converged, and return the spectrum of Ritz values.
+
+        Parameters
+        ----------
+        goals : iterable of Goal
+            Paths and their largest stops.
+        """
+        goals = tuple(goals)
+        for run, target in zip(self.runs, self.data.targets.T, strict=True):
+            self._grow(run, goals, float(np.linalg.norm(target)))
+        spectrum = self._assembled(goals)
+        return replace(spectrum, density=self._density(goals, spectrum)) if self.probes else spectrum
+
+    def _density(self, goals: tuple[Goal, ...], spectrum: Spectrum) -> Density:
+        """Probe the eigenvalues, anew where a goal is later than before."""
+        if self._probed is None or any(goal not in self._probed[0] for goal in goals):
+            tuned = [(self._tuned(method, spectrum.eigenvalues), stop) for method, stop in goals]
+            found = density(self.data, tuned, self.probes, self.seed, self.max_rank)
+            self._probed = goals, found
+        return self._probed[1]
+
+    def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float) -> None:
+        if not run.size and not run.exhausted:
+            self._step(run, np.inf, goals)
+            if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
+                run.alphas, run.betas, run.exhausted = [], [], True  # X sees nothing of this target
+        while not run.exhausted:
+            error = self._error(run.ritz(accurate=False), run.length, goals)
+            if error <= self.tol:
+                return
+            for _ in range(1 + run.size // LOOKS):
+                if not run.exhausted:
+                    self._step(run, error, goals)
+
+    def _step(self, run: GolubKahan, error: float, goals: tuple[Goal, ...]) -> None:
+        if self.rank >= self.max_rank:
+            last = max(goal.stop for goal in goals)
+            raise KrylovLimitError(
+                f"The path has not converged at stop {last:.3g}: its relative error is about {error:.1g} with "
+                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a larger "
+                f"max_rank (every vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger tol "
+                f"than {self.tol:g}."
+            )
+        run.step()
+
+    def _error(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
+        """Return the worst relative error at the goals, and infinity while a step cannot be tuned."""
+        krylov = self._krylov(ritz, length)
+        response = length * ritz.rotation[0]
+        residual = abs(ritz.coupling * ritz.rotation[-1, -1])
+        worst = 0.0
+        for method, stop in goals:
+            if getattr(method, "step", None) == "auto" and residual > SURE * ritz.values[-1]:
+                return np.inf
+            tuned = self._tuned(method, ritz.values)
+            found = relative_errors(ritz.values, response, krylov, tuned, np.array([stop]))
+            worst = max(worst, float(found[0]))
+        return worst
+
+    def _krylov(self, ritz: Ritz, length: float) -> Krylov:
+        """Return the account of one space."""
+        last = ritz.coupling * ritz.rotation[-1]
+        residues = (last * length * ritz.rotation[0])[:, None]
+        largest = float(ritz.values[-1] + abs(last[-1]))
+        return Krylov(residues, np.array([len(last)]), largest, self.tol, 0.0, self.products)
+
+    def _tuned(self, method: Method, values: Floats) -> Method:
+        hidden = len(values) < self.data.X.shape[1]
+        return method.tuned_to(np.append(0.0, values) if hidden else values)
+
+    def _assembled(self, goals: tuple[Goal, ...]) -> Spectrum:
+        """Lay the spaces side by side, as one spectrum in which every target sees its own."""
+        ritz = [run.ritz(accurate=True) for run in self.runs]
+        top = max((one.values[-1] for one in ritz if len(one.values)), default=0.0)
+        self._check_range(top)
+        kept = [one.values > (self.data.rounding**2) * top for one in ritz]
+        values = np.concatenate([one.values[keep] for one, keep in zip(ritz, kept, strict=True)])
+        order = np.argsort(values, kind="stable")
+        response, residues = np.zeros((2, len(values), len(ritz)))
+        first = 0
+        for target, (run, one, keep) in enumerate(zip(self.runs, ritz, kept, strict=True)):
+            own = slice(first, first + int(keep.sum()))
+            first = own.stop
+            if own.stop > own.start:
+                response[own, target] = run.length * one.rotation[0, keep]
+                residues[own, target] = response[own, target] * one.coupling * one.rotation[-1, keep]
+        basis = KrylovVectors(
+            tuple(run.vectors() for run in self.runs),
+            tuple(one.rotation[:, keep] for one, keep in zip(ritz, kept, strict=True)),
+            order,
+            self.data.X.shape[1],
+        )
+        values, response, residues = values[order], response[order], residues[order]
+        largest = max((self._krylov(one, 1.0).largest for one in ritz if len(one.values)), default=0.0)
+        sizes = np.array([run.size for run in self.runs])
+        krylov = Krylov(residues, sizes, largest, self.tol, 0.0, self.products)
+        error = max(
+            relative_errors(values, response, krylov, self._tuned(m, values), np.array([stop]))[0]
+            for m, stop in goals
+        )
+        reach = np.inf if krylov.exhausted else max(self._gain(goal, values) for goal in goals)
+        plain = self.data.spectrum(values, basis, response, self.data.means, "krylov", reach)
+        return replace(plain, krylov=replace(krylov, error=float(error)))
+
+    def _gain(self, goal: Goal, values: Floats) -> float:
+        """Return a bound of the gain at a goal."""
+        if isinstance(goal.method, ConjugateGradient):
+            return 0.0
+        tuned = self._tuned(goal.method, values)
+        with np.errstate(over="ignore"):
+            return float((tuned.pace * goal.stop) ** tuned.order)
+
+    def _check_range(self, largest: float) -> None:
+        info = np.finfo(np.float64)
+        if 0 < largest < info.tiny / info.eps or not np.isfinite(largest):
+            size = "small" if largest < 1 else "large"
+            raise ValueError(
+                f"X is too {size}: its largest eigenvalue is {largest:.3g}. Rescale its columns."
+            )
