@@ -13,17 +13,22 @@ difference of order k, as smooth as φ: a few points between zero and the larges
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoptime.methods import ConjugateGradient, Method
 from stoptime.methods.base import Array
 from stoptime.spectrum import Floats, Krylov
 
-__all__ = ["relative_errors"]
+__all__ = ["relative_errors", "unconverged"]
 
-POINTS = 33  # between zero and the largest eigenvalue, closer to each other at the ends
+POINTS = 33  # between zero and the largest eigenvalue, closer to each other at the ends; at least
+POINTS_PER_RADIAN = 2.0  # of t√L, by which a path swings across them
+MOST_POINTS = 4096
+SAFETY = 1.1  # for what lies between them
 APART = 1e-6  # of the largest eigenvalue: closer to a Ritz value a divided difference is rounding
 FLAT = 1e-5  # of 1/φ(0): so far from zero φ is as good as linear
-SETTLED_RITZ = 0.1  # residual over value from which on the least Ritz value is one of the eigenvalues
+EPS = float(np.finfo(np.float64).eps)
+ROUNDINGS = 10.0  # of the gradient over the first one: what is left of it is rounding
 
 
 def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Method, stops: Floats) -> Array:
@@ -40,30 +45,37 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
     method : Method
         Tuned to it.
     stops : array of shape (n_stops,)
-        Infinity is least squares: its bound holds where the smallest eigenvalue that the response sees has
-        been found, and else is infinite.
+        Infinity is least squares. As an eigenvalue may be as small as it likes, its bound is infinite until
+        the space is exhausted, or the gradient has vanished to rounding.
 
     Returns
     -------
     array of shape (n_stops,)
         Of many targets the worst.
     """
-    if krylov.exhausted:
-        return np.zeros(len(stops))
     z = response.reshape(len(theta), len(krylov.sizes))
     errors = np.zeros((len(stops), len(krylov.sizes)))
     forever = np.isinf(stops)
     if isinstance(method, ConjugateGradient):  # exact up to the dimension of the space
-        forever = stops > krylov.sizes[krylov.residues.any(axis=0)].min()
+        errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), 0.0)
     elif not forever.all():
         errors[~forever] = _finite(krylov, theta, z, method, stops[~forever])
     if forever.any():
         errors[forever] = _infinite(krylov, theta, z)
-    return np.asarray(errors.max(axis=1))
+    return np.asarray(errors.max(axis=1, initial=0))
+
+
+def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> NDArray[np.bool_]:
+    """Tell at which stops a larger space would have a smaller error: what least squares has is rounding."""
+    last = np.isinf(stops) | isinstance(method, ConjugateGradient)
+    return np.asarray(np.where(last, np.isinf(errors), errors > tol))
 
 
 def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats) -> Array:
-    grid = _grid(theta, krylov.largest)
+    if krylov.exhausted:
+        return np.zeros((len(stops), z.shape[1]))
+    radians = np.sqrt(8 * krylov.largest * method.gain(0.0, stops).max()) if method.order == 2 else 0.0
+    grid = _grid(theta, krylov.largest, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
     at_theta, at_grid = method.gain(theta[:, None], stops), method.gain(grid[:, None], stops)
     lengths = np.sqrt(at_theta.T**2 @ z**2)
     flat = FLAT / np.maximum(at_grid[0], FLAT / krylov.largest)
@@ -73,12 +85,12 @@ def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Flo
         differences = (at_grid[:, k, None] - at_theta[:, k]) / (grid[:, None] - theta)
         differences[0] = np.where(theta < flat[k], slopes[k], differences[0])
         worst[k] = np.abs(differences @ krylov.residues).max(axis=0)
-    return worst / np.where(lengths > 0, lengths, np.inf)
+    return SAFETY * worst / np.where(lengths > 0, lengths, np.inf)
 
 
-def _grid(theta: Floats, largest: float) -> Array:
+def _grid(theta: Floats, largest: float, size: int) -> Array:
     """Return zero, and points up to the largest eigenvalue that keep away from the Ritz values."""
-    grid = largest / 2 * (1 - np.cos(np.pi * np.arange(POINTS) / (POINTS - 1)))
+    grid = largest / 2 * (1 - np.cos(np.pi * np.arange(size) / (size - 1)))
     place = np.searchsorted(theta, grid)
     below, above = theta[np.maximum(place - 1, 0)], theta[np.minimum(place, len(theta) - 1)]
     free = np.minimum(np.abs(grid - below), np.abs(grid - above)) > APART * largest
@@ -87,13 +99,12 @@ def _grid(theta: Floats, largest: float) -> Array:
 
 
 def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
-    """Return the bound for φ = 1/s, which is largest at the smallest eigenvalue that the response sees."""
+    """Return what rounding leaves of least squares where its gradient has vanished, and else infinity."""
     out = np.zeros(z.shape[1])
-    for target in np.flatnonzero(krylov.residues.any(axis=0)):
+    for target in range(z.shape[1]):
         mine = z[:, target] != 0
         s, response, residues = theta[mine], z[mine, target], krylov.residues[mine, target]
-        if np.abs(residues[0] / response[0]) > SETTLED_RITZ * s[0]:
-            out[target] = np.inf
-        else:
-            out[target] = np.abs((residues / s).sum()) / s[0] / np.linalg.norm(response / s)
+        if s.size:
+            gradient = np.abs((residues / s).sum()) / np.linalg.norm(response)
+            out[target] = ROUNDINGS * EPS * s[-1] / s[0] if gradient <= ROUNDINGS * EPS else np.inf
     return out

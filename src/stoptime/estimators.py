@@ -266,8 +266,9 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        data, needs = (X, y, weights, bool(self.fit_intercept)), (rule.needs_rows, rule.needs_trace)
-        spectrum, spaces = open_data(data, methods, self.stops, rows=needs[0], trace=needs[1])
+        data, needs = (X, y, weights, bool(self.fit_intercept)), {"rows": rule.needs_rows}
+        needs |= {"trace": rule.needs_trace, "verbose": bool(self.verbose)}
+        spectrum, spaces = open_data(data, methods, self.stops, **needs)
         problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose, spaces) for m in methods]
         per_target = self.per_target and y.ndim == 2
         rule = rule.fixed(problems[0])

@@ -14,7 +14,7 @@ from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import MATRIX_FREE, kind_of
 from stoptime.backends.matrix_free import Goal
 from stoptime.backends.operators import checked
-from stoptime.convergence import relative_errors
+from stoptime.convergence import relative_errors, unconverged
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import nonnegative
 from stoptime.methods.krylov import conjugate_gradients
@@ -200,8 +200,9 @@ def _converged(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | No
     if krylov is None:
         return None
     errors = relative_errors(spectrum.eigenvalues, spectrum.response, krylov, method, stops)
-    if np.any(errors > SLACK * krylov.tol):
-        first = int(np.argmax(errors > SLACK * krylov.tol))
+    late = unconverged(method, stops, errors, SLACK * krylov.tol)
+    if late.any():
+        first = int(np.argmax(late))
         raise ValueError(
             f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "
             f"{stops[first]:.4g}: its relative error may be {errors[first]:.1g}, above tol={krylov.tol:g}. "

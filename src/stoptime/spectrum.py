@@ -213,7 +213,9 @@ class Spectrum:
 
     def __repr__(self) -> str:
         targets = "" if self.response.ndim == 1 else f", {self.response.shape[1]} targets"
+        krylov = self.krylov
+        left = "" if krylov is None else f", {krylov.products} products, error {krylov.error:.0e}"
         return (
             f"Spectrum({self.n_samples:g} samples, {self.n_features} features, rank {self.rank}"
-            f"{targets}, solver={self.solver!r})"
+            f"{targets}, solver={self.solver!r}{left})"
         )

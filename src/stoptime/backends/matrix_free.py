@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from stoptime.backends.dense import by_gram
 from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
-from stoptime.convergence import relative_errors
+from stoptime.convergence import relative_errors, unconverged
 from stoptime.methods import ConjugateGradient, GradientDescent, GradientFlow, HeavyBallFlow, Method, Ridge
 from stoptime.methods.base import positive_number
+from stoptime.progress import Ticker
 from stoptime.spectrum import Density, Floats, Krylov, Spectrum
 
 __all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "is_small"]
@@ -48,6 +50,13 @@ class Goal(NamedTuple):
 
     method: Method
     stop: float
+
+
+def whole_number(name: str, value: Any, *, least: int = 0) -> int:
+    """Return ``value`` as an int, refusing what is not a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
 
 
 def worst_goals(max_gain: float) -> tuple[Goal, ...]:
@@ -110,6 +119,8 @@ class KrylovSpaces:
         Most vectors of all spaces together; by default as many as 2 GiB hold.
     probes, seed : int, default=0
         How many random probes of the density of all eigenvalues to take, and their seed.
+    verbose : bool, default=False
+        Whether growth of more than a few seconds shows its progress.
     """
 
     def __init__(
@@ -119,14 +130,13 @@ class KrylovSpaces:
         max_rank: int | None = None,
         probes: int = 0,
         seed: int = 0,
+        verbose: bool = False,
     ) -> None:
         self.data, self.tol = data, positive_number("tol", tol, high=1.0)
-        self.probes, self.seed = probes, seed
+        self.probes, self.seed, self.verbose = whole_number("probes", probes), seed, verbose
         self._probed: tuple[tuple[Goal, ...], Density] | None = None
-        p = data.X.shape[1]
-        if max_rank is not None and (isinstance(max_rank, bool) or int(max_rank) != max_rank or max_rank < 1):
-            raise ValueError(f"max_rank must be a positive whole number or None; got {max_rank!r}.")
-        self.max_rank = max(2, MEMORY // (8 * p)) if max_rank is None else int(max_rank)
+        most = max(2, MEMORY // (8 * data.X.shape[1]))
+        self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
         floor = ROUNDINGS * np.finfo(np.float64).eps * float(np.linalg.norm(data.means[0]))
         starts = data.operator.T @ data.targets
         self.runs = [GolubKahan(data.operator, start, data.rounding, floor) for start in starts.T]
@@ -158,9 +168,10 @@ class KrylovSpaces:
         goals : iterable of Goal
             Paths and their largest stops.
         """
-        goals = tuple(goals)
+        goals, ticker = tuple(goals), Ticker("Krylov space", self.verbose)
         for run, target in zip(self.runs, self.data.targets.T, strict=True):
-            self._grow(run, goals, float(np.linalg.norm(target)))
+            self._grow(run, goals, float(np.linalg.norm(target)), ticker)
+        ticker.close()
         spectrum = self._assembled(goals)
         return replace(spectrum, density=self._density(goals, spectrum)) if self.probes else spectrum
 
@@ -172,14 +183,15 @@ class KrylovSpaces:
             self._probed = goals, found
         return self._probed[1]
 
-    def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float) -> None:
+    def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float, ticker: Ticker) -> None:
         if not run.size and not run.exhausted:
             self._step(run, np.inf, goals)
             if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
                 run.alphas, run.betas, run.exhausted = [], [], True  # X sees nothing of this target
         while not run.exhausted:
-            error = self._error(run.ritz(accurate=False), run.length, goals)
-            if error <= self.tol:
+            error = self._error_ahead(run.ritz(accurate=False), run.length, goals)
+            ticker(f"{self.rank} vectors, relative error {error:.1g}")
+            if error == 0:
                 return
             for _ in range(1 + run.size // LOOKS):
                 if not run.exhausted:
@@ -196,8 +208,8 @@ class KrylovSpaces:
             )
         run.step()
 
-    def _error(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
-        """Return the worst relative error at the goals, and infinity while a step cannot be tuned."""
+    def _error_ahead(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
+        """Return the worst relative error at goals not reached, zero where all are."""
         krylov = self._krylov(ritz, length)
         response = length * ritz.rotation[0]
         residual = abs(ritz.coupling * ritz.rotation[-1, -1])
@@ -205,9 +217,9 @@ class KrylovSpaces:
         for method, stop in goals:
             if getattr(method, "step", None) == "auto" and residual > SURE * ritz.values[-1]:
                 return np.inf
-            tuned = self._tuned(method, ritz.values)
-            found = relative_errors(ritz.values, response, krylov, tuned, np.array([stop]))
-            worst = max(worst, float(found[0]))
+            tuned, at = self._tuned(method, ritz.values), np.array([stop])
+            found = relative_errors(ritz.values, response, krylov, tuned, at)
+            worst = max(worst, float(found[0]) if unconverged(tuned, at, found, self.tol)[0] else 0.0)
         return worst
 
     def _krylov(self, ritz: Ritz, length: float) -> Krylov:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from stoptime.backends.matrix_free import KrylovLimitError
 from stoptime.methods import Iteration, Method
 from stoptime.methods.base import Array, positive_number
 from stoptime.methods.recurrence import closer_stops
@@ -132,7 +133,11 @@ class Discrepancy(Rule):
             if given or problem.spaces is None or reached.any(axis=0).all():
                 break
             later = later_stops(problem, float(grid[-1]))
-            problem, grid = problem.reaching(later), np.append(grid, later)
+            try:
+                problem = problem.reaching(later)
+            except KrylovLimitError:  # the warning below says that the last stop is taken
+                break
+            grid = np.append(grid, later)
         if not reached.any(axis=0).all():
             warnings.warn(
                 f"The residual never falls to the noise, {levels.max():.3g}: the last stop is taken. "

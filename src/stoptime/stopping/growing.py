@@ -35,6 +35,7 @@ def open_data(
     *,
     rows: bool,
     trace: bool,
+    verbose: bool = False,
 ) -> tuple[Spectrum, KrylovSpaces | None]:
     """Factor data for a rule: whole where that is dense or small, else by Krylov spaces that can grow.
 
@@ -48,6 +49,8 @@ def open_data(
         Where, if it is known; else a Krylov space begins with t√L = 30, or tL = 100.
     rows, trace : bool
         What the rule needs: rows one by one, or sums over all eigenvalues.
+    verbose : bool, default=False
+        Whether growth of more than a few seconds shows its progress.
     """
     X = data[0]
     if kind_of(X) not in MATRIX_FREE:
@@ -56,7 +59,8 @@ def open_data(
         return decompose(*data, solver="gram"), None
     if rows:
         raise ValueError(WITHOUT_ROWS)
-    spaces = KrylovSpaces(MatrixFreeData.validated(*data), probes=PROBES if trace else 0)
+    probes = PROBES if trace else 0
+    spaces = KrylovSpaces(MatrixFreeData.validated(*data), probes=probes, verbose=verbose)
     asked = np.asarray([] if stops is None or np.ndim(np.asarray(stops)) == 0 else stops, dtype=np.float64)
     wanted = [goal for m in methods for goal in (goals(m, asked) if asked.size else [_horizon(m, spaces)])]
     return spaces.spectrum(wanted), spaces
