@@ -59,7 +59,8 @@ def decompose(
         For sparse matrices and operators. ``tol=1e-6``: the largest relative error of the coefficients.
         ``max_rank``: the most Krylov vectors, all targets together, each of 8p bytes; by default as many
         as 2 GiB hold. ``probes=0``, ``seed=0``: random probes of the density of all eigenvalues, from
-        which degrees of freedom, path GCV and the plug-in oracle are then estimated.
+        which degrees of freedom, path GCV and the plug-in oracle are then estimated. ``verbose=False``:
+        whether long growth shows its progress.
 
     Returns
     -------
@@ -77,8 +78,9 @@ def decompose(
         raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')
     kind = kind_of(X)
     if kind in {"sparse", "operator"}:
-        factor = decompose_matrix_free
-        return factor(X, y, sample_weight, fit_intercept, solver=solver, max_gain=max_gain, **options)
+        options |= {"solver": solver, "max_gain": max_gain}
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
+            return decompose_matrix_free(X, y, sample_weight, fit_intercept, **options)
     if options or solver == "krylov":
         named = ", ".join(options) or 'solver="krylov"'
         raise TypeError(

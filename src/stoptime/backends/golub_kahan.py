@@ -116,7 +116,7 @@ class GolubKahan:
         self.matrix, self.rounding, self.floor = matrix, rounding, floor
         self._scale = 0.0
         self.basis = Basis(len(start))
-        self.length = float(np.linalg.norm(start))
+        self.length = _length(start)
         self.alphas, self.betas = list[float](), list[float]()
         self._left: Floats = np.zeros(0)
         self._next = start / self.length if self.length > 0 else start
@@ -133,7 +133,7 @@ class GolubKahan:
         u = self.matrix @ v
         if self.size:
             u -= self.betas[-1] * self._left
-        alpha = float(np.linalg.norm(u))
+        alpha = _length(u)
         if self._vanishes(alpha):
             self._finish()
             return
@@ -141,7 +141,7 @@ class GolubKahan:
         self.alphas.append(alpha)
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
-        beta = float(np.linalg.norm(w))
+        beta = _length(w)
         self.betas.append(beta)
         if self._vanishes(beta) or self.size == min(self.matrix.shape):
             self._finish()
@@ -175,6 +175,15 @@ class GolubKahan:
     def vectors(self) -> list[Array]:
         """Return the basis so far, in blocks of rows; later growth does not change them."""
         return self.basis.filled(self.size)
+
+
+def _length(vector: Floats) -> float:
+    """Return the length of a vector, refusing one whose squares are no numbers."""
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or (length == 0 and vector.any()):
+        size = "large" if length else "small"
+        raise ValueError(f"Products with X are too {size}: their squares are no numbers. Rescale X or y.")
+    return length
 
 
 @dataclass(frozen=True)

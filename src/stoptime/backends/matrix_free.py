@@ -37,7 +37,6 @@ TOLERANCE = 1e-6
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
 SURE = 1e-6  # residual over value at which the largest Ritz value is the largest eigenvalue, to twelve digits
-ROUNDINGS = 8.0  # of the means that centring leaves behind
 UNDAMPED = 1e-9  # of the frequency: the path that swings most
 
 
@@ -82,6 +81,8 @@ def decompose_matrix_free(
     if solver == "svd":
         raise ValueError('solver="svd" needs a dense X: take "krylov", "gram" or "auto".')
     goals = options.pop("goals", None)
+    if unknown := options.keys() - {"tol", "max_rank", "probes", "seed", "verbose"}:
+        raise TypeError(f"{', '.join(unknown)}: no option; there are tol, max_rank, probes, seed, verbose.")
     spaces = KrylovSpaces(MatrixFreeData.validated(X, y, sample_weight, fit_intercept), **options)
     if solver == "gram" or (solver == "auto" and is_small(X)):
         spectrum = by_products(spaces.data)
@@ -103,7 +104,11 @@ def by_products(data: MatrixFreeData) -> Spectrum:
             f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond {LARGEST_GRAM}: take '
             'solver="krylov" with a finite stop or max_gain.'
         )
-    return by_gram(data)
+    spectrum = by_gram(data)
+    if spectrum.rank and spectrum.eigenvalues[-1] <= data.floor**2:  # every column is constant
+        nothing = np.zeros((data.X.shape[1], 0))
+        return replace(spectrum, eigenvalues=nothing[0], basis=nothing, response=spectrum.response[:0])
+    return spectrum
 
 
 class KrylovSpaces:
@@ -137,11 +142,10 @@ class KrylovSpaces:
         self._probed: tuple[tuple[Goal, ...], Density] | None = None
         most = max(2, MEMORY // (8 * data.X.shape[1]))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
-        floor = ROUNDINGS * np.finfo(np.float64).eps * float(np.linalg.norm(data.means[0]))
         starts = data.operator.T @ data.targets
-        self.runs = [GolubKahan(data.operator, start, data.rounding, floor) for start in starts.T]
+        self.runs = [GolubKahan(data.operator, start, data.rounding, data.floor) for start in starts.T]
         for run, length in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
-            if run.length <= floor * length:
+            if run.length <= data.floor * length:
                 run.exhausted = True
 
     @property
@@ -201,10 +205,10 @@ class KrylovSpaces:
         if self.rank >= self.max_rank:
             last = max(goal.stop for goal in goals)
             raise KrylovLimitError(
-                f"The path has not converged at stop {last:.3g}: its relative error is about {error:.1g} with "
-                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a larger "
-                f"max_rank (every vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger tol "
-                f"than {self.tol:g}."
+                f"The path has not converged at stop {last:.3g}: its relative error is about {error:.1g} "
+                f"with {self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a "
+                f"larger max_rank (every vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger "
+                f"tol than {self.tol:g}."
             )
         run.step()
 

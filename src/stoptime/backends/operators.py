@@ -19,6 +19,8 @@ from stoptime.spectrum import Floats
 
 __all__ = ["CentredOperator", "MatrixFreeData", "checked"]
 
+ROUNDINGS = 8.0  # of the means, that centring leaves behind
+
 
 def checked(X: Any, name: str = "X") -> Any:
     """Return a sparse matrix in double precision by rows or columns, or an operator as it is.
@@ -72,6 +74,11 @@ class MatrixFreeData(DenseData):
             return np.zeros(self.X.shape[1]), np.zeros(self.y.shape[1])
         return _product(self.X, self.shares, transposed=True), self.shares @ self.y
 
+    @property
+    def floor(self) -> float:
+        """How much of a unit vector's image may be what rounding leaves of the means."""
+        return float(ROUNDINGS * np.finfo(np.float64).eps * np.linalg.norm(self.means[0]))
+
     @cached_property
     def operator(self) -> CentredOperator:
         """The A with AᵀA = XᵀX/n."""
@@ -113,7 +120,9 @@ class MatrixFreeData(DenseData):
     def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - single entries are not seen
         """Raise a ValueError where the squares of X underflow."""
         info = np.finfo(np.float64)
-        if 0 < largest < info.tiny / info.eps:
+        if largest >= info.tiny / info.eps:
+            return
+        if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
             raise ValueError(f"X is too small: its largest eigenvalue is {largest:.3g}. Rescale its columns.")
 
 
