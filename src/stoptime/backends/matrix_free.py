@@ -207,8 +207,8 @@ class KrylovSpaces:
             raise KrylovLimitError(
                 f"The path has not converged at stop {last:.3g}: its relative error is about {error:.1g} "
                 f"with {self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a "
-                f"larger max_rank (every vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger "
-                f"tol than {self.tol:g}."
+                f"larger max_rank (a vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger tol "
+                f"than {self.tol:g}."
             )
         run.step()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stoptime.backends.golub_kahan import GolubKahan
 from stoptime.backends.operators import MatrixFreeData
-from stoptime.methods import ConjugateGradient, Method
+from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array
 from stoptime.spectrum import Density
 
@@ -16,6 +16,7 @@ __all__ = ["density"]
 
 SETTLED = 1e-5  # relative change of a probe's trace with two more steps that ends its growth
 FEWEST_STEPS = 4
+EARLIER = np.array([1.0, 0.3, 0.1, 0.03])  # of a goal: at late stops all is learned, and nothing to be seen
 MOST_STEPS = 200  # where no finite stop says how many are enough
 
 
@@ -31,7 +32,7 @@ def density(
     data : MatrixFreeData
         Where A is from.
     goals : iterable of (method, stop)
-        Tuned; every probe is followed until the degrees of freedom there have settled.
+        Tuned; every probe is followed until the degrees of freedom there, and earlier, have settled.
     probes, seed : int
         Number m of probes, and the seed of their signs.
     most : int
@@ -73,7 +74,7 @@ def density(
 def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> tuple[Array, Array]:
     """Grow one probe until its traces have settled; return its nodes and weights."""
     values, weights = np.empty(0), np.empty(0)
-    traces = np.full(len(goals), np.inf)
+    traces = np.full((len(goals), len(EARLIER)), np.inf)
     while not run.exhausted and run.size < most:
         run.step()
         if not run.exhausted:
@@ -81,12 +82,13 @@ def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> 
         values, rotation, _ = run.ritz(accurate=False)
         weights = rotation[0] ** 2 if run.size else weights
         found = np.array([_freedom(method, stop, values, weights) for method, stop in goals])
-        settled = np.abs(found - traces) <= SETTLED * np.abs(found)
+        settled = np.abs(found - traces) <= SETTLED * np.abs(found)  # at every one of the earlier stops too
         if goals and settled.all() and run.size >= FEWEST_STEPS:
             break
         traces = found
     return values, weights
 
 
-def _freedom(method: Method, stop: float, values: Array, weights: Array) -> float:
-    return float((weights * values) @ method.gain(values, stop))
+def _freedom(method: Method, stop: float, values: Array, weights: Array) -> Array:
+    stops = np.ceil(stop * EARLIER) if isinstance(method, Iteration) else stop * EARLIER
+    return np.asarray((weights * values) @ method.gain(values[:, None], stops))
