@@ -51,7 +51,7 @@ def test_singular_values_keep_the_digits_that_squares_lose(rng):
     np.testing.assert_allclose(fast[-10:], exact[-10:], rtol=1e-9)
 
 
-def test_it_stops_where_the_space_is_exhausted(rng):
+def test_it_stops_where_the_space_is_exhausted():
     values = np.array([1.0, 2.0, 5.0])
     A = np.diag(np.repeat(values, 4))
     run = GolubKahan(A, np.ones(12), 1e-14)

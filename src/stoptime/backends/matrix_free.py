@@ -203,12 +203,11 @@ class KrylovSpaces:
 
     def _step(self, run: GolubKahan, error: float, goals: tuple[Goal, ...]) -> None:
         if self.rank >= self.max_rank:
-            last = max(goal.stop for goal in goals)
+            last, size = max(goal.stop for goal in goals), 8 * self.data.X.shape[1] / 2**20
             raise KrylovLimitError(
-                f"The path has not converged at stop {last:.3g}: its relative error is about {error:.1g} "
-                f"with {self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a "
-                f"larger max_rank (a vector takes {8 * self.data.X.shape[1] / 2**20:.3g} MiB) or a larger tol "
-                f"than {self.tol:g}."
+                f"The path has not converged at stop {last:.3g}: its relative error is near {error:.1g} with "
+                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a larger "
+                f"max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
             )
         run.step()
 

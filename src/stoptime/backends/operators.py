@@ -30,9 +30,7 @@ def checked(X: Any, name: str = "X") -> Any:
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
     if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
-        raise ValueError(
-            f"{name} is complex; complex data not supported: give real and imaginary parts as rows."
-        )
+        raise ValueError(f"Complex data not supported: {name} is complex. Give both parts as rows.")
     if min(X.shape) == 0:
         raise ValueError(f"{name} must have at least one row and one column; got shape {X.shape}.")
     if not sparse.issparse(X):
@@ -176,7 +174,7 @@ class CentredOperator:
             return self._gram(other)
         self.counter[0] += 1 if other.ndim == 1 else other.shape[1]
         if self.is_transposed:
-            return _product(self.X, self._weighted(other, centred=self.centre), transposed=True)
+            return _product(self.X, self._weighted(other), transposed=True)
         image = _product(self.X, other)
         if self.centre:
             image = image - self.root**2 @ image
@@ -191,9 +189,10 @@ class CentredOperator:
             gram[:, start : start + width] = self @ (other @ columns)
         return (gram + gram.T) / 2
 
-    def _weighted(self, other: Floats, *, centred: bool) -> Floats:
-        total = self.root @ other if centred else 0.0
-        return np.asarray((self.root * (other.T - np.multiply.outer(total, self.root))).T)
+    def _weighted(self, other: Floats) -> Floats:
+        if self.centre:
+            other = other - np.multiply.outer(self.root, self.root @ other)
+        return np.asarray((self.root * other.T).T)
 
 
 def _product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
@@ -215,7 +214,7 @@ def _product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
         ) from None
     product = np.asarray(product)
     if np.iscomplexobj(product):
-        raise ValueError("X is an operator with complex products; complex data not supported.")
+        raise ValueError("Complex data not supported: products with X are complex.")
     if not np.isfinite(product).all():
         raise ValueError("A product with X contains NaN or infinity: check the operator, or rescale X.")
     return product.astype(np.float64, copy=False)

@@ -82,7 +82,8 @@ def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> 
         values, rotation, _ = run.ritz(accurate=False)
         weights = rotation[0] ** 2 if run.size else weights
         found = np.array([_freedom(method, stop, values, weights) for method, stop in goals])
-        settled = np.abs(found - traces) <= SETTLED * np.abs(found)  # at every one of the earlier stops too
+        found = found.reshape(traces.shape)
+        settled = np.abs(found - traces) <= SETTLED * np.abs(found)
         if goals and settled.all() and run.size >= FEWEST_STEPS:
             break
         traces = found
