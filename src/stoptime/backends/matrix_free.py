@@ -23,7 +23,7 @@ from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
 from stoptime.convergence import relative_errors, unconverged
-from stoptime.methods import ConjugateGradient, GradientDescent, GradientFlow, HeavyBallFlow, Method, Ridge
+from stoptime.methods import ConjugateGradient, GradientFlow, HeavyBallFlow, Method, Ridge
 from stoptime.methods.base import positive_number
 from stoptime.progress import Ticker
 from stoptime.spectrum import Density, Floats, Krylov, Spectrum
@@ -36,6 +36,7 @@ MOST_WORK = 2e9  # multiplications for them, unless they are asked for
 TOLERANCE = 1e-6
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
+ROUGH = 0.1  # of which the square is about the relative error of a Ritz value
 SURE = 1e-6  # residual over value at which the largest Ritz value is the largest eigenvalue, to twelve digits
 UNDAMPED = 1e-9  # of the frequency: the path that swings most
 
@@ -160,9 +161,17 @@ class KrylovSpaces:
         return self.data.operator.products + self.data.fit_intercept - probing
 
     def largest(self) -> float:
-        """Return the largest eigenvalue that the response sees, and zero where it sees none."""
-        self.spectrum([Goal(GradientDescent(), 0.0)])
-        return max((run.ritz(accurate=False).values[-1] for run in self.runs if run.size), default=0.0)
+        """Return the largest eigenvalue that the response sees, to a per cent; zero where it sees none."""
+        return max((self._grow_to_largest(run) for run in self.runs), default=0.0)
+
+    def _grow_to_largest(self, run: GolubKahan) -> float:
+        found, residual = 0.0, np.inf
+        while not run.exhausted and residual > ROUGH * found and self.rank < self.max_rank:
+            run.step()
+            if run.size:
+                values, rotation, coupling = run.ritz(accurate=False)
+                found, residual = float(values[-1]), abs(coupling * rotation[-1, -1])
+        return found
 
     def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
         """Grow until every goal has converged, and return the spectrum of Ritz values.

@@ -264,7 +264,7 @@ class CurveRule(Rule):
         """Look beyond the last finite stop while the error has not settled, of many targets their mean."""
         per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
-            end = _end(curve, per_target=per_target)
+            end = _end(curve, per_target=per_target, open_ended=problem.spaces is not None)
             if end is None:
                 return curve
             later = later_stops(problem, end)
@@ -330,12 +330,17 @@ def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
-def _end(curve: ErrorCurve, *, per_target: bool) -> float | None:
-    """Return the last finite stop if the error has not settled there, or is clearly the least."""
+def _end(curve: ErrorCurve, *, per_target: bool, open_ended: bool) -> float | None:
+    """Return the last finite stop if the error has not settled there, or is clearly the least.
+
+    Of an open-ended curve nothing is known beyond: it has to have been rising for half of its stops' range.
+    """
     columns = _columns(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
     if np.isinf(curve.stops[-1]):
         moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
+    elif open_ended:
+        moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
     else:
         moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)
     return float(curve.stops[last]) if moves.any() and curve.stops[last] > 0 else None
