@@ -3,9 +3,9 @@
     python examples/tomography.py [target.png] [size]
 
 Parallel rays cross a picture of size x size pixels under many angles; each measures a sum along its way, with
-noise. The matrix of ray lengths is sparse, wide and ill-conditioned: run to convergence, least squares fits
-the noise. Nesterov's flow is stopped early instead, at a time chosen without knowing the picture: by path GCV
-with random probes, by the discrepancy principle with the known noise, and by rays held out.
+noise. The matrix of these sums is sparse and ill-conditioned: run on, least squares fits the noise.
+Nesterov's flow is stopped early instead, at a time chosen without knowing the picture: by path GCV with
+random probes, by the discrepancy principle with the known noise, and by rays held out.
 """
 
 import sys
@@ -25,7 +25,8 @@ def phantom(size: int) -> np.ndarray:
     """Return ellipses in a disc, and a smooth hill."""
     x, y = np.meshgrid(*2 * [(np.arange(size) + 0.5) / size * 2 - 1])
     picture = 1.0 * (x**2 + y**2 < 0.8)
-    for cx, cy, a, b, value in [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]:
+    ellipses = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]
+    for cx, cy, a, b, value in ellipses:
         picture += value * (((x - cx) / a) ** 2 + ((y - cy) / b) ** 2 < 1)
     return picture + 0.5 * np.exp(-((x + 0.1) ** 2 + (y - 0.6) ** 2) / 0.02)
 
@@ -61,12 +62,13 @@ models = {
     for name, (A, b, rule) in rules.items()
 }
 
-largest = st.path(X, y, "nesterov", [1], fit_intercept=False).krylov.largest
+options = {"fit_intercept": False, "solver": "krylov"}
+largest = st.path(X, y, "nesterov", [1], **options).krylov.largest
 stops = np.geomspace(1, 400, 120) / np.sqrt(largest)
-path = st.path(X, y, "nesterov-flow", stops, fit_intercept=False)
+path = st.path(X, y, "nesterov-flow", stops, **options)
 errors = np.linalg.norm(path.coef - truth.ravel(), axis=1) / np.linalg.norm(truth)
 iterations = int(np.ceil(stops[-1] * np.sqrt(largest)))
-print(f"{X.shape[0]} rays, {X.shape[1]} pixels, {X.nnz} entries; {path.krylov}"[:70])
+print(f"{X.shape[0]} rays, {X.shape[1]} pixels, {X.nnz} entries; {path.krylov.sizes[0]} Krylov vectors")
 print(f"{path.krylov.products} products for {len(stops)} stops; Nesterov's iteration takes {2 * iterations}")
 
 figure, axes = plots.new_figure(1, 4, figsize=(14, 3.6))
@@ -86,7 +88,7 @@ for place, (name, model) in enumerate(models.items()):
     time = model.stop_ * np.sqrt(largest)
     print(f"{name:>14}: t√L = {time:.1f}, error {distance:.3f} (best of the path {errors.min():.3f})")
     curve.plot(time, distance, "osD"[place], color=f"C{place}", label=name)
-curve.set(xscale="log", xlabel="t√L", ylabel="‖β - truth‖ / ‖truth‖", title="error of the picture, and three rules")
+curve.set(xscale="log", xlabel="t√L", ylabel="‖β - truth‖ / ‖truth‖", title="error, and three rules")
 curve.legend()
 figure.savefig(target, dpi=110)
 print(f"wrote {target}")

@@ -1,5 +1,8 @@
 """Choosing the stop for sparse matrices and operators: as dense data would, or within a standard error."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -107,12 +110,13 @@ def test_discrepancy_looks_farther_until_the_noise_is_reached(monkeypatch):
         st.StoppedRegressorCV(rule=st.Discrepancy(noise=1e-9)).fit(X, y)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, (150, 150)], ids=str)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_path_gcv_is_within_its_standard_error(shape, fit_intercept):
+@pytest.mark.parametrize("max_gain", [20.0, 1000.0])  # the smaller leaves much of the response outside
+def test_path_gcv_is_within_its_standard_error(shape, fit_intercept, max_gain):
     X, y = data(*shape)
-    method, stops = st.AcceleratedFlow(), np.array([0.0, 2.0, 10.0, 30.0])
-    options = {"fit_intercept": fit_intercept, "solver": "krylov", "max_gain": 1e3, "probes": 30}
+    method, stops = st.AcceleratedFlow(), np.sqrt(max_gain) * np.array([0.0, 0.1, 0.4, 1.0])
+    options = {"fit_intercept": fit_intercept, "solver": "krylov", "max_gain": max_gain, "probes": 30}
     exact = st.path_gcv(st.decompose(X.toarray(), y, fit_intercept=fit_intercept), method, stops)
     spectrum = st.decompose(X, y, **options)
     problem = st.Problem(X, y, method, spectrum)
@@ -211,3 +215,17 @@ def test_verbose_changes_no_number(capsys, monkeypatch):
     silent, loud = (st.StoppedRegressorCV(cv=3, verbose=v).fit(X, y).stop_ for v in (False, True))
     assert silent == loud
     assert "Krylov space: " in capsys.readouterr().err
+
+
+def test_the_tomography_example_runs(tmp_path, monkeypatch, capsys):
+    target = tmp_path / "tomography.png"
+    monkeypatch.setattr("sys.argv", ["tomography.py", str(target), "24"])
+    example = Path(__file__).parent.parent / "examples" / "tomography.py"
+    found = runpy.run_path(str(example))
+    assert target.stat().st_size > 10_000
+    assert "held-out rays" in capsys.readouterr().out
+    best = found["errors"].min()
+    assert found["errors"][-1] > 2 * best
+    for model in found["models"].values():
+        error = np.linalg.norm(model.coef_ - found["truth"].ravel()) / np.linalg.norm(found["truth"])
+        assert error < 1.6 * best

@@ -87,7 +87,7 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
         order = np.argsort(s)
         s, counts, energy = s[order], counts[order], energy[order]
     row = average_row(counts, spectrum.n_observations, spectrum.fit_intercept)
-    if row.rest[0] == 0:  # the fit reaches everything: what is left of the power is rounding
+    if spectrum.krylov is None and row.rest[0] == 0:  # all is reached: what is left of the power is rounding
         rest = 0 * rest
     late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
     between = (stops > 0) & np.isfinite(stops)
