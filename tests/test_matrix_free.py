@@ -54,10 +54,10 @@ def random_stops(rng, largest):
         st.HeavyBallFlow(rng.uniform(0.001, 1) * root),
         st.GradientFlow(),
         st.Ridge(),
-        st.Nesterov(),
-        st.GradientDescent(),
-        st.NuMethod(),
-        st.HeavyBall(momentum=0.9),
+        st.Nesterov(1 / largest),
+        st.GradientDescent(1 / largest),
+        st.NuMethod(1 / largest),
+        st.HeavyBall(1 / largest, momentum=0.9),
     ]:
         phase = 10 ** rng.uniform(-1, 2.3)
         time = phase / root if method.order == 2 else phase**2 / 8 / largest
@@ -138,6 +138,15 @@ def test_products_are_at_most_those_of_nesterovs_iteration(name, phase, fit_inte
     assert found.krylov.products == A.count
     allowed = 2 * int(np.ceil(phase))  # every iteration takes a product with X and one with its transpose
     assert A.count <= (allowed if phase >= 10 else allowed + 5) + fit_intercept + (name == "nesterov")
+
+
+@pytest.mark.parametrize("name", ["nesterov", "gradient-descent", "nu-method"])
+def test_a_step_of_one_over_the_largest_eigenvalue_is_found(name):
+    X, y = data(300, 200)
+    found = st.path(X, y, name, [1, 7, 40], solver="krylov")
+    exact = st.path(X.toarray(), y, name, [1, 7, 40])
+    assert found.method.step == pytest.approx(exact.method.step, rel=2e-6)
+    np.testing.assert_allclose(found.coef, exact.coef, atol=2e-6 * np.abs(exact.coef).max())
 
 
 def test_one_space_serves_all_stops_and_methods():

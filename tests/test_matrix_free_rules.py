@@ -59,7 +59,7 @@ def test_cross_validation_needs_no_rows(name, shape, operator):
     np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-5)
     np.testing.assert_array_equal(found.stop_, exact.stop_)
     np.testing.assert_allclose(found.coef_, exact.coef_, atol=1e-5 * np.abs(exact.coef_).max())
-    np.testing.assert_allclose(found.predict(A), exact.predict(X.toarray()), rtol=1e-5)
+    np.testing.assert_allclose(found.predict(A), exact.predict(X.toarray()), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("all_are_large")
@@ -116,7 +116,7 @@ def test_discrepancy_looks_farther_until_the_noise_is_reached(monkeypatch):
 def test_path_gcv_is_within_its_standard_error(shape, fit_intercept, max_gain):
     X, y = data(*shape)
     method, stops = st.AcceleratedFlow(), np.sqrt(max_gain) * np.array([0.0, 0.1, 0.4, 1.0])
-    options = {"fit_intercept": fit_intercept, "solver": "krylov", "max_gain": max_gain, "probes": 30}
+    options = {"fit_intercept": fit_intercept, "solver": "krylov", "max_gain": max_gain, "probes": 15}
     exact = st.path_gcv(st.decompose(X.toarray(), y, fit_intercept=fit_intercept), method, stops)
     spectrum = st.decompose(X, y, **options)
     problem = st.Problem(X, y, method, spectrum)

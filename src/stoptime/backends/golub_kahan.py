@@ -62,6 +62,33 @@ class Ritz(NamedTuple):
     rotation: Array
     coupling: float
 
+    @property
+    def first(self) -> Array:
+        """How much of each Ritz vector is in the first vector."""
+        return np.asarray(self.rotation[0] if len(self.values) else self.values)
+
+    @property
+    def leaving(self) -> Array:
+        """Residuals of the Ritz pairs, with a sign: by how much A leads each vector out of the space."""
+        return np.asarray(self.coupling * self.rotation[-1] if len(self.values) else self.values)
+
+    @property
+    def largest(self) -> float:
+        """An upper estimate of the largest eigenvalue."""
+        return float(self.values[-1] + abs(self.leaving[-1])) if len(self.values) else 0.0
+
+    @property
+    def doubt(self) -> float:
+        """How far the largest value is from an eigenvalue, by its residual or, better, Kato and Temple."""
+        residual = abs(float(self.leaving[-1]))
+        gap = float(self.values[-1] - self.values[-2]) if len(self.values) > 1 else 0.0
+        return min(residual, residual * residual / gap) if gap > 0 else residual
+
+    def above(self, level: float) -> Ritz:
+        """Return the pairs whose values exceed a level."""
+        kept = self.values > level
+        return Ritz(self.values[kept], self.rotation[:, kept], self.coupling)
+
 
 class Basis:
     """Orthonormal vectors in blocks, so that growing copies none."""
@@ -156,6 +183,10 @@ class GolubKahan:
         self.exhausted = True
         if self.betas:
             self.betas[-1] = 0.0
+
+    def forget(self) -> None:
+        """Return to an empty space, which is never left."""
+        self.alphas, self.betas, self.exhausted = [], [], True
 
     def ritz(self, *, accurate: bool) -> Ritz:
         """Diagonalise T: by the singular values of B, or faster and up to squared rounding by T itself."""

@@ -37,7 +37,6 @@ TOLERANCE = 1e-6
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
 ROUGH = 0.1  # of which the square is about the relative error of a Ritz value
-SURE = 1e-6  # residual over value at which the largest Ritz value is the largest eigenvalue, to twelve digits
 UNDAMPED = 1e-9  # of the frequency: the path that swings most
 
 
@@ -141,24 +140,19 @@ class KrylovSpaces:
         self.data, self.tol = data, positive_number("tol", tol, high=1.0)
         self.probes, self.seed, self.verbose = whole_number("probes", probes), seed, verbose
         self._probed: tuple[tuple[Goal, ...], Density] | None = None
+        self._probing = self.rank = 0
         most = max(2, MEMORY // (8 * data.X.shape[1]))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
         starts = data.operator.T @ data.targets
         self.runs = [GolubKahan(data.operator, start, data.rounding, data.floor) for start in starts.T]
-        for run, length in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
-            if run.length <= data.floor * length:
+        for run, power in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
+            if run.length <= data.floor * power:
                 run.exhausted = True
-
-    @property
-    def rank(self) -> int:
-        """Vectors kept so far."""
-        return sum(run.size for run in self.runs)
 
     @property
     def products(self) -> int:
         """Products with X and with Xᵀ so far, those for the means included, those for probes not."""
-        probing = 0 if self._probed is None else self._probed[1].products
-        return self.data.operator.products + self.data.fit_intercept - probing
+        return self.data.operator.products + self.data.fit_intercept - self._probing
 
     def largest(self) -> float:
         """Return the largest eigenvalue that the response sees, to a per cent; zero where it sees none."""
@@ -167,10 +161,10 @@ class KrylovSpaces:
     def _grow_to_largest(self, run: GolubKahan) -> float:
         found, residual = 0.0, np.inf
         while not run.exhausted and residual > ROUGH * found and self.rank < self.max_rank:
-            run.step()
+            self._step(run)
             if run.size:
-                values, rotation, coupling = run.ritz(accurate=False)
-                found, residual = float(values[-1]), abs(coupling * rotation[-1, -1])
+                ritz = run.ritz(accurate=False)
+                found, residual = float(ritz.values[-1]), abs(ritz.leaving[-1])
         return found
 
     def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
@@ -193,24 +187,32 @@ class KrylovSpaces:
         if self._probed is None or any(goal not in self._probed[0] for goal in goals):
             tuned = [(self._tuned(method, spectrum.eigenvalues), stop) for method, stop in goals]
             found = density(self.data, tuned, self.probes, self.seed, self.max_rank)
-            self._probed = goals, found
+            self._probed, self._probing = (goals, found), self._probing + found.products
         return self._probed[1]
 
     def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float, ticker: Ticker) -> None:
+        """Grow one space, begun with a response of this length, until its goals are reached."""
         if not run.size and not run.exhausted:
-            self._step(run, np.inf, goals)
-            if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
-                run.alphas, run.betas, run.exhausted = [], [], True  # X sees nothing of this target
+            self._step(run)
+        if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
+            run.forget()  # what X seems to see of this target is rounding
         while not run.exhausted:
             error = self._error_ahead(run.ritz(accurate=False), run.length, goals)
             ticker(f"{self.rank} vectors, relative error {error:.1g}")
             if error == 0:
                 return
             for _ in range(1 + run.size // LOOKS):
-                if not run.exhausted:
-                    self._step(run, error, goals)
+                self._check_memory(error, goals)
+                self._step(run)
 
-    def _step(self, run: GolubKahan, error: float, goals: tuple[Goal, ...]) -> None:
+    def _step(self, run: GolubKahan) -> None:
+        before = run.size
+        if not run.exhausted:
+            run.step()
+        self.rank += run.size - before
+
+    def _check_memory(self, error: float, goals: tuple[Goal, ...]) -> None:
+        """Raise where the spaces may grow no further."""
         if self.rank >= self.max_rank:
             last, size = max(goal.stop for goal in goals), 8 * self.data.X.shape[1] / 2**20
             raise KrylovLimitError(
@@ -218,31 +220,33 @@ class KrylovSpaces:
                 f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a larger "
                 f"max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
             )
-        run.step()
 
     def _error_ahead(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
         """Return the worst relative error at goals not reached, zero where all are."""
-        krylov = self._krylov(ritz, length)
-        response = length * ritz.rotation[0]
-        residual = abs(ritz.coupling * ritz.rotation[-1, -1])
         worst = 0.0
-        for method, stop in goals:
-            if getattr(method, "step", None) == "auto" and residual > SURE * ritz.values[-1]:
-                return np.inf
-            tuned, at = self._tuned(method, ritz.values), np.array([stop])
-            found = relative_errors(ritz.values, response, krylov, tuned, at)
-            worst = max(worst, float(found[0]) if unconverged(tuned, at, found, self.tol)[0] else 0.0)
+        for goal in goals:
+            if getattr(goal.method, "step", None) == "auto" and ritz.doubt > self.tol * ritz.values[-1]:
+                return np.inf  # its step is part of the path
+            tuned, error = self._goal_error(ritz, length, goal)
+            if unconverged(tuned, np.array([goal.stop]), np.array([error]), self.tol)[0]:
+                worst = max(worst, error)
         return worst
 
-    def _krylov(self, ritz: Ritz, length: float) -> Krylov:
-        """Return the account of one space."""
-        last = ritz.coupling * ritz.rotation[-1]
-        residues = (last * length * ritz.rotation[0])[:, None]
-        largest = float(ritz.values[-1] + abs(last[-1]))
-        return Krylov(residues, np.array([len(last)]), largest, self.tol, 0.0, self.products)
+    def _goal_error(self, ritz: Ritz, length: float, goal: Goal) -> tuple[Method, float]:
+        """Return the relative error of one space at a goal, and the goal's method, tuned."""
+        response, size = length * ritz.first, np.array([len(ritz.rotation)])
+        account = Krylov((response * ritz.leaving)[:, None], size, ritz.largest, self.tol, 0.0, 0)
+        tuned = self._tuned(goal.method, ritz.values)
+        errors = relative_errors(ritz.values, response, account, tuned, np.array([goal.stop]))
+        return tuned, float(errors[0])
+
+    def _error(self, goals: tuple[Goal, ...]) -> float:
+        """Return the worst relative error at all goals."""
+        pairs = [(run.ritz(accurate=False), run.length) for run in self.runs if run.size]
+        return max((self._goal_error(*pair, goal)[1] for pair in pairs for goal in goals), default=0.0)
 
     def _tuned(self, method: Method, values: Floats) -> Method:
-        hidden = len(values) < self.data.X.shape[1]
+        hidden = len(self.runs) > 1 or len(values) < self.data.X.shape[1]
         return method.tuned_to(np.append(0.0, values) if hidden else values)
 
     def _assembled(self, goals: tuple[Goal, ...]) -> Spectrum:
@@ -250,34 +254,27 @@ class KrylovSpaces:
         ritz = [run.ritz(accurate=True) for run in self.runs]
         top = max((one.values[-1] for one in ritz if len(one.values)), default=0.0)
         self._check_range(top)
-        kept = [one.values > (self.data.rounding**2) * top for one in ritz]
-        values = np.concatenate([one.values[keep] for one, keep in zip(ritz, kept, strict=True)])
+        ritz = [one.above(self.data.rounding**2 * top) for one in ritz]
+        values = np.concatenate([one.values for one in ritz])
         order = np.argsort(values, kind="stable")
         response, residues = np.zeros((2, len(values), len(ritz)))
-        first = 0
-        for target, (run, one, keep) in enumerate(zip(self.runs, ritz, kept, strict=True)):
-            own = slice(first, first + int(keep.sum()))
-            first = own.stop
-            if own.stop > own.start:
-                response[own, target] = run.length * one.rotation[0, keep]
-                residues[own, target] = response[own, target] * one.coupling * one.rotation[-1, keep]
+        last = np.cumsum([len(one.values) for one in ritz])
+        for target, (run, one) in enumerate(zip(self.runs, ritz, strict=True)):
+            own = slice(last[target] - len(one.values), last[target])
+            response[own, target] = run.length * one.first
+            residues[own, target] = response[own, target] * one.leaving
         basis = KrylovVectors(
             tuple(run.vectors() for run in self.runs),
-            tuple(one.rotation[:, keep] for one, keep in zip(ritz, kept, strict=True)),
+            tuple(one.rotation for one in ritz),
             order,
             self.data.X.shape[1],
         )
         values, response, residues = values[order], response[order], residues[order]
-        largest = max((self._krylov(one, 1.0).largest for one in ritz if len(one.values)), default=0.0)
-        sizes = np.array([run.size for run in self.runs])
-        krylov = Krylov(residues, sizes, largest, self.tol, 0.0, self.products)
-        error = max(
-            relative_errors(values, response, krylov, self._tuned(m, values), np.array([stop]))[0]
-            for m, stop in goals
-        )
+        sizes, largest = np.array([run.size for run in self.runs]), max(one.largest for one in ritz)
+        krylov = Krylov(residues, sizes, largest, self.tol, self._error(goals), self.products)
         reach = np.inf if krylov.exhausted else max(self._gain(goal, values) for goal in goals)
         plain = self.data.spectrum(values, basis, response, self.data.means, "krylov", reach)
-        return replace(plain, krylov=replace(krylov, error=float(error)))
+        return replace(plain, krylov=krylov)
 
     def _gain(self, goal: Goal, values: Floats) -> float:
         """Return a bound of the gain at a goal."""
