@@ -6,7 +6,7 @@ of T and any function φ, multiplying by the divided differences of φ gives the
 .. math:: \varphi(\hat\Sigma)z - V\varphi(T)V^Tz = h(\hat\Sigma)v, \qquad
     h(s) = \eta\,\|z\|\sum_j q_{1j}q_{kj}\,\frac{\varphi(s) - \varphi(\theta_j)}{s - \theta_j},
 
-so that the norm of the error is at most the largest |h| on the spectrum. All together h is a divided
+so that the norm of the error is at most the largest size of h on the spectrum. All together h is a divided
 difference of order k, as smooth as φ: a few points between zero and the largest eigenvalue find its maximum.
 """
 

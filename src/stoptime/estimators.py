@@ -140,13 +140,12 @@ class StoppedRegressor(_LinearRegressor):
         method = get_method(self.method)
         X, y = _validated(self, X, y)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
-        weighting = sample_weight, bool(self.fit_intercept)
+        centre = bool(self.fit_intercept)
         self.oracle_ = None
         if stop is None:
-            spectrum, self.oracle_, stop = plug_in((X, y, *weighting), method)
+            spectrum, self.oracle_, stop = plug_in((X, y, sample_weight, centre), method)
         else:
-            options = dict(zip(("sample_weight", "fit_intercept"), weighting, strict=True))
-            spectrum = factored(X, y, method, stop, **options)
+            spectrum = factored(X, y, method, stop, sample_weight=sample_weight, fit_intercept=centre)
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
         self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         return self
@@ -266,9 +265,14 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        data, needs = (X, y, weights, bool(self.fit_intercept)), {"rows": rule.needs_rows}
-        needs |= {"trace": rule.needs_trace, "verbose": bool(self.verbose)}
-        spectrum, spaces = open_data(data, methods, self.stops, **needs)
+        spectrum, spaces = open_data(
+            (X, y, weights, bool(self.fit_intercept)),
+            methods,
+            self.stops,
+            rows=rule.needs_rows,
+            trace=rule.needs_trace,
+            verbose=bool(self.verbose),
+        )
         problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose, spaces) for m in methods]
         per_target = self.per_target and y.ndim == 2
         rule = rule.fixed(problems[0])

@@ -133,6 +133,14 @@ def path(*arguments: Any, **options: Any) -> Path:
     >>> from sklearn.datasets import load_diabetes
     >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
     Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
+
+    Of a large sparse matrix, or an operator, a path comes with a bound of its error:
+
+    >>> from scipy import sparse
+    >>> X = sparse.random(3000, 2000, density=0.01, random_state=0, format="csr")
+    >>> drawn = path(X, X @ np.ones(2000), "nesterov-flow", [1, 30])
+    >>> bool(drawn.error.max() < 1e-6), drawn.krylov.products < 50
+    (True, True)
     """
     if len(arguments) != (3 if isinstance(next(iter(arguments), None), Spectrum) else 4):
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
