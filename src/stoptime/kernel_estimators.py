@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kernel import decompose_kernel
-from stoptime.estimators import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
+from stoptime.estimators import Data, StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.methods import Method
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import Rule
@@ -59,8 +59,8 @@ class _KernelRegressor(_LinearRegressor):
         values = self._values(rows.astype(np.float64, copy=False), None)
         return values, np.asarray(y, dtype=np.float64)
 
-    def _spectrum(self, X: Floats, y: Floats, weights: ArrayLike | None, **_: Any) -> Spectrum:
-        return decompose_kernel(X, y, weights, bool(self.fit_intercept))
+    def _factored(self, data: Data, **_: Any) -> Spectrum:
+        return decompose_kernel(*data)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         dtype = self.X_fit_.dtype

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["progress", "throughput"]
+__all__ = ["Ticker", "progress", "throughput"]
 
 Item = TypeVar("Item")
 PATIENCE = 2.0  # seconds of silence before the first line
@@ -33,6 +33,32 @@ def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item
             sys.stderr.flush()
     if shown != begin:
         sys.stderr.write("\n")
+
+
+class Ticker:
+    """A line on standard error for work whose end is not known.
+
+    Examples
+    --------
+    >>> Ticker("growing", verbose=False)("3 vectors")
+    """
+
+    def __init__(self, name: str, verbose: bool) -> None:
+        self.name, self.verbose = name, verbose
+        self._begin = self._shown = time.monotonic()
+
+    def __call__(self, state: str) -> None:
+        """Show how far the work is, if it is time to."""
+        now = time.monotonic()
+        if self.verbose and now - self._begin > PATIENCE and now - self._shown > INTERVAL:
+            self._shown = now
+            sys.stderr.write(f"\r{self.name}: {state} ")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the line, if one was shown."""
+        if self._shown != self._begin:
+            sys.stderr.write("\n")
 
 
 def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:

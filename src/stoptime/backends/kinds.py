@@ -10,6 +10,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.arrays import is_tensor
 
+__all__ = ["MATRIX_FREE", "Kind", "kind_of"]
+
 __all__ = ["STREAMED", "Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
@@ -22,6 +24,9 @@ CLASSES: dict[Kind, list[tuple[str, str]]] = {
 
 STREAMED: tuple[Kind, ...] = ("chunks", "dask", "statistics")
 """Kinds of data whose rows pass by once and are not kept."""
+
+MATRIX_FREE: frozenset[Kind] = frozenset({"sparse", "operator"})
+"""What is only ever multiplied with."""
 
 
 def kind_of(X: Any) -> Kind:

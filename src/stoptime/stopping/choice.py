@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
+from stoptime.backends.matrix_free import KrylovLimitError
+from stoptime.methods import ConjugateGradient, Iteration
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum import Floats, Spectrum
-from stoptime.statistics import Statistics
+from stoptime.spectrum import Floats
 from stoptime.stopping.grid import default_stops, last_swing
-from stoptime.stopping.rows import Rows
+from stoptime.stopping.problem import Problem
 
 __all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning"]
 
@@ -35,59 +33,6 @@ EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
 
 class StopWarning(UserWarning):
     """The chosen stop lies at the edge of what was looked at."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Data, weights and method: what a rule looks at.
-
-    Attributes
-    ----------
-    X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data; of no rows where rows are not kept.
-    method : Method
-        As it was given; ``tuned`` is the same method tuned to the spectrum.
-    spectrum : Spectrum
-        The factorised data.
-    sample_weight : array of shape (n,), optional
-        As it was given.
-    groups : array of shape (n,), optional
-        For splitters that keep groups together.
-    verbose : bool
-        Whether long work shows its progress; it changes no number.
-    parts : dict of Statistics, optional
-        Statistics of every fold, where rows are not kept.
-    new_rows : callable, optional
-        Where X is a kernel matrix, what gives the kernel between new rows and those of the training set.
-    """
-
-    X: Floats
-    y: Floats
-    method: Method
-    spectrum: Spectrum
-    sample_weight: Floats | None = None
-    groups: NDArray[np.object_] | None = None
-    verbose: bool = False
-    parts: dict[int, Statistics] | None = None
-    new_rows: Callable[[ArrayLike], Floats] | None = None
-
-    @cached_property
-    def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
-        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """The rows in the eigenbasis, for rules that leave them out."""
-        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
-
-    @property
-    def _scale(self) -> float:
-        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        share = 1 / self.spectrum.n_samples
-        if self.sample_weight is not None:
-            share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
-        return 1 / (1 - share) if share < 1 else 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,6 +116,16 @@ class Rule(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the rule looks at rows one by one, and so needs every eigenvalue."""
+        return False
+
+    @property
+    def needs_trace(self) -> bool:
+        """Whether the rule sums over all eigenvalues, exactly or by random probes."""
+        return False
+
     def fixed(self, problem: Problem) -> Rule:  # noqa: ARG002 - for rules that draw at random
         """Return this rule with whatever it draws at random drawn once, for fair comparisons."""
         return self
@@ -208,6 +163,7 @@ class CurveRule(Rule):
         if not isinstance(rule, CurveRule):
             raise TypeError(f"{rule} has no error curve.")
         grid, given = stops_to_try(problem, stops)
+        problem = problem.reaching(grid)
         curve = rule.errors(problem, grid)
         if not given:
             curve = rule._extended(problem, curve, per_target=per_target)
@@ -228,8 +184,12 @@ class CurveRule(Rule):
             end = _end(problem, curve, per_target=per_target)
             if end is None:
                 return curve
-            later = _later_stops(problem, end)
+            later = later_stops(problem, end)
             if later.size == 0:
+                break
+            try:
+                problem = problem.reaching(later)
+            except KrylovLimitError:  # the warning below says so, if the best stop may lie there
                 break
             curve = curve.joined(self.errors(problem, later))
         columns = _columns(curve, per_target=per_target)
@@ -271,7 +231,7 @@ class CurveRule(Rule):
         return Choice(stop, error, curve, deviation, message)
 
 
-def _later_stops(problem: Problem, last: float) -> Array:
+def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to be looked at."""
     if isinstance(problem.method, ConjugateGradient):
         return np.empty(0)
@@ -289,13 +249,18 @@ def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
 
 
 def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | None:
-    """Return the last finite stop if the error has not settled there, or is clearly the least."""
+    """Return the last finite stop if the error has not settled there, or is clearly the least.
+
+    Of a Krylov space nothing is known beyond: the error has to have been rising for half of the stops' range.
+    """
     columns = _columns(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
     if np.isfinite(last_swing(problem.spectrum, problem.tuned)):  # the limit is far, whatever happens here
         moves = columns[last] < columns[:last].min(axis=0, initial=np.inf)
     elif np.isinf(curve.stops[-1]):
         moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
+    elif problem.spaces is not None:
+        moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
     else:
         moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)
     return float(curve.stops[last]) if moves.any() and curve.stops[last] > 0 else None

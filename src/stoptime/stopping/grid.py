@@ -28,7 +28,8 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
     by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
     iteration they are rounded to whole numbers. Eigenvalues of a kernel fall to rounding: what swings is then
-    followed for a hundred swings of its fastest direction only.
+    followed for a hundred swings of its fastest direction only. Of a Krylov space stops end where it has
+    converged.
 
     Parameters
     ----------
@@ -53,12 +54,14 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     last = max(method.settled_at(smallest, SETTLED), 10 * first)
     if method.order == 2:
         last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_swing(spectrum, method))
+    if spectrum.krylov is not None:
+        last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
     between = _following_swings(method, np.sqrt(largest), first, last)
     count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
     if count != len(between):
         places = np.linspace(0, len(between) - 1, count)
         between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf]])
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.krylov is None else []])
 
 
 def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Array:
@@ -66,6 +69,8 @@ def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Arr
     power = 1 / method.order
     first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
+    if spectrum.krylov is not None:
+        last = min(last, spectrum.reach**power / method.pace)
     last = float(np.clip(min(last, last_swing(spectrum, method)), 2.0, method.horizon))
     if size is None:
         size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
