@@ -34,6 +34,7 @@ bench: setup  ## print speed as ratios to the bare linear algebra, side by side 
 	$(BIN)/python benchmarks/paths.py
 	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/iterations.py
+	$(BIN)/python benchmarks/sparse.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures

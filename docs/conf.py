@@ -1,7 +1,7 @@
 import sys
 from pathlib import Path
 
-from stoptime import __version__
+from stoptime import __version__, explorer
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -19,6 +19,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "dark_figures",
+    "tidy",
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -39,6 +40,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("dark_figures",),
     "within_subsection_order": "dark_figures.position",
     "thumbnail_size": (400, 280),
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "readme.png"),
     "capture_repr": (),
     "download_all_examples": False,
     "show_signature": False,
@@ -50,3 +52,13 @@ html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 pygments_style = "default"
 pygments_dark_style = "monokai"
+
+
+def write_explorer(app, failure):
+    """Put the page beside the others: the documentation carries what the package makes."""
+    if failure is None and app.builder.format == "html":
+        explorer.write(Path(app.outdir) / "explorer-page.html")
+
+
+def setup(app):
+    app.connect("build-finished", write_explorer)

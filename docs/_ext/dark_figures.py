@@ -26,6 +26,10 @@ ORDER = [  # of the gallery; what is not named comes last
     "naive_gcv_fails",
     "prediction_intervals",
     "many_targets",
+    "kernel_regression",
+    "tomography",
+    "out_of_core",
+    "on_dask",
 ]
 
 
@@ -48,19 +52,6 @@ class Twins(SphinxTransform):
             image["classes"].append("only-light")
             twin["classes"].append("only-dark")
             image.parent.insert(image.parent.index(image) + 1, twin)
-
-
-class NoBlankEnd(SphinxTransform):
-    """Drop the empty line at the end of code that is run as a test, which needs it."""
-
-    default_priority = 300
-
-    def apply(self, **_: Any) -> None:
-        """Strip the end of every block."""
-        for block in self.document.findall(nodes.literal_block):
-            if block.children and block.astext().endswith("\n"):
-                block.rawsource = block.astext().rstrip("\n")  # what is highlighted
-                block.children = [nodes.Text(block.rawsource)]
 
 
 def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -90,17 +81,17 @@ def position(name: str) -> tuple[int, str]:
 
 
 def draw_dark_thumbnails(app: Sphinx) -> None:
-    """Make a dark twin of every thumbnail that comes from a figure."""
+    """Make a dark twin of every thumbnail."""
     images = Path(app.srcdir) / "gallery" / "images"
     for thumbnail in (images / "thumb").glob("sphx_glr_*_thumb.png"):
         figure = images / thumbnail.name.replace("_thumb", "_001-dark")
-        if figure.exists():
-            scale_image(figure, thumbnail.with_stem(f"{thumbnail.stem}-dark"), *THUMBNAIL)
+        if not figure.exists():  # an example without figures has the picture of the README
+            figure = Path(app.srcdir) / "_static" / "readme-dark.png"
+        scale_image(figure, thumbnail.with_stem(f"{thumbnail.stem}-dark"), *THUMBNAIL)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(Twins)
-    app.add_transform(NoBlankEnd)
     app.connect("builder-inited", draw_dark_thumbnails, priority=900)  # after the gallery has been run
     return {"parallel_read_safe": True, "parallel_write_safe": True}
