@@ -23,11 +23,11 @@ extensions = [
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-# scikit-learn adds the two methods to every estimator, with links into its own pages
+# scikit-learn adds these to every estimator, with links into its own pages
 autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
-    "exclude-members": "set_fit_request, set_score_request",
+    "exclude-members": "get_metadata_routing, get_params, set_params, set_fit_request, set_score_request",
 }
 autodoc_typehints = "none"
 napoleon_use_rtype = False
