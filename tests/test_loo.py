@@ -6,6 +6,7 @@ from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
 from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, path
+from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.mixture import ridge_mixture
 from stoptime.stopping.plan import Plan, cheapest_route
@@ -379,3 +380,23 @@ def test_secular_roots_are_singular_values(poles, shares):
         shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
         expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
         np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+def test_targets_a_block_at_a_time(rng, monkeypatch):
+    X = rng.standard_normal((60, 12))
+    y = X @ rng.standard_normal((12, 40)) + rng.standard_normal((60, 40))
+    stops = np.geomspace(0.1, 30, 50)
+    whole = leave_one_out(X, y, "nesterov-flow", stops)
+    monkeypatch.setattr(loo, "TARGETS_AT_ONCE", 17)
+    blocks = leave_one_out(X, y, "nesterov-flow", stops)
+    np.testing.assert_allclose(blocks.errors, whole.errors, rtol=1e-10)
+    np.testing.assert_allclose(blocks.standard_errors, whole.standard_errors, rtol=1e-8)
+
+
+def test_single_precision_loses_no_more_than_its_own(rng):
+    X = (rng.standard_normal((300, 20)) + 1).astype(np.float32)
+    y = (X @ rng.standard_normal((20, 30)) + rng.standard_normal((300, 30))).astype(np.float32)
+    stops = np.geomspace(0.1, 30, 50)
+    narrow = leave_one_out(X, y, "nesterov-flow", stops)
+    wide = leave_one_out(X.astype(float), y.astype(float), "nesterov-flow", stops)
+    np.testing.assert_allclose(narrow.errors, wide.errors, rtol=2e-5)

@@ -166,7 +166,7 @@ class TensorData:
             response, target_mean, power = response[:, 0], target_mean[0], power[0]
         return Spectrum(
             eigenvalues, basis, response, self.n_samples, self.n_observations,
-            means[0], target_mean, power, self.fit_intercept, solver, far, self.X.dtype,
+            means[0], target_mean, power, self.fit_intercept, solver, far, precision=self.X.dtype,
         )  # fmt: skip
 
 

@@ -27,6 +27,8 @@ from stoptime.stopping.routes import BySecular
 from stoptime.stopping.rows import Rows
 from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
+TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products
+
 __all__ = ["leave_one_out", "left_out_errors", "left_out_residuals", "residuals_at"]
 
 
@@ -91,6 +93,21 @@ def left_out_errors(
     rows: Rows, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
 ) -> ErrorCurve:
     """Return the left-out error of a method that is tuned to the rows; see :func:`leave_one_out`."""
+    parts = [
+        _errors(part, method, stops, standard_errors=standard_errors, verbose=verbose)
+        for part in rows.target_blocks(TARGETS_AT_ONCE)
+    ]
+    errors = np.concatenate([part[0] for part in parts], axis=1)
+    deviations = np.concatenate([part[1] for part in parts], axis=1) if standard_errors else None
+    if rows.data.single_target:
+        errors, deviations = errors[:, 0], None if deviations is None else deviations[:, 0]
+    return ErrorCurve(stops, errors, deviations)
+
+
+def _errors(
+    rows: Rows, method: Method, stops: Array, *, standard_errors: bool, verbose: bool
+) -> tuple[Array, Array]:
+    """Return mean squares and, where wanted, their standard errors, each (n_stops, n_targets)."""
     curve = _thinned(rows, method, stops, fourths=standard_errors)
     plan = Plan(rows, method, stops[curve.bones])
     parts = list(plan.parts(np.flatnonzero(rows.weights)))
@@ -100,10 +117,7 @@ def left_out_errors(
         for places, residuals in plan.residuals(block, route):
             sums.add(places, block.weight, residuals)
     errors = rows.unit**2 * curve.extended(sums.squares)
-    deviations = rows.unit**2 * sums.deviations(rows.weights, curve) if standard_errors else None
-    if rows.data.single_target:
-        errors, deviations = errors[:, 0], None if deviations is None else deviations[:, 0]
-    return ErrorCurve(stops, errors, deviations)
+    return errors, rows.unit**2 * sums.deviations(rows.weights, curve) if standard_errors else errors
 
 
 def left_out_residuals(
@@ -188,7 +202,7 @@ def _thinned(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skel
     between = np.flatnonzero((stops > 0) & np.isfinite(stops))
     if rows.data.y.shape[1] < MANY_TARGETS or between.size == 0:
         return Skeleton.whole(len(stops))
-    inner = curve_skeleton(method, stops[between], rows.reach, fourths=fourths)
+    inner = curve_skeleton(method, stops[between], rows.reach, fourths=fourths, accuracy=rows.accuracy)
     ends = np.setdiff1d(np.arange(len(stops)), between)
     matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
     return Skeleton(np.concatenate([between[inner.bones], ends]), between[inner.others], matrix)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stoptime.arrays import empty, like
 from stoptime.methods import GradientDescent, GradientFlow, HeavyBall, Iteration, Method, NuMethod, Ridge
 from stoptime.methods.base import Array
+from stoptime.spectrum import Floats
 from stoptime.stopping.mixture import ALIASING, MAX_DEGREE, ridge_mixture
 from stoptime.stopping.routes import ByMixture, BySecular, Route, least_squares
 from stoptime.stopping.rows import Block, Index, Rows
@@ -78,10 +79,20 @@ class Plan:
             return route.residuals(block, self.rows.coef) * stretch
         late, slopes = route.operators(block)
         slopes *= stretch
-        flat = slopes.reshape(-1, slopes.shape[2]) @ like(slopes, self.rows.coef)
+        flat = self._product(slopes.reshape(-1, slopes.shape[2]))
         values = flat.reshape(*late.shape, self._n_targets)
         values += late[..., None] * (stretch * block.late)
         return values
+
+    def _product(self, slopes: Array) -> Array:
+        """Multiply operators with the coefficients, in single precision where the data are."""
+        if isinstance(slopes, np.ndarray) and self.rows.data.eps > np.finfo(np.float64).eps:
+            return slopes.astype(np.float32) @ self._narrow_coef
+        return slopes @ like(slopes, self.rows.coef)
+
+    @cached_property
+    def _narrow_coef(self) -> Floats:
+        return self.rows.coef.astype(np.float32)
 
     def own_residuals(self, block: Block, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
@@ -127,7 +138,7 @@ class Plan:
         stops = self.stops[self._between]
         if self._n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
             return Skeleton.whole(len(stops))
-        return skeleton(self.method, stops, self.rows.reach)
+        return skeleton(self.method, stops, self.rows.reach, self.rows.accuracy)
 
     @cached_property
     def _inner(self) -> Array:

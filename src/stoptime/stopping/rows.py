@@ -11,7 +11,8 @@ then d times that of the centred row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +28,7 @@ WITHOUT_ROWS = (
     "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a sparse X "
     'of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or HoldOut(X_val, y_val).'
 )
+EXACT, SINGLE = 1e-12, 1e-8
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -131,6 +133,27 @@ class Rows:
         """What every target is measured in, so that fourth powers neither overflow nor vanish."""
         root = np.sqrt(np.atleast_1d(self.spectrum.target_power).astype(np.float64))
         return np.where(root > 0, root, 1.0)
+
+    @property
+    def accuracy(self) -> float:
+        """Relative error that sums over rows may have: little in double precision, rounding in single."""
+        return SINGLE if self.data.eps > SINGLE else EXACT
+
+    def target_blocks(self, width: int) -> Iterator[Rows]:
+        """Yield the same rows with a few of the targets at a time."""
+        count = self.data.y.shape[1]
+        if count <= width:
+            yield self
+            return
+        for start in range(0, count, width):
+            few = slice(start, start + width)
+            spectrum = replace(
+                self.spectrum,
+                response=self.spectrum.response[:, few],
+                target_mean=self.spectrum.target_mean[few],
+                target_power=self.spectrum.target_power[few],
+            )
+            yield Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
 
     @property
     def _has_left_vectors(self) -> bool:

@@ -54,7 +54,7 @@ class Skeleton:
         return out
 
 
-def skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
+def skeleton(method: Method, stops: Array, largest: float, accuracy: float = REDUNDANT) -> Skeleton:
     """Find the skeleton of whatever is linear in the shrinkage.
 
     Parameters
@@ -65,6 +65,8 @@ def skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
         Positive and finite.
     largest : float
         The L up to which eigenvalues may lie.
+    accuracy : float
+        Relative error with which others may follow.
 
     Examples
     --------
@@ -72,10 +74,12 @@ def skeleton(method: Method, stops: Array, largest: float) -> Skeleton:
     >>> len(skeleton(AcceleratedFlow(), np.geomspace(0.1, 10, 100), largest=1.0).bones) < 15
     True
     """
-    return _thinned(_shrinkages(method, stops, largest))[0]
+    return _thinned(_shrinkages(method, stops, largest), accuracy)[0]
 
 
-def curve_skeleton(method: Method, stops: Array, largest: float, *, fourths: bool = True) -> Skeleton:
+def curve_skeleton(
+    method: Method, stops: Array, largest: float, *, fourths: bool = True, accuracy: float = REDUNDANT
+) -> Skeleton:
     r"""Find the skeleton of sums of squares, and of fourth powers, of what is linear in the shrinkage.
 
     With :math:`g(\cdot, t) = QR_t` every such value is :math:`R_t^T\xi`, its square is linear in
@@ -83,7 +87,7 @@ def curve_skeleton(method: Method, stops: Array, largest: float, *, fourths: boo
 
     Parameters
     ----------
-    method, stops, largest
+    method, stops, largest, accuracy
         As for :func:`skeleton`.
     fourths : bool, default=True
         Whether fourth powers are needed, or squares alone.
@@ -94,9 +98,9 @@ def curve_skeleton(method: Method, stops: Array, largest: float, *, fourths: boo
     >>> len(curve_skeleton(AcceleratedFlow(), np.geomspace(0.1, 10, 100), largest=1.0).bones) < 25
     True
     """
-    columns = _thinned(_shrinkages(method, stops, largest))[1]
-    found, squares = _thinned(_products(columns))
-    return _thinned(np.vstack([squares, _products(squares)]))[0] if fourths else found
+    columns = _thinned(_shrinkages(method, stops, largest), accuracy)[1]
+    found, squares = _thinned(_products(columns), accuracy)
+    return _thinned(np.vstack([squares, _products(squares)]), accuracy)[0] if fourths else found
 
 
 def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
@@ -109,11 +113,11 @@ def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
     return method.shrinkage(np.concatenate([phases, decades])[:, None], stops)
 
 
-def _thinned(columns: Array) -> tuple[Skeleton, Array]:
+def _thinned(columns: Array, accuracy: float) -> tuple[Skeleton, Array]:
     """Return which columns span the others, and all columns in as few coordinates, scaled to one."""
     triangle, order = qr(columns, mode="r", pivoting=True)
     sizes = np.abs(np.diagonal(triangle))
-    rank = int(np.count_nonzero(sizes > REDUNDANT * sizes[0]))
+    rank = int(np.count_nonzero(sizes > accuracy * sizes[0]))
     coordinates = np.empty((rank, columns.shape[1]))
     coordinates[:, order] = triangle[:rank] / sizes[0]
     if rank == columns.shape[1]:
