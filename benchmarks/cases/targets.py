@@ -1,0 +1,96 @@
+"""Many targets, each with a stop of its own: against himalaya's RidgeCV."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import stoptime as st
+from benchmarks.data import label
+from benchmarks.harness import Case, Work
+from benchmarks.results import Measure
+
+GROUP = "targets"
+TITLE = "Many targets"
+ABOUT = (
+    "A design of 3 000 × 500 and many targets of unequal smoothness and noise, in single precision. "
+    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime the stop of each among 100, "
+    "by the generalised cross-validation of the path and by exact leave-one-out. The scores are the mean R² "
+    "over targets on 1 000 rows that none has seen."
+)
+ROWS, TEST_ROWS, COLUMNS = 3000, 1000, 500
+TARGETS, QUICK_TARGETS = 100_000, 2000
+PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones lie well inside
+BATCH = 2000  # targets
+TYPE = np.float32
+METHOD = "gradient-flow"
+RULES = {
+    "path-gcv": "Where the product of rows and targets rules, both are bound by it.",
+    "loo": "Leave-one-out looks at every row of every target at every stop; himalaya at 20 penalties.",
+}
+
+
+def data(n_targets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return training and test sets: correlated columns, coefficients in the eigenbasis of unequal decay."""
+    rng = np.random.default_rng(0)
+    scales = np.arange(1, COLUMNS + 1) ** -0.5
+    rotation = np.linalg.qr(rng.standard_normal((COLUMNS, COLUMNS)))[0]
+    rows = (rng.standard_normal((ROWS + TEST_ROWS, COLUMNS)) * scales).astype(TYPE)
+    Y = np.empty((ROWS + TEST_ROWS, n_targets), TYPE)
+    for start in range(0, n_targets, BATCH):
+        width = min(BATCH, n_targets - start)
+        decay = rng.uniform(0, 1, width)
+        coef = (rng.standard_normal((COLUMNS, width)) * scales[:, None] ** decay).astype(TYPE)
+        signal = rows @ coef
+        noise = signal.std(axis=0) * 10 ** rng.uniform(-0.5, 1, width).astype(TYPE)
+        Y[:, start : start + width] = signal + noise * rng.standard_normal(signal.shape, dtype=TYPE) + 1
+    X = rows @ rotation.astype(TYPE)
+    X += 1  # so that centring is real work
+    return X[:ROWS], Y[:ROWS], X[ROWS:], Y[ROWS:]
+
+
+def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> float:
+    """Return the mean R² over targets."""
+    total = 0.0
+    for start in range(0, Y.shape[1], BATCH):
+        columns = slice(start, start + BATCH)
+        truth = Y[:, columns].astype(np.float64)
+        fit = X @ coef[columns].T + intercept[columns]
+        total += float(np.sum(1 - ((truth - fit) ** 2).mean(axis=0) / truth.var(axis=0)))
+    return total / Y.shape[1]
+
+
+def against_himalaya(rule: str, n_targets: int) -> Work:
+    """Compare the time, and the score on rows that none has seen."""
+    from himalaya.ridge import RidgeCV  # noqa: PLC0415 - an optional peer
+
+    X, Y, X_test, Y_test = data(n_targets)
+
+    def scores(ours: Any, peer: Any) -> tuple[Measure, ...]:
+        mine = score(X_test, Y_test, ours.coef_, ours.intercept_)
+        other = score(X_test, Y_test, peer.coef_.T, peer.intercept_)
+        return (Measure("mean R²", mine, other), Measure("mean R² of the peer", other))
+
+    options = {"n_targets_batch": BATCH, "n_targets_batch_refit": BATCH}
+    peer = RidgeCV(PENALTIES, fit_intercept=True, cv=5, solver_params=options)
+    ours = st.StoppedRegressorCV(METHOD, stops=100, per_target=True, rule=rule)
+    return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return the cases of this group."""
+    n_targets = QUICK_TARGETS if quick else TARGETS
+    return [
+        Case(
+            GROUP,
+            f"{label(n_targets)} targets by {rule}",
+            "himalaya RidgeCV",
+            partial(against_himalaya, rule, n_targets),
+            why,
+            rounds=2,
+            needs=("himalaya",),
+        )
+        for rule, why in RULES.items()
+    ]
