@@ -47,7 +47,7 @@ def line(outcome: Outcome) -> str:
     if outcome.theirs:
         times = f" ({seconds(min(outcome.ours))} against {seconds(min(outcome.theirs) / outcome.share)})"
     text = ", ".join(map(str, outcome.measures)) + times + f": {outcome.verdict}"
-    return text if outcome.verdict == "holds" else f"{text}\n        {outcome.why}"
+    return text if outcome.verdict in {"holds", "no goal"} else f"{text}\n        {outcome.why}"
 
 
 def measured(

@@ -65,7 +65,7 @@ class Case:
     goal : float or None
         Of the ratio.
     sense : {"at least", "at most"}
-        "at least": the ratio is how many times faster we are; "at most": how many times as long we take.
+        "at least": the ratio is how many times as fast we are; "at most": how many times as long we take.
     rounds : int
         Of each competitor, unless they take too long.
     needs : tuple of str
@@ -143,7 +143,7 @@ def ratio(ours: tuple[float, ...], theirs: tuple[float, ...], case: Case, share:
     """Compare best rounds, in the sense of the case."""
     mine, other = min(ours), min(theirs) / share
     if case.sense == "at least":
-        return Measure("times faster", other / mine, case.goal, case.sense)
+        return Measure("times as fast", other / mine, case.goal, case.sense)
     return Measure("times as long", mine / other, case.goal, case.sense)
 
 

@@ -18,7 +18,7 @@ INTRODUCTION = """\
 
 Every number is a ratio: both competitors are timed in turn in one run, the best of several rounds of each
 counts, and threads are held at one number. Times are for one machine; ratios travel. Answers are compared
-where both give the same one. *Times faster* is the peer's time in units of ours; *times as long*, for limits
+where both give the same one. *Times as fast* is the peer's time in units of ours; *times as long*, for limits
 that cannot be beaten, is ours in units of theirs. A case that loses is shown as losing, with the reason.
 This page is written by `make bench`, which takes about a quarter of an hour; `make bench-quick` prints a
 smaller run.
@@ -31,38 +31,40 @@ These numbers are from a quick run, with small sizes and few rounds.
 GPU = """\
 ## On a GPU
 
-Written by `python -m benchmarks.gpu`, float64 throughout; the bare limit is the product, `eigh` and the
+Measured by `python -m benchmarks.gpu`, float64 throughout; the bare limit is the product, `eigh` and the
 product of the rows with the eigenvectors on the same device.
 """
 
 
 def machine_line(run: Run) -> str:
-    """Return what the numbers depend on, in a few sentences."""
+    """Return what the numbers depend on, as far as it was recorded."""
     where = run.environment
-    parts = [f"{where['processor']}, {where['system']}"]
+    parts = [where["processor"], where.get("system")]
     if where.get("cores"):
         parts.append(f"{where['cores']} cores, threads held at {where['threads']}")
     if where.get("memory_gib"):
         parts.append(f"{where['memory_gib']:g} GiB of memory")
     if where.get("load_at_start") is not None:
         parts.append(f"load at the start {where['load_at_start']:g}")
-    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    pools = f" {'; '.join(where['pools'])}." if where.get("pools") else ""
-    made = f"{run.mode.capitalize()} run of {run.date}."
-    return f"{'; '.join(parts)}. Python {where['python']}, {versions}.{pools} {made}"
+    versions = {"Python": where.get("python"), **where["versions"]}
+    software = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    sentences = ["; ".join(filter(None, parts)), software, "; ".join(where.get("pools", ()))]
+    made = f"{run.mode.capitalize()} run" + (f" of {run.date}" if run.date else "")
+    return " ".join(f"{sentence}." for sentence in (*sentences, made) if sentence)
 
 
 def row(outcome: Outcome) -> str:
     """Return one row of a table."""
     if outcome.missing or outcome.error:
-        said = f"not run: `{outcome.missing}`" if outcome.missing else f"**failed**: {outcome.error}"
+        said = f"not run: {outcome.missing}" if outcome.missing else f"**failed**: {outcome.error}"
         return _cells(outcome.name, outcome.peer, "", "", "", "", said)
     first, *others = outcome.measures
     times = ("", "")
     if outcome.theirs:
         times = (seconds(min(outcome.ours)), seconds(min(outcome.theirs) / outcome.share))
     goal = "" if first.goal is None else f"{first.sense} {short(first.goal)}"
-    verdict = outcome.verdict if outcome.verdict == "holds" else f"**{outcome.verdict.lower()}**"
+    good = outcome.verdict in {"holds", "no goal"}
+    verdict = outcome.verdict if good else f"**{outcome.verdict.lower()}**"
     said = "; ".join([verdict, *map(str, others)])
     return _cells(outcome.name, outcome.peer, *times, f"**{short(first.value)}** {first.name}", goal, said)
 
@@ -118,7 +120,7 @@ def text(run: Run, gpu: Run | None = None) -> str:
     lines = [INTRODUCTION, machine_line(run), ""]
     lines += [QUICK_WARNING] if run.mode == "quick" else []
     if any(outcome.theirs for outcome in run.outcomes):
-        lines += image("ratios", "How many times faster than its peer every case is, with the goal of each.")
+        lines += image("ratios", "How many times as fast as its peer every case is, with the goal of each.")
     for group, module in cases.GROUPS.items():
         listed = [outcome for outcome in run.outcomes if outcome.group == group]
         lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)] if listed else []

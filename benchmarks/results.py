@@ -15,7 +15,7 @@ from stoptime.files import atomic
 SCHEMA = 1
 DIGITS = 4  # of what is written: a time has no more
 Sense = Literal["at least", "at most"]
-Verdict = Literal["holds", "below its goal", "LOSES", "not run", "FAILED"]
+Verdict = Literal["holds", "no goal", "below its goal", "LOSES", "not run", "FAILED"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Outcome:
             return "not run"
         if self.error or not self.measures:
             return "FAILED"
+        if all(measure.goal is None for measure in self.measures):
+            return "no goal"
         if all(measure.holds for measure in self.measures):
             return "holds"
         ratio, *others = self.measures

@@ -26,6 +26,11 @@ QUICK = [(2000, 200), (500, 2000)]
 INTEGRATED = [(2000, 200), (500, 500)]
 N_STOPS = 100
 PHASE = 100.0  # the last stop, in units of 1/sqrt(L): as many steps of Nesterov's iteration
+BEYOND = {
+    "wide": "With more columns than rows the coefficients at all stops are a product with the whole of X, "
+    "which is copied to be centred; the bare limit has neither.",
+    "tall": "Centring, the rotated response and the filters come on top of the bare algebra.",
+}
 SAME = 1e-3  # of the largest coefficient: the accuracy of the integration
 
 
@@ -91,44 +96,34 @@ def against_integration(shape: tuple[int, int]) -> Work:
     return Work(ours, lambda: integrate(Xc, yc, stops), measures=distance)
 
 
+def limit(shape: tuple[int, int], rounds: int) -> Case:
+    """Return a comparison with the bare algebra."""
+    peer, why = "bare product and eigh", BEYOND["wide" if shape[0] < shape[1] else "tall"]
+    work = partial(against_bare, shape)
+    return Case(GROUP, label(*shape), peer, work, why, goal=1.5, sense="at most", rounds=rounds)
+
+
+def loop(shape: tuple[int, int], rounds: int) -> Case:
+    """Return a comparison with the iteration."""
+    why = (
+        "A hundred products with one vector cost less here than the product of the data with themselves and "
+        "its eigenvectors; they give one path of one method, where the factorisation serves every method, "
+        "every stop and leave-one-out."
+    )
+    work = partial(against_nesterov, shape)
+    return Case(GROUP, label(*shape), "Nesterov's iteration in NumPy", work, why, rounds=rounds)
+
+
+def motion(shape: tuple[int, int]) -> Case:
+    """Return a comparison with a solver of differential equations."""
+    work = partial(against_integration, shape)
+    why = "Few steps suffice at these times."
+    return Case(GROUP, label(*shape), "scipy.integrate.solve_ivp", work, why, rounds=3)
+
+
 def cases(quick: bool) -> list[Case]:
     """Return the cases of this group."""
     shapes, rounds = (QUICK, 7) if quick else (SHAPES, 25)
-    limits = [
-        Case(
-            GROUP,
-            label(*shape),
-            "bare product and eigh",
-            partial(against_bare, shape),
-            "Centring, the rotated response and the product with the filters come on top of the bare "
-            "algebra.",
-            goal=1.5,
-            sense="at most",
-            rounds=rounds,
-        )
-        for shape in shapes
-    ]
-    loops = [
-        Case(
-            GROUP,
-            label(*shape),
-            "Nesterov's iteration in NumPy",
-            partial(against_nesterov, shape),
-            "A hundred products with one vector cost less here than all eigenvectors; they give one path of "
-            "one method, where the factorisation serves every method, every stop and leave-one-out.",
-            rounds=rounds,
-        )
-        for shape in shapes
-    ]
-    motions = [
-        Case(
-            GROUP,
-            label(*shape),
-            "scipy.integrate.solve_ivp",
-            partial(against_integration, shape),
-            "Few steps suffice at these times.",
-            rounds=3,
-        )
-        for shape in (INTEGRATED[:1] if quick else INTEGRATED)
-    ]
-    return limits + loops + motions
+    limits = [limit(shape, rounds) for shape in shapes]
+    loops = [loop(shape, rounds) for shape in shapes]
+    return [*limits, *loops, *map(motion, INTEGRATED[:1] if quick else INTEGRATED)]

@@ -28,13 +28,13 @@ N_STOPS = 10
 PRODUCTS = 1.1  # times those of the peer
 TIME = {"LSQR": 3.0, "LSMR": 3.0}
 DEARER = (
-    "It keeps few vectors. The Krylov space keeps all of them, orthogonal to each other, which costs more "
-    "than cheap products, and gives every stop of every method instead of one solution."
+    "Keeping all vectors orthogonal, the filters and the bound of the error come on top of the products; in "
+    "return the space gives every stop of every method, and not one solution."
 )
 WHY = {
     "LSQR": DEARER,
     "LSMR": DEARER,
-    "Nesterov's iteration": "Products with so few entries are cheaper than keeping the vectors orthogonal.",
+    "Nesterov's iteration": "A step is two products and hardly more, and these are cheap.",
 }
 
 

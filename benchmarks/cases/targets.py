@@ -21,7 +21,7 @@ ABOUT = (
     "over targets on 1 000 rows that none has seen."
 )
 ROWS, TEST_ROWS, COLUMNS = 3000, 1000, 500
-TARGETS, QUICK_TARGETS = 100_000, 2000
+TARGETS, QUICK_TARGETS = 100_000, 500
 PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones lie well inside
 BATCH = 2000  # targets
 TYPE = np.float32
