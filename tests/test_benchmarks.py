@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks import __main__ as command
 from benchmarks import cases, harness, machine, page
 from benchmarks.cases import scaling
