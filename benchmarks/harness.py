@@ -23,7 +23,6 @@ INSTALL = {
     "psutil": "psutil",
     "playwright": '"stoptime[browser]"',
 }
-LEAST_ROUNDS = 2
 
 
 class MissingError(RuntimeError):
@@ -88,8 +87,9 @@ class Settings:
     """How a run is measured."""
 
     threads: int
-    longest: float = 20.0  # seconds spent on one competitor before it is not repeated
-    least: int = LEAST_ROUNDS  # rounds that even a slow competitor gets
+    longest: float = 10.0  # seconds spent on one competitor before it is not repeated
+    least: int = 2  # rounds that even a slow competitor gets
+    once: float = 60.0  # unless one of them takes so many seconds
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -111,7 +111,8 @@ def interleaved(
     answers: dict[str, Any] = {}
     for turn in range(rounds):
         for name, work in competitors.items():
-            if turn >= settings.least and sum(seconds[name]) >= settings.longest:
+            spent = sum(seconds[name])
+            if spent >= (settings.longest if turn >= settings.least else settings.once):
                 continue
             answers.pop(name, None)  # a second answer need not fit into memory beside the first
             begin = settings.clock()

@@ -72,11 +72,12 @@ def test_competitors_take_turns(clock):
     assert answers == {"ours": "ours", "peer": "peer"}
 
 
-def test_a_slow_competitor_is_not_repeated_beyond_its_budget(clock):
-    both = {"ours": clock.work("ours", 0.5), "peer": clock.work("peer", 30.0)}
-    seconds, _ = interleaved(both, 5, settings(clock, longest=20.0, least=2))
+@pytest.mark.parametrize(("takes", "rounds"), [(0.5, 5), (4.0, 3), (30.0, 2), (90.0, 1)])
+def test_a_slow_competitor_is_not_repeated_beyond_its_budget(clock, takes, rounds):
+    both = {"ours": clock.work("ours", 0.5), "peer": clock.work("peer", takes)}
+    seconds, _ = interleaved(both, 5, settings(clock, longest=10.0, least=2, once=60.0))
     assert len(seconds["ours"]) == 5
-    assert len(seconds["peer"]) == 2
+    assert len(seconds["peer"]) == rounds
 
 
 def test_the_best_rounds_are_compared(clock):
