@@ -1,4 +1,6 @@
-from stoptime import __version__
+from pathlib import Path
+
+from stoptime import __version__, explorer
 
 project = "stoptime"
 author = "The stoptime developers"
@@ -21,7 +23,18 @@ autodoc_default_options = {
 }
 autodoc_typehints = "none"
 napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # a shape such as (n, n_features) is no link to one of many attributes
 exclude_patterns = ["_build", "figures"]
 html_theme = "furo"
 html_title = f"stoptime {version}"
 html_static_path = ["_static"]
+
+
+def write_explorer(app, failure):
+    """Put the page beside the others: the documentation carries what the package makes."""
+    if failure is None and app.builder.format == "html":
+        explorer.write(Path(app.outdir) / "explorer-page.html")
+
+
+def setup(app):
+    app.connect("build-finished", write_explorer)

@@ -161,7 +161,7 @@ def test_weights_count_rows(houses):
             ["houses.csv", "-t", "price", "-m", "ridge", "-m", "nesterov", "--rule", "discrepancy"],
             "discrepancy",
         ),
-        (["houses.csv", "-t", "price", "--chunked"], "in chunks"),
+        (["houses.csv", "-t", "price", "--chunked", "--missing", "error"], '"size" misses 1 value'),
         (["houses.csv", "-t", "price", "--predict", "absent.csv", "--out", "out.csv"], "absent.csv does not"),
     ],
 )
@@ -238,14 +238,6 @@ def test_too_few_rows_for_folds_are_told(tmp_path):
     result = run("fit", tmp_path / "two.csv", "-t", "b")
     assert result.exit_code == 0, result.output
     assert "at least three rows" in result.stderr
-
-
-def test_large_files_are_not_read_at_once(houses, monkeypatch):
-    from stoptime import memory
-
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    assert "half of the free memory" in run("fit", houses / "houses.csv", "-t", "price").stderr
-    assert run("fit", houses / "houses.csv", "-t", "price", "--in-memory").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,14 @@ def test_data_are_left_alone_and_carry_no_gradient(rng, device):
     assert torch.equal(again.predict(X), model.predict(X))
 
 
+def test_models_of_tensors_are_saved_for_arrays(rng, device, tmp_path):
+    X, y = problem(rng)
+    model = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y))
+    st.save(model, tmp_path / "model.json")
+    loaded = st.load(tmp_path / "model.json")
+    np.testing.assert_allclose(loaded.predict(X), host(model.predict(*tensors(device, X))), rtol=1e-12)
+
+
 def test_whole_numbers_are_widened(rng, device):
     X = rng.integers(-3, 4, (40, 3))
     y = X @ [1, 2, 3]

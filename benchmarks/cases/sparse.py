@@ -22,7 +22,8 @@ ABOUT = (
     "to the last stop gives one method. A product is one with X or its transpose, of one vector, for all "
     "alike: products count where they are dear, as they are not here."
 )
-SHAPES, QUICK = [(200_000, 50_000, 5), (50_000, 200_000, 20)], [(20_000, 5_000, 5)]  # with entries in a row
+SHAPES = [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]  # with entries in a row
+QUICK = [(20_000, 5_000, 5)]
 PHASE, QUICK_PHASE = 100.0, 30.0
 N_STOPS = 10
 PRODUCTS = 1.1  # times those of the peer
@@ -98,7 +99,11 @@ def against(peer: str, shape: tuple[int, int, int], phase: float) -> Work:
 
     def products(*_: object) -> tuple[Measure, ...]:
         mine, other = A.count(ours), A.count(peers[peer])
-        return (Measure("times the products", mine / other, PRODUCTS, "at most"),)
+        return (
+            Measure("times the products", mine / other, PRODUCTS, "at most"),
+            Measure("products", mine),
+            Measure("of the peer", other),
+        )
 
     return Work(ours, peers[peer], measures=products)
 

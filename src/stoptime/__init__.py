@@ -3,8 +3,12 @@
 from stoptime import bounds
 from stoptime.asymptotics import limiting_risk, marchenko_pastur
 from stoptime.backends import decompose
+from stoptime.backends.chunks import Block, Chunks
+from stoptime.backends.kernel import decompose_kernel
+from stoptime.backends.streams import summarise
 from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
+from stoptime.kernel_estimators import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.methods import (
     ITERATIONS,
     METHODS,
@@ -27,6 +31,7 @@ from stoptime.path import Path, path
 from stoptime.planning import Plan, plan
 from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.spectrum import Spectrum
+from stoptime.statistics import Statistics
 from stoptime.stopping import (
     GCV,
     RULES,
@@ -61,8 +66,10 @@ __all__ = [
     "RULES",
     "SURE",
     "AcceleratedFlow",
+    "Block",
     "Calibration",
     "Choice",
+    "Chunks",
     "ConjugateGradient",
     "CrossValidation",
     "Discrepancy",
@@ -92,13 +99,17 @@ __all__ = [
     "RiskCurve",
     "Rule",
     "Spectrum",
+    "Statistics",
     "StopWarning",
+    "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV",
     "StoppedRegressor",
     "StoppedRegressorCV",
     "bayes_risk",
     "bounds",
     "calibrate",
     "decompose",
+    "decompose_kernel",
     "default_stops",
     "equivalent_penalty",
     "equivalent_stop",
@@ -118,6 +129,7 @@ __all__ = [
     "plan",
     "risk",
     "save",
+    "summarise",
     "training_error",
 ]
 

@@ -37,8 +37,8 @@ def like(reference: Any, values: Any) -> Any:
     return _torch().as_tensor(values, device=reference.device)
 
 
-def empty(reference: Any, shape: tuple[int, ...]) -> Any:
-    """Return room for numbers in double precision where the reference is.
+def empty(reference: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
+    """Return room for numbers where the reference is; on a device they are in double precision.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def empty(reference: Any, shape: tuple[int, ...]) -> Any:
     """
     if is_tensor(reference):
         return reference.new_empty(shape, dtype=_torch().float64)
-    return np.empty(shape)
+    return np.empty(shape, dtype)
 
 
 def on_host(values: Any) -> Any:

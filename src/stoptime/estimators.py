@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from stoptime.arrays import on_host
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
-from stoptime.backends.kinds import kind_of
+from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.backends.operators import checked
+from stoptime.backends.streams import as_stream, noted, predictions
 from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
-from stoptime.path import at_stop, at_stops, largest_gain
+from stoptime.path import at_stop, at_stops, needs
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import (
     Choice,
     Discrepancy,
     Problem,
     Rule,
-    estimate_oracle,
     get_rule,
 )
+from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
+from stoptime.stopping.streaming import streamed_problems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
+
+Data = tuple[Any, Any, Any, bool]  # X, y, sample_weight, fit_intercept
+ROWS_OR_COLUMNS = ["csr", "csc"]
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -43,23 +51,38 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_features_in_: int
     coef_: Floats
     intercept_: Floats
+    fit_intercept: bool
+    _new_rows: Callable[[ArrayLike], Floats] | None = None  # how new rows look to the fit, if not as they are
+
+    def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
+        """Return what is to be factored."""
+        return _validated(self, X, y)
+
+    def _factored(self, data: Data, **options: Any) -> Spectrum:
+        return decompose(*data, **options)
+
+    def _keep(self, coef: Floats, intercept: Floats) -> None:
+        self.coef_, self.intercept_ = coef, intercept
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict the response.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
             New rows.
 
         Returns
         -------
         array of shape (n,) or (n, n_targets)
+            Lazy where X is a Dask collection.
         """
         check_is_fitted(self)
         rows: Any = X
-        if kind_of(X) == "dense":
-            rows = np.asarray(validate_data(self, X, reset=False, dtype=DTYPES))
+        if kind_of(X) in STREAMED:
+            return predictions(self, X)  # type: ignore[no-any-return]
+        if kind_of(X) in {"dense", "sparse"}:
+            rows = validate_data(self, X, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS)
         elif rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
         return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
@@ -78,6 +101,11 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class StoppedRegressor(_LinearRegressor):
@@ -109,7 +137,7 @@ class StoppedRegressor(_LinearRegressor):
     oracle_ : Oracle or None
         Noise, signal and penalty behind ``stop_``; None where ``stop`` was given.
     degrees_of_freedom_ : float
-        Trace of the map from the response to the fit.
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -132,15 +160,15 @@ class StoppedRegressor(_LinearRegressor):
         self.stop = stop
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the coefficients at the stop.
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like of shape (n, n_features), or any other data that decompose takes
             float32 stays float32.
         y : array-like of shape (n,) or (n, n_targets)
-            The response.
+            The response, where X does not hold it.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is the row twice.
 
@@ -149,25 +177,17 @@ class StoppedRegressor(_LinearRegressor):
         self
         """
         method = get_method(self.method)
-        X, y = _validated(self, X, y)
+        X, y = self._data(X, y)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
         self.oracle_ = None
-
-        def factor(**options: Any) -> Spectrum:
-            return decompose(X, y, sample_weight, bool(self.fit_intercept), **options)
-
+        data = X, y, sample_weight, bool(self.fit_intercept)
         if stop is None:
-            spectrum = factor(solver="gram")
-            self.oracle_ = estimate_oracle(spectrum)
-            stop = self.oracle_.stop(method, spectrum)
-            if largest_gain(method, stop) > spectrum.reach:
-                spectrum = factor(solver="svd")
-                self.oracle_ = estimate_oracle(spectrum)
-                stop = self.oracle_.stop(method, spectrum)
+            spectrum, self.oracle_, stop = plug_in(data, method, partial(self._factored, data))
         else:
-            spectrum = factor(max_gain=largest_gain(method, stop))
+            spectrum = self._factored(data, **needs(X, method, stop))
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self._keep(coef, intercept)
         return self
 
 
@@ -215,9 +235,10 @@ class StoppedRegressorCV(_LinearRegressor):
     method_ : Method
         The method that was chosen, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Each row's residual from the fit without it; None for 16 targets or more and for conjugate gradients.
+        Each row's residual from the fit without it; None for 16 targets or more, for conjugate gradients,
+        and where X is an operator or too large a sparse matrix for all its eigenvalues.
     degrees_of_freedom_ : float or array of shape (n_targets,)
-        Trace of the map from the response to the fit.
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -250,8 +271,8 @@ class StoppedRegressorCV(_LinearRegressor):
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -259,10 +280,11 @@ class StoppedRegressorCV(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            float32 stays float32.
+        X : array-like of shape (n, n_features), or any other data that decompose takes
+            float32 stays float32. Rows that are not in memory are read once, and need ``cv`` or a rule
+            other than "loo".
         y : array-like of shape (n,) or (n, n_targets)
-            The response.
+            The response, where X does not hold it.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 is the row twice, except that both leave together.
         groups : array-like of shape (n,), optional
@@ -277,38 +299,63 @@ class StoppedRegressorCV(_LinearRegressor):
         if not methods:
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
-        X, y = _validated(self, X, y)
-        if X.shape[0] < 2:
-            raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
-        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
-        grouping = None if groups is None else np.asarray(groups)
-        if grouping is not None and grouping.shape != X.shape[:1]:
-            raise ValueError(f"groups must have one entry per row, {len(X)}; got shape {grouping.shape}.")
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        spectrum = decompose(X, y, weights, bool(self.fit_intercept))
-        problems = [Problem(X, y, m, spectrum, weights, grouping, self.verbose) for m in methods]
-        per_target = self.per_target and y.ndim == 2
+        if kind_of(X) in STREAMED:
+            stream, intercept = noted(self, as_stream(X, y, sample_weight)), bool(self.fit_intercept)
+            problems = streamed_problems(stream, rule, methods, intercept, groups, verbose=self.verbose)
+        else:
+            problems = self._problems(methods, rule, *self._data(X, y), sample_weight, groups)
+        per_target = self.per_target and problems[0].y.ndim == 2
         rule = rule.fixed(problems[0])
         choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
         best = int(np.argmin([np.mean(choice.error) for choice in choices]))
         return self._store(problems[best], choices[best])
 
+    def _problems(
+        self,
+        methods: list[Method],
+        rule: Rule,
+        X: Floats,
+        y: Floats,
+        sample_weight: Any,
+        groups: ArrayLike | None,
+    ) -> list[Problem]:
+        if X.shape[0] < 2:
+            raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
+        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
+        grouping = None if groups is None else np.asarray(groups)
+        if grouping is not None and grouping.shape != X.shape[:1]:
+            raise ValueError(f"groups must have one entry per row, {X.shape[0]}; got {grouping.shape}.")
+        data, spaces = (X, y, weights, bool(self.fit_intercept)), None
+        if kind_of(X) in MATRIX_FREE:
+            wanted = {"rows": rule.needs_rows, "trace": rule.needs_trace, "verbose": bool(self.verbose)}
+            spectrum, spaces = open_data(data, methods, self.stops, **wanted)
+        else:
+            spectrum = self._factored(data)
+        known = spectrum, weights, grouping, self.verbose
+        return [Problem(X, y, m, *known, new_rows=self._new_rows, spaces=spaces) for m in methods]
+
     def _store(self, problem: Problem, choice: Choice) -> Self:
-        spectrum, method = problem.spectrum, problem.tuned
         stop = np.asarray(choice.stop, dtype=np.float64)
+        problem = problem.reaching(stop)
+        spectrum, method = problem.spectrum, problem.tuned
         self.degrees_of_freedom_: float | Floats
         fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
-        self.coef_, self.intercept_, self.degrees_of_freedom_ = fit
+        coef, intercept, self.degrees_of_freedom_ = fit
+        self._keep(coef, intercept)
         self.method_, self.choice_ = method, choice
         self.stop_ = choice.stop
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
+        if problem.parts is not None:  # the rows have passed by
+            return self
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
-        if few and not isinstance(method, ConjugateGradient):  # which is no filter without its response
+        exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
+        if few and exact and not isinstance(method, ConjugateGradient):  # no filter without its response
             self.left_out_residuals_ = residuals_at(problem.rows, method, stop)
-        shares = np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight
+        shares = np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight
         self._observations = shares * (spectrum.n_observations / shares.sum())
         return self
 
@@ -335,7 +382,8 @@ class StoppedRegressorCV(_LinearRegressor):
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.left_out_residuals_ is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets and a method other than conjugate gradients."
+                "Intervals need fewer than 16 targets, a method other than conjugate gradients, and rows in "
+                "memory: dense, or sparse with at most 1000 rows or columns."
             )
         sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
@@ -348,24 +396,25 @@ class StoppedRegressorCV(_LinearRegressor):
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
 
 
-def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
     """Check shapes and types as scikit-learn does; NaN in X are found in the products later.
 
     Other kinds of data than dense are checked by their backend.
     """
-    if kind_of(X) != "dense":
-        columns: Any = X
-        estimator.n_features_in_ = columns.shape[1]
+    kind, columns = kind_of(X), X
+    if kind in STREAMED:
+        noted(estimator, as_stream(X, y))
+        return X, y  # type: ignore[return-value]
+    if kind == "operator":
+        columns = checked(X)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    if kind in {"operator", "tensor"}:
+        estimator.n_features_in_ = columns.shape[1]  # type: ignore[union-attr]
         return columns, y  # type: ignore[return-value]
-    return validate_data(  # type: ignore[no-any-return]
-        estimator,
-        X,
-        y,
-        multi_output=True,
-        y_numeric=True,
-        dtype=DTYPES,
-        ensure_all_finite=False,
-    )
+    options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES, "ensure_all_finite": False}
+    if kind == "sparse":
+        options |= {"dtype": np.float64, "accept_sparse": ["csr"], "ensure_all_finite": True}
+    return validate_data(estimator, X, y, **options)  # type: ignore[no-any-return]
 
 
 def _one_stop(stop: Any) -> float:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["atomic"]
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+__all__ = ["atomic", "load_arrays", "save_arrays"]
 
 
 @contextmanager
@@ -33,3 +40,39 @@ def atomic(target: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as one .npz file, without pickle and without compression."""
+    with atomic(target) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def load_arrays(source: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`save_arrays` has written; a ValueError for any other file.
+
+    Nothing is unpickled and nothing is unpacked, so no file asks for more memory than it is long.
+    """
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return {
+                entry.filename.removesuffix(".npy"): _read(archive, entry) for entry in archive.infolist()
+            }
+    except (zipfile.BadZipFile, EOFError, KeyError, RuntimeError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{source} is not a file of arrays written by stoptime: {error}") from error
+
+
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+    """Read one array, after checking that it is as long as its header says."""
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+        raise ValueError(f"{entry.filename} is compressed.")
+    with archive.open(entry) as file:
+        version = npy.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{entry.filename} is of an unknown version, {version}.")
+        shape, _, dtype = npy.read_array_header_1_0(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or min(shape, default=0) < 0 or size != entry.file_size - file.tell():
+            raise ValueError(f"{entry.filename} does not hold the array that its header tells.")
+    with archive.open(entry) as file:
+        return np.asarray(npy.read_array(file, allow_pickle=False))

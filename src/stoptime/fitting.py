@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.dummy import DummyRegressor
@@ -12,13 +12,15 @@ from sklearn.model_selection import KFold
 
 from stoptime.assessment import FOLDS, Assessment, Score, assess, compare, rivals
 from stoptime.backends import decompose
+from stoptime.backends.streams import summarise
 from stoptime.estimators import StoppedRegressorCV
-from stoptime.memory import fits_in_memory, in_words
 from stoptime.methods import ITERATIONS, METHODS, Method, get_method
 from stoptime.notes import noted
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import StopWarning
 from stoptime.tables import Policy, Prepared, Table, prepare, read_table
+from stoptime.tables.memory import fits_in_memory
+from stoptime.tables.streaming import TableRows, opening
 
 __all__ = ["Fitted", "Request", "fit_table"]
 
@@ -57,6 +59,8 @@ class Request:
         Of every shuffle.
     in_memory : bool or None
         Whether the file is read at once; None leaves that to its size.
+    shuffled : bool
+        Whether rows are at hand and can be shuffled, or pass by in chunks.
     """
 
     data: str
@@ -72,10 +76,13 @@ class Request:
     missing: tuple[str, ...] = ()
     seed: int = 0
     in_memory: bool | None = None
+    shuffled: bool = True
 
     def estimator(self) -> StoppedRegressorCV:
         """Return the estimator, not yet fitted."""
-        cv = None if self.cv is None else KFold(self.cv, shuffle=True, random_state=self.seed)
+        cv: Any = self.cv
+        if cv is not None and self.shuffled:
+            cv = KFold(cv, shuffle=True, random_state=self.seed)
         method = self.methods[0] if len(self.methods) == 1 else list(self.methods)
         return StoppedRegressorCV(
             method, stops=self.stops, cv=cv, rule=self.rule, fit_intercept=self.fit_intercept
@@ -88,6 +95,16 @@ class Request:
     def prepare(self, table: Table) -> Prepared:
         """Prepare the data."""
         return prepare(table.frame, self.target, self.policy, weights=self.weights, drop=self.drop)
+
+    def streamed(self) -> tuple[Request, list[str]]:
+        """Return the request as it can be met without keeping rows, and what had to be changed."""
+        if self.cv is not None:
+            words = "Folds are blocks of rows, dealt in turn: rows that pass by cannot be shuffled."
+            return replace(self, shuffled=False), [words]
+        if self.rule in {"loo", "one-standard-error"}:
+            words = f'The rule "{self.rule}" needs all rows at hand: "path-gcv" takes its place.'
+            return replace(self, rule="path-gcv", shuffled=False), [words]
+        return replace(self, shuffled=False), []
 
     @property
     def how(self) -> str:
@@ -103,16 +120,22 @@ class Request:
         options += [f"weights={self.weights!r}"] if self.weights else []
         options += [f"drop={list(self.drop)!r}"] if self.drop else []
         weights = ", data.sample_weight" if self.weights else ""
+        read, fit = "read_table", [f"model.fit(data.X, data.y{weights})"]
+        if not self.shuffled:
+            roles = f"data.recipe, {self.target!r}, {self.weights!r}, tables.{self.policy!r}{missing}"
+            read = "opening"
+            fit = [f"rows = tables.TableRows({self.data!r}, {roles})", "model.fit(rows.chunks())"]
+        splitter = self.cv is not None and self.shuffled
         return "\n".join(
             [
-                *(["from sklearn.model_selection import KFold"] if self.cv is not None else []),
+                *(["from sklearn.model_selection import KFold"] if splitter else []),
                 "import stoptime as st",
                 "from stoptime import tables",
                 "",
-                f"frame = tables.read_table({self.data!r}{missing}).frame",
+                f"frame = tables.{read}({self.data!r}{missing}).frame",
                 f"data = tables.prepare(frame, {', '.join(options)})",
                 f"model = st.StoppedRegressorCV({', '.join(self._arguments())})",
-                f"model.fit(data.X, data.y{weights})",
+                *fit,
                 'print(f"{model.method_}, stop {model.stop_:.6g}, error {model.choice_.error:.6g}")',
                 "",
             ]
@@ -124,7 +147,8 @@ class Request:
         if self.stops is not None:
             arguments.append(f"stops={self.stops!r}")
         if self.cv is not None:
-            arguments.append(f"cv=KFold({self.cv}, shuffle=True, random_state={self.seed})")
+            shuffled = f"KFold({self.cv}, shuffle=True, random_state={self.seed})"
+            arguments.append(f"cv={shuffled if self.shuffled else self.cv}")
         elif self.rule != "loo":
             arguments.append(f"rule={self.rule!r}")
         return arguments if self.fit_intercept else [*arguments, "fit_intercept=False"]
@@ -148,7 +172,9 @@ class Fitted:
     table : Table
         The data as read.
     prepared : Prepared
-        The data as used.
+        The data as used; the opening rows of a file that was read in chunks.
+    n_rows : int
+        How many rows were fitted.
     model : StoppedRegressorCV
         Fitted to all rows.
     spectrum : Spectrum
@@ -165,6 +191,7 @@ class Fitted:
     request: Request
     table: Table
     prepared: Prepared
+    n_rows: int
     model: StoppedRegressorCV
     spectrum: Spectrum
     assessment: Assessment
@@ -199,7 +226,7 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
 
     step("reading")
     if not fits_in_memory(request.data, request.in_memory):
-        return fit_in_chunks(request, progress)
+        return _fit_in_chunks(request, step)
     table = request.read()
     step("preparing")
     prepared = request.prepare(table)
@@ -211,16 +238,38 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("assessing")
     spectrum = decompose(X, y, weights, request.fit_intercept)
     found = assess(model, spectrum)
-    scores, notes = _scores(estimator, spectrum, prepared, request.seed, progress)
+    scores, notes = _scores(estimator, spectrum, prepared, request.seed, step)
     messages = (*table.messages, *prepared.messages, *warned, *notes)
-    return Fitted(request, table, prepared, model, spectrum, found, scores, messages)
+    return Fitted(request, table, prepared, len(y), model, spectrum, found, scores, messages)
 
 
-def fit_in_chunks(request: Request, progress: Callable[[str], None] | None) -> Fitted:  # noqa: ARG001
-    """Fit a file that is never in memory as a whole."""
-    raise ValueError(
-        f"{request.data} would have to be read in chunks ({in_words(request.data)}), which this version "
-        "cannot: leave out columns, or insist with --in-memory."
+def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:
+    """Fit a file that is never in memory as a whole.
+
+    Its opening rows say what the columns are, and stand for all in comparisons; the model is that of all.
+    """
+    table = opening(request.data, missing=request.missing)
+    step("preparing")
+    prepared = request.prepare(table)
+    rows = TableRows(
+        request.data, prepared.recipe, request.target, request.weights, request.policy, request.missing
+    )
+    streamed, told = request.streamed()
+    step("fitting")
+    with noted() as warned:
+        statistics = summarise(rows.chunks())
+        model = streamed.estimator().fit(rows.chunks() if streamed.cv is not None else statistics)
+    step("assessing")
+    spectrum = decompose(statistics, fit_intercept=request.fit_intercept)
+    found = assess(model, spectrum)
+    scores, notes = _scores(streamed.estimator(), spectrum, prepared, request.seed, step)
+    read = f"Read in chunks: {statistics.n_rows} rows were fitted, of which the first {len(prepared.y)} "
+    messages = (
+        read + "say what the columns are and stand for all in comparisons and figures.",
+        *(*told, *table.messages, *rows.messages(), *warned, *notes),
+    )
+    return Fitted(
+        streamed, table, prepared, statistics.n_rows, model, spectrum, found, scores, tuple(messages)
     )
 
 
@@ -229,7 +278,7 @@ def _scores(
     spectrum: Spectrum,
     prepared: Prepared,
     seed: int,
-    progress: Callable[[str], None] | None,
+    progress: Callable[[str], None],
 ) -> tuple[list[Score], list[str]]:
     """Compare on folds; where a fold is too small for the method, say so instead."""
     candidates: dict[str, Any] = {"stoptime": estimator, **rivals(spectrum), "the mean": DummyRegressor()}

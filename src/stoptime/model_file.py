@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from stoptime.arrays import on_host
 from stoptime.backends.dense import DTYPES
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.files import atomic
@@ -198,12 +199,12 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     residuals, observations = getattr(model, "left_out_residuals_", None), None
     if residuals is not None:
         observations = model._observations
-        residuals = np.abs(residuals).reshape(len(observations), -1)
+        residuals = np.abs(on_host(residuals)).reshape(len(observations), -1)
     return Model(
         model.method_,
         model.stop_,
-        model.coef_,
-        np.asarray(model.intercept_),
+        on_host(model.coef_),
+        on_host(model.intercept_),
         features if prepared is None else prepared.recipe.features,
         None if prepared is None else prepared.target,
         None if prepared is None else prepared.recipe,

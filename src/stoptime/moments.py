@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,28 @@ class Moments:
         return Moments(feature_mean, target_mean, gram, cross)
 
 
+class Sums(NamedTuple):
+    """What one pass finds: means as an origin and small offsets, and second moments about the means.
+
+    Every pair is of features and of targets. Without centring, origin and offset are zero.
+    """
+
+    weight: float
+    origin: tuple[Floats, Floats]
+    offset: tuple[Floats, Floats]
+    gram: Floats
+    cross: Floats
+    target_power: Floats
+
+
 def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
+    """Return the moments of arrays, in their own precision; see :func:`sums`."""
+    found = sums(X, y, shares, X.dtype, center=center)
+    feature_mean, target_mean = found.origin[0] + found.offset[0], found.origin[1] + found.offset[1]
+    return Moments(feature_mean, target_mean, found.gram, found.cross)
+
+
+def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, center: bool) -> Sums:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
     Blocks are shifted by the mean of the opening rows where that is far from zero. What the final correction
@@ -59,44 +81,50 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Mom
     ----------
     X : array of shape (n, p)
     y : array of shape (n, q)
-    shares : array of shape (n,) or None
-        Weights that sum to one; None where all are equal.
+    weights : array of shape (n,) or None
+        None where all are one.
+    dtype : dtype
+        Floating type to work in.
     center : bool
         Whether to subtract the means.
     """
     n, p = X.shape
-    feature_shift, target_shift = np.zeros(p, X.dtype), np.zeros(y.shape[1], X.dtype)
-    if center and _far_from_zero(X[:OPENING]):
-        feature_shift = X[:OPENING].mean(axis=0)
-    if center:
-        target_shift = y[:OPENING].mean(axis=0)
-    as_it_is = shares is None and not feature_shift.any()
-    height = min(n, max(p, -(-n // max(1, X.nbytes // BLOCK_BYTES))))
-    gram = np.zeros((p, p), X.dtype)
-    others = np.zeros((1 + y.shape[1], p), X.dtype)  # totals, then cross moments
-    target_total = np.zeros_like(target_shift)
-    buffer = np.empty((0 if as_it_is else height, p), X.dtype)
+    feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
+    if center and n and _far_from_zero(X[:OPENING]):
+        feature_shift = X[:OPENING].mean(axis=0, dtype=dtype)
+    if center and n:
+        target_shift = y[:OPENING].mean(axis=0, dtype=dtype)
+    as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
+    height = max(1, min(n, max(p, -(-n // max(1, n * p * dtype.itemsize // BLOCK_BYTES)))))
+    gram = np.zeros((p, p), dtype)
+    others = np.zeros((1 + y.shape[1], p), dtype)  # totals, then cross moments
+    target_total, power = np.zeros((2, y.shape[1]), dtype)
+    buffer = np.empty((0 if as_it_is else height, p), dtype)
+    pairs = np.ones((height, 1 + y.shape[1]), dtype)
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
-        features = X[rows]
+        features, left = X[rows], pairs[: rows.stop - start]
         if not as_it_is:
             features = np.subtract(features, feature_shift, out=buffer[: rows.stop - start])
-        left = np.column_stack([np.ones(rows.stop - start, X.dtype), y[rows] - target_shift])
-        if shares is not None:
-            root = np.sqrt(shares[rows])[:, None]
-            features *= root
-            left *= root
+        np.subtract(y[rows], target_shift, out=left[:, 1:])
+        if weights is not None:
+            left[:, 0] = np.sqrt(weights[rows])
+            features *= left[:, :1]
+            left[:, 1:] *= left[:, :1]
         gram += features.T @ features
         others += left.T @ features
         target_total += left[:, 0] @ left[:, 1:]
-    if shares is None:
-        gram, others, target_total = gram / n, others / n, target_total / n
+        power += np.einsum("ij,ij->j", left[:, 1:], left[:, 1:])
+    weight = float(n if weights is None else weights.sum(dtype=np.float64))
+    scale = weight or 1.0
+    gram, others, target_total, power = gram / scale, others / scale, target_total / scale, power / scale
     total, cross = others[0], others[1:].T
-    if center:
-        gram -= np.multiply.outer(total, total)
-        cross -= np.multiply.outer(total, target_total)
-        feature_shift, target_shift = feature_shift + total, target_shift + target_total
-    return Moments(feature_shift, target_shift, gram, cross)
+    if not center:
+        return Sums(weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power)
+    gram -= np.multiply.outer(total, total)
+    cross -= np.multiply.outer(total, target_total)
+    power = np.maximum(power - target_total**2, 0)
+    return Sums(weight, (feature_shift, target_shift), (total, target_total), gram, cross, power)
 
 
 def _far_from_zero(opening: Floats) -> bool:

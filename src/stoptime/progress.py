@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Iterator
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
-__all__ = ["progress"]
+__all__ = ["Ticker", "progress", "throughput"]
 
 Item = TypeVar("Item")
 PATIENCE = 2.0  # seconds of silence before the first line
@@ -30,6 +30,62 @@ def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item
             shown = now
             left = (now - begin) / (done + 1) * (len(items) - done - 1)
             sys.stderr.write(f"\r{name}: {done + 1} of {len(items)}, {left:.0f} s left ")
+            sys.stderr.flush()
+    if shown != begin:
+        sys.stderr.write("\n")
+
+
+class Ticker:
+    """A line on standard error for work whose end is not known.
+
+    Examples
+    --------
+    >>> Ticker("growing", verbose=False)("3 vectors")
+    """
+
+    def __init__(self, name: str, verbose: bool) -> None:
+        self.name, self.verbose = name, verbose
+        self._begin = self._shown = time.monotonic()
+
+    def __call__(self, state: str) -> None:
+        """Show how far the work is, if it is time to."""
+        now = time.monotonic()
+        if self.verbose and now - self._begin > PATIENCE and now - self._shown > INTERVAL:
+            self._shown = now
+            sys.stderr.write(f"\r{self.name}: {state} ")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the line, if one was shown."""
+        if self._shown != self._begin:
+            sys.stderr.write("\n")
+
+
+def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:
+    """Yield blocks of rows; where ``verbose``, tell how many rows and bytes pass each second.
+
+    Parameters
+    ----------
+    blocks : iterable
+        Each with an array X.
+    name : str
+        What is done.
+    verbose : bool
+        Whether to tell.
+    total : int or None
+        Number of rows to come, if it is known.
+    """
+    begin = shown = time.monotonic()
+    rows = size = 0
+    for block in blocks:
+        yield block
+        rows, size, now = rows + len(block.X), size + block.X.nbytes, time.monotonic()
+        if verbose and now - begin > PATIENCE and now - shown > INTERVAL:
+            shown, spent = now, now - begin
+            left = "" if total is None else f", {spent / max(rows, 1) * (total - rows):.0f} s left"
+            done = f"{rows}" if total is None else f"{rows} of {total}"
+            rate = f"{rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s"
+            sys.stderr.write(f"\r{name}: {done} rows, {rate}{left} ")
             sys.stderr.flush()
     if shown != begin:
         sys.stderr.write("\n")

@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 
 from stoptime.backends import dense, tensors
 from stoptime.backends.dense import DenseData
-from stoptime.backends.kinds import kind_of
+from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.backends.matrix_free import decompose_matrix_free
+from stoptime.backends.operators import MatrixFreeData
+from stoptime.backends.streams import as_stream, spectrum_of
 from stoptime.backends.tensors import TensorData
 from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
@@ -18,17 +21,18 @@ from stoptime.spectrum import Spectrum
 __all__ = ["Data", "Solver", "decompose", "factored", "validated"]
 
 Data = DenseData | TensorData
-Solver = Literal["auto", "gram", "svd"]
+Solver = Literal["auto", "gram", "svd", "krylov"]
 
 
 def decompose(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     *,
     solver: Solver = "auto",
     max_gain: float = np.inf,
+    **options: Any,
 ) -> Spectrum:
     r"""Factor the data once, for every method at every stop.
 
@@ -36,29 +40,41 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like of shape (n, p)
-        float32 is worked on and returned as float32, all else as float64. Never modified.
+    X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or rows that are not in memory
+        float32 in memory is worked on and returned as float32, all else as float64. Never modified. Sparse
+        matrices and operators are worked on in float64 whatever they hold, and centred without being filled.
+        Chunks, Statistics, Dask arrays and dataframes and zarr arrays are read once, by "gram" only.
     y : array-like of shape (n,) or (n, n_targets)
-        The response.
+        The response; left out where X holds it, as chunks and statistics do.
     sample_weight : array-like of shape (n,), optional
         Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
         Whether to centre X and y.
-    solver : {"auto", "gram", "svd"}, default="auto"
+    solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" takes singular values of a QR factor:
         several times slower, and accurate to the last digits where squares are not. "auto" starts
         with "gram" and turns to "svd" when the coefficients could be off by more than 1e-10
         (float32: 1e-3) of their norm, judged by eps·L·min(1/s, ``max_gain``) for the smallest
         eigenvalue s that is kept, and by what directions below the rank cut would carry.
+        "krylov" is for sparse matrices and operators alone: Ritz values of a Krylov space grown from the
+        response. There "auto" takes it too, unless X is sparse with at most 1000 rows or columns.
     max_gain : float, default=inf
         The largest gain φ(0, t) that will be asked for: about t, or t² for an accelerated method.
         Squaring X moves its eigenvalues by about eps·L, which no early stop notices; a modest
-        ``max_gain`` spares ill-conditioned data the price of "svd".
+        ``max_gain`` spares ill-conditioned data the price of "svd". A Krylov space is grown until every
+        method has converged up to there; :func:`stoptime.path` knows its method, and often needs less.
+    **options
+        For sparse matrices and operators. ``tol=1e-6``: the largest relative error of the coefficients.
+        ``max_rank``: the most Krylov vectors, all targets together, each of 8p bytes; by default as many
+        as 2 GiB hold. ``probes=0``, ``seed=0``: random probes of the density of all eigenvalues, from
+        which degrees of freedom, path GCV and the plug-in oracle are then estimated. ``verbose=False``:
+        whether long growth shows its progress.
 
     Returns
     -------
     Spectrum
-        Needs at most one extra array of the size of X, and when X is tall none at all by "gram".
+        Needs at most one extra array of the size of X, and when X is tall none at all by "gram"; by
+        "krylov" its Krylov vectors.
 
     Examples
     --------
@@ -66,9 +82,23 @@ def decompose(
     >>> decompose(*load_diabetes(return_X_y=True))
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
-    if solver not in {"auto", "gram", "svd"}:
-        raise ValueError(f'solver must be "auto", "gram" or "svd"; got {solver!r}.')
+    if solver not in {"auto", "gram", "svd", "krylov"}:
+        raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')
     max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
+    kind = kind_of(X)
+    if (options or solver == "krylov") and kind not in MATRIX_FREE:
+        named = ", ".join(options) or 'solver="krylov"'
+        raise TypeError(
+            f"{named}: for sparse matrices and operators; see scipy.sparse.linalg.aslinearoperator."
+        )
+    if kind in STREAMED:
+        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver, max_gain)
+    if y is None:
+        raise ValueError("y must be given with X: only chunks and statistics hold their own response.")
+    if kind in MATRIX_FREE:
+        options |= {"solver": solver, "max_gain": max_gain}
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
+            return decompose_matrix_free(X, y, sample_weight, fit_intercept, **options)
     return factored(validated(X, y, sample_weight, fit_intercept), solver=solver, max_gain=max_gain)
 
 
@@ -77,6 +107,10 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
     kind = kind_of(X)
     if kind == "tensor":
         return TensorData.validated(X, y, sample_weight, fit_intercept)
+    if kind in STREAMED:
+        raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
+    if kind in MATRIX_FREE:
+        return MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
     if kind != "dense":
         raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
     with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn as well
@@ -92,7 +126,7 @@ def factored(
             spectrum = (
                 tensors.by_gram(data, known) if isinstance(data, TensorData) else dense.by_gram(data, known)
             )
-            if solver == "gram" or max_gain <= spectrum.reach:
+            if solver == "gram" or max_gain <= spectrum.reach or isinstance(data, MatrixFreeData):
                 return spectrum
         return (
             tensors.by_svd(data, max_gain) if isinstance(data, TensorData) else dense.by_svd(data, max_gain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -13,15 +13,17 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 
 from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
 from stoptime.moments import Moments, moments
-from stoptime.spectrum import DualVectors, Floats, Spectrum
+from stoptime.spectrum import DualVectors, Floats, Spectrum, Vectors
+from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
+BLOCK_NUMBERS = 2**22  # of a temporary array
 
 
 class Centred(NamedTuple):
     """Data with RᵀR = XᵀX/n, what was subtracted, and the mean square of each column."""
 
-    rows: Floats
+    rows: Any
     targets: Floats
     means: tuple[Floats, Floats]
     powers: Floats
@@ -55,26 +57,26 @@ class DenseData:
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(X, y)
-        if sample_weight is None:
-            n, rows = float(len(X)), len(X)
-            shares = None
-        else:
-            weights = check_weights(sample_weight, len(X))
-            n, rows = float(weights.sum()), int(np.count_nonzero(weights))
-            shares = (weights / n).astype(X.dtype)
-        columns = y.reshape(len(y), -1)
-        return cls(X, columns, shares, n, max(n, rows), fit_intercept, y.ndim == 1)
+        shares, n, observations = sample_sizes(sample_weight, len(X))
+        shares = None if shares is None else shares.astype(X.dtype)
+        return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the work."""
+        return self.X.dtype
 
     @property
     def shares(self) -> Floats:
         """Sample weights divided by their sum."""
-        even = np.full(len(self.X), 1 / len(self.X), self.X.dtype)
+        n = self.X.shape[0]
+        even = np.full(n, 1 / n, self.dtype)
         return even if self.uneven_shares is None else self.uneven_shares
 
     @property
     def eps(self) -> float:
         """The rounding unit of the precision that is worked in."""
-        return float(np.finfo(self.X.dtype).eps)
+        return float(np.finfo(self.dtype).eps)
 
     @property
     def rounding(self) -> float:
@@ -84,16 +86,20 @@ class DenseData:
     @property
     def tolerance(self) -> float:
         """Relative error of the coefficients up to which products of X with itself are trusted."""
-        return GRAM_TOLERANCE[self.X.dtype.name]
+        return GRAM_TOLERANCE[self.dtype.name]
 
     numbers_at_once: ClassVar[int] = 2**21  # 16 MB: a block of rows and its products stay in the cache
 
     def as_given(self, values: Floats) -> Floats:
         """Return values in the precision of X."""
-        return values.astype(self.X.dtype, copy=False)
+        return values.astype(self.dtype, copy=False)
 
     def all_rotated(self, mean: Floats, vectors: Floats) -> None:
         """Keep no rows in the eigenbasis: a second X is too much."""
+
+    def rotated(self, index: Any, mean: Floats, vectors: Floats) -> Floats:
+        """Return some centred rows times vectors."""
+        return np.asarray((self.X[index] - mean) @ vectors)
 
     def centred(self) -> Centred:
         """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
@@ -120,6 +126,11 @@ class DenseData:
         """Return means and second moments, in one pass."""
         return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
 
+    def image_lengths(self, vectors: Floats, means: Floats) -> Floats:
+        """Return the lengths of images under the centred, weighted X."""
+        images = (self.X @ vectors - means @ vectors) * np.sqrt(self.shares)[:, None]
+        return np.asarray(np.linalg.norm(images, axis=0))
+
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
         if not np.isfinite(products).all():
@@ -143,19 +154,17 @@ class DenseData:
     def spectrum(
         self,
         eigenvalues: Floats,
-        basis: Floats | DualVectors,
+        basis: Floats | DualVectors | Vectors,
         response: Floats,
         means: tuple[Floats, Floats],
         solver: str,
         reach: float,
     ) -> Spectrum:
         """Assemble the result; one target given as a vector stays a vector."""
-        residual = self.y - means[1]
-        power = np.einsum("i,ij,ij->j", self.shares, residual, residual)
+        power, spread = self._target_sizes(means[1])
         if not (np.isfinite(power).all() and np.isfinite(response).all()):
             raise ValueError("y is too large: products with its entries overflow. Rescale y.")
-        info = np.finfo(self.X.dtype)
-        spread = np.abs(residual[self.shares > 0]).max(axis=0, initial=0)
+        info = np.finfo(self.dtype)
         if np.any((power < info.tiny / info.eps) & (spread > CONSTANT * info.eps * np.abs(means[1]))):
             raise ValueError("y is too small: squares of its entries underflow. Rescale y.")
         target_mean = means[1]
@@ -165,6 +174,18 @@ class DenseData:
             eigenvalues, basis, response, self.n_samples, self.n_observations,
             means[0], target_mean, power, self.fit_intercept, solver, reach,
         )  # fmt: skip
+
+    def _target_sizes(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return mean squares and largest sizes of the centred targets, some rows at a time."""
+        power, spread = np.zeros_like(means), np.zeros_like(means)
+        height = max(1, BLOCK_NUMBERS // self.y.shape[1])
+        for start in range(0, len(self.y), height):
+            rows = slice(start, start + height)
+            residual = self.y[rows] - means
+            power += np.einsum("i,ij,ij->j", self.shares[rows], residual, residual)
+            sizes = np.abs(residual, out=residual)
+            spread = np.maximum(spread, sizes.max(axis=0, where=self.shares[rows, None] > 0, initial=0))
+        return power, spread
 
 
 def by_gram(data: DenseData, known: Moments | None = None) -> Spectrum:
@@ -182,9 +203,7 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     data.check_underflow(eigenvalues[-1], m.feature_mean)
     response = vectors.T @ m.cross
     kept = eigenvalues > data.rounding * eigenvalues[-1]
-    null = vectors[:, ~kept]
-    images = (data.X @ null - m.feature_mean @ null) * np.sqrt(data.shares)[:, None]
-    lengths = np.linalg.norm(images, axis=0)
+    lengths = data.image_lengths(vectors[:, ~kept], m.feature_mean)
     far = reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", far)
@@ -196,7 +215,7 @@ def _by_rows(data: DenseData) -> Spectrum:
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    lengths[~kept] = np.linalg.norm(rows.T @ left[:, ~kept], axis=0)
+    lengths[~kept] = lengths_of(rows.T, left[:, ~kept])
     response = lengths[:, None] * (left.T @ targets)
     far = reach(data, eigenvalues, kept, response, lengths[~kept], powers)
     basis = DualVectors(rows, left[:, kept] / lengths[kept])
@@ -224,19 +243,30 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
     return data.spectrum(lengths[ascending] ** 2, vectors[:, ascending], response, means, "svd", np.inf)
 
 
+def lengths_of(matrix: Any, vectors: Floats, width: int = 256) -> Floats:
+    """Return the lengths of images under a matrix, a few at a time so that they need little room."""
+    parts = [slice(k, k + width) for k in range(0, vectors.shape[1], width)]
+    found = [np.linalg.norm(matrix @ vectors[:, part], axis=0) for part in parts]
+    return np.concatenate([np.empty(0, vectors.dtype), *found])
+
+
 def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> bool:
     """Tell whether an array would pass every check unchanged: they cost as much as a small product."""
     return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
 
 
+def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
+    """Return weights divided by their sum (None where all are equal), the sum, and observations to count."""
+    if sample_weight is None:
+        return None, float(n), float(n)
+    weights = check_weights(sample_weight, n)
+    total = float(weights.sum())
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))
+
+
 def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     """Return the weights, or raise a ValueError that says what is wrong with them."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must be of shape ({n},), one per row; got {weights.shape}.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and non-negative; got {worst!r}.")
+    weights = checked_weights(sample_weight, n)
     if not 0 < weights.sum() < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
     return weights

@@ -10,9 +10,23 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.arrays import is_tensor
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["MATRIX_FREE", "Kind", "kind_of"]
 
-Kind = Literal["dense", "sparse", "operator", "tensor", "dask"]
+__all__ = ["STREAMED", "Kind", "kind_of"]
+
+Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
+CLASSES: dict[Kind, list[tuple[str, str]]] = {
+    "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
+    "chunks": [("stoptime.backends.chunks", "Chunks"), ("zarr", "Array"), ("h5py", "Dataset")],
+    "statistics": [("stoptime.statistics", "Statistics")],
+}
+"""Module and name of the classes of other kinds."""
+
+STREAMED: tuple[Kind, ...] = ("chunks", "dask", "statistics")
+"""Kinds of data whose rows pass by once and are not kept."""
+
+MATRIX_FREE: frozenset[Kind] = frozenset({"sparse", "operator"})
+"""What is only ever multiplied with."""
 
 
 def kind_of(X: Any) -> Kind:
@@ -29,8 +43,9 @@ def kind_of(X: Any) -> Kind:
         return "operator"
     if is_tensor(X):
         return "tensor"
-    if _is(X, "dask.array", "Array") or _is(X, "dask.dataframe", "DataFrame"):
-        return "dask"
+    for kind, classes in CLASSES.items():
+        if any(_is(X, *name) for name in classes):
+            return kind
     return "dense"
 
 

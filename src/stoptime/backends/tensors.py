@@ -101,6 +101,10 @@ class TensorData:
             torch.matmul(self.X[rows].double() - mean, vectors, out=out[rows])
         return out
 
+    def rotated(self, index: Any, mean: Tensor, vectors: Tensor) -> Tensor:
+        """Return some centred rows times vectors."""
+        return (self.X[index] - mean) @ vectors
+
     def moments(self) -> Moments:
         """Return means and second moments, in one pass; shifted where the opening rows' mean is large."""
         n, p = self.X.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoptime.cli.bounds import bounds
+from stoptime.cli.explore import explore
 from stoptime.cli.fit import fit
 from stoptime.cli.plan import plan
 from stoptime.cli.reproduce import reproduce
@@ -14,3 +15,4 @@ app.command()(fit)
 app.command()(plan)
 app.command()(bounds)
 app.command()(reproduce)
+app.command()(explore)

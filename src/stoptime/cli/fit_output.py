@@ -73,11 +73,10 @@ def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> l
 
 def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) -> dict[str, Any]:
     request, found = fitted.request, fitted.assessment
-    X = fitted.prepared.X
     return {
         "data": request.data,
         "target": request.target,
-        "rows": X.shape[0],
+        "rows": fitted.n_rows,
         "features": list(fitted.prepared.recipe.features),
         "rule": request.how,
         "reason": fitted.model.choice_.message,
@@ -111,7 +110,7 @@ def _show(fitted: Fitted) -> None:
 def _summary(fitted: Fitted) -> Table:
     """Return the table of what was chosen and what it is worth."""
     found, request = fitted.assessment, fitted.request
-    rows, features = fitted.prepared.X.shape
+    features = fitted.prepared.X.shape[1]
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -122,7 +121,7 @@ def _summary(fitted: Fitted) -> Table:
         penalty = number(found.penalty)
         alpha = f"alpha {number(found.penalty * fitted.spectrum.n_samples)} of scikit-learn"
     lines = [
-        ("data", Path(fitted.table.source).name, f"{rows} rows, {features} features"),
+        ("data", Path(fitted.table.source).name, f"{fitted.n_rows} rows, {features} features"),
         ("method", method_in_words(found.method), ""),
         ("stop", number(found.stop), fitted.model.choice_.message),
         ("like ridge penalty", penalty, alpha),

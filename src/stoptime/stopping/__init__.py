@@ -1,11 +1,13 @@
 """Rules that pick the stop, and the errors they look at."""
 
-from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, StopWarning, default_stops
+from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Rule, StopWarning
 from stoptime.stopping.discrepancy import SURE, Discrepancy, training_error
 from stoptime.stopping.gcv import naive_gcv, path_gcv
+from stoptime.stopping.grid import default_stops
 from stoptime.stopping.kfold import CrossValidation, HoldOut
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.plugin import Oracle, estimate_oracle
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.rules import GCV, RULES, LeaveOneOut, OneStandardError, PathGCV, PlugIn, get_rule
 
 __all__ = [

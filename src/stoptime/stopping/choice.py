@@ -5,87 +5,34 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
+from stoptime.backends.matrix_free import KrylovLimitError
+from stoptime.methods import ConjugateGradient, Iteration
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.rows import Rows
+from stoptime.spectrum import Floats
+from stoptime.stopping.grid import default_stops, last_swing
+from stoptime.stopping.problem import Problem
 
-__all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning", "default_stops"]
+__all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning"]
 
-BEGUN = 0.1  # phase t√L (or tL) of the first stop: about one part in a thousand is learned
-RATIO = 1.08  # of neighbouring stops, at most
-VISIBLE = 0.01  # shrinkage below which a direction's swings no longer show
-SETTLED = 0.03  # shrinkage of the slowest direction at the last finite stop
-UNSETTLED = 0.01  # relative distance of the error there from its limit that asks for a look beyond
-SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short by its horizon
-POINTS_PER_SWING = 8
-LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
-FEWEST, MOST = 50, 1000
+UNSETTLED = 0.01  # relative distance of the error at the last stop from its limit that asks for more
+LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
 MOST_REFINED = 15  # errors; more targets stay at grid points
 DIPS = 4  # of the error curve, refined between grid points
 EXTENSIONS = 3
 ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
 MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
-MOST_CONJUGATE = 100
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
 
 
 class StopWarning(UserWarning):
     """The chosen stop lies at the edge of what was looked at."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Data, weights and method: what a rule looks at.
-
-    Attributes
-    ----------
-    X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data.
-    method : Method
-        As it was given; ``tuned`` is the same method tuned to the spectrum.
-    spectrum : Spectrum
-        The factorised data.
-    sample_weight : array of shape (n,), optional
-        As it was given.
-    groups : array of shape (n,), optional
-        For splitters that keep groups together.
-    verbose : bool
-        Whether long work shows its progress; it changes no number.
-    """
-
-    X: Floats
-    y: Floats
-    method: Method
-    spectrum: Spectrum
-    sample_weight: Floats | None = None
-    groups: NDArray[np.object_] | None = None
-    verbose: bool = False
-
-    @cached_property
-    def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
-        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """The rows in the eigenbasis, for rules that leave them out."""
-        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
-
-    @property
-    def _scale(self) -> float:
-        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
-        weights = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        share = float(np.max(weights) / np.sum(weights))
-        return 1 / (1 - share) if share < 1 else 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,79 +99,6 @@ class Choice:
     message: str
 
 
-def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
-    """Return stops from nothing learned to everything learned, dense enough to see every swing.
-
-    They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
-    in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
-    by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
-    iteration they are rounded to whole numbers.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        The factorised data.
-    method : Method or str
-        What draws the path.
-    size : int, optional
-        Number of stops: the same stretch, thinned or filled evenly.
-    """
-    if size is not None and size < 3:
-        raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
-    if spectrum.rank == 0:
-        return np.array([0.0, np.inf])
-    method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    if isinstance(method, ConjugateGradient):
-        return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
-    if isinstance(method, Iteration):
-        return _whole_stops(spectrum, method, size)
-    largest, smallest = float(spectrum.eigenvalues[-1]), float(spectrum.eigenvalues[0])
-    first = BEGUN / largest ** (1 / method.order)
-    last = max(method.settled_at(smallest, SETTLED), 10 * first)
-    if method.order == 2:
-        last = min(last, LONGEST_PHASE / np.sqrt(smallest))
-    between = _following_swings(method, np.sqrt(largest), first, last)
-    count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
-    if count != len(between):
-        places = np.linspace(0, len(between) - 1, count)
-        between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf]])
-
-
-def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Array:
-    """Return whole stops from the first iteration to where the slowest direction has settled."""
-    power = 1 / method.order
-    first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
-    last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
-    last = float(np.clip(last, 2.0, method.horizon))
-    if size is None:
-        size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
-    return np.unique(np.round(np.append(0.0, np.geomspace(first, last, size - 1))))
-
-
-def _following_swings(method: Method, frequency: float, first: float, last: float) -> Array:
-    """Return stops in [first, last], an eighth of a swing apart where the fastest ones still show."""
-    phase, time = method.visible_until(VISIBLE)
-    fine = np.pi / (POINTS_PER_SWING * frequency)
-    phase = min(phase, LONGEST_PHASE)
-    even_until = min(phase / frequency, time, last)
-    slow_until = min(time, last)
-    stops = _geometric(first, min(max(first, fine / (RATIO - 1)), last), RATIO)
-    if stops[-1] < even_until:
-        stops = np.append(stops, np.arange(stops[-1] + fine, even_until + fine, fine))
-    if 0 < stops[-1] < slow_until:  # the fastest visible frequency now falls like 1/t
-        ratio = min(RATIO, 1 + np.pi / (POINTS_PER_SWING * phase))
-        stops = np.append(stops, _geometric(stops[-1], slow_until, ratio)[1:])
-    if stops[-1] < last:
-        stops = np.append(stops, _geometric(stops[-1], last, RATIO)[1:])
-    return stops
-
-
-def _geometric(first: float, last: float, ratio: float) -> Array:
-    count = int(np.ceil(np.log(max(last / first, 1)) / np.log(ratio))) + 1
-    return np.geomspace(first, max(last, first), max(count, 2))
-
-
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
     """Return the stops to look at, and whether they were given one by one."""
     if stops is not None and np.ndim(np.asarray(stops)) > 0:
@@ -241,6 +115,16 @@ class Rule(ABC):
     """What picks the stop."""
 
     name: ClassVar[str]
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the rule looks at rows one by one, and so needs every eigenvalue."""
+        return False
+
+    @property
+    def needs_trace(self) -> bool:
+        """Whether the rule sums over all eigenvalues, exactly or by random probes."""
+        return False
 
     def fixed(self, problem: Problem) -> Rule:  # noqa: ARG002 - for rules that draw at random
         """Return this rule with whatever it draws at random drawn once, for fair comparisons."""
@@ -279,6 +163,7 @@ class CurveRule(Rule):
         if not isinstance(rule, CurveRule):
             raise TypeError(f"{rule} has no error curve.")
         grid, given = stops_to_try(problem, stops)
+        problem = problem.reaching(grid)
         curve = rule.errors(problem, grid)
         if not given:
             curve = rule._extended(problem, curve, per_target=per_target)
@@ -296,11 +181,15 @@ class CurveRule(Rule):
         """Look beyond the last finite stop while the error has not settled, of many targets their mean."""
         per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
-            end = _end(curve, per_target=per_target)
+            end = _end(problem, curve, per_target=per_target)
             if end is None:
                 return curve
-            later = _later_stops(problem, end)
+            later = later_stops(problem, end)
             if later.size == 0:
+                break
+            try:
+                problem = problem.reaching(later)
+            except KrylovLimitError:  # the warning below says so, if the best stop may lie there
                 break
             curve = curve.joined(self.errors(problem, later))
         columns = _columns(curve, per_target=per_target)
@@ -342,11 +231,12 @@ class CurveRule(Rule):
         return Choice(stop, error, curve, deviation, message)
 
 
-def _later_stops(problem: Problem, last: float) -> Array:
+def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to be looked at."""
     if isinstance(problem.method, ConjugateGradient):
         return np.empty(0)
     later = last * EXTENSION
+    later = later[later <= LATEST * last_swing(problem.spectrum, problem.tuned)]
     if not isinstance(problem.tuned, Iteration):
         return np.asarray(later)
     later = np.unique(np.round(later))
@@ -358,12 +248,19 @@ def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
-def _end(curve: ErrorCurve, *, per_target: bool) -> float | None:
-    """Return the last finite stop if the error has not settled there, or is clearly the least."""
+def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | None:
+    """Return the last finite stop if the error has not settled there, or is clearly the least.
+
+    Of a Krylov space nothing is known beyond: the error has to have been rising for half of the stops' range.
+    """
     columns = _columns(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-    if np.isinf(curve.stops[-1]):
+    if np.isfinite(last_swing(problem.spectrum, problem.tuned)):  # the limit is far, whatever happens here
+        moves = columns[last] < columns[:last].min(axis=0, initial=np.inf)
+    elif np.isinf(curve.stops[-1]):
         moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
+    elif problem.spaces is not None:
+        moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
     else:
         moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)
     return float(curve.stops[last]) if moves.any() and curve.stops[last] > 0 else None

@@ -10,12 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from stoptime.backends.matrix_free import KrylovLimitError
 from stoptime.methods import Iteration, Method, get_method
 from stoptime.methods.base import Array, list_of_stops, positive_number
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, StopWarning, stops_to_try
-from stoptime.stopping.plugin import estimate_oracle
+from stoptime.stopping.choice import (
+    EXTENSIONS,
+    Choice,
+    CurveRule,
+    ErrorCurve,
+    Problem,
+    Rule,
+    StopWarning,
+    later_stops,
+    stops_to_try,
+)
+from stoptime.stopping.growing import resolved_oracle
 
 __all__ = ["SURE", "Discrepancy", "training_error"]
 
@@ -49,10 +60,10 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     return np.asarray((g**2).T @ energy + outside)
 
 
-def _noise(given: float | None, spectrum: Spectrum) -> Floats:
+def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
-    noise = estimate_oracle(spectrum).noise if given is None else positive_number("noise", given)
-    return np.broadcast_to(noise, spectrum.response.shape[1:])
+    noise = resolved_oracle(problem)[0].noise if given is None else positive_number("noise", given)
+    return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -70,12 +81,17 @@ class SURE(CurveRule):
     noise: float | None = None
     name: ClassVar[str] = "sure"
 
+    @property
+    def needs_trace(self) -> bool:
+        """The degrees of freedom are a trace."""
+        return True
+
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         spectrum = problem.spectrum
-        s = spectrum.eigenvalues[:, None]
-        freedom = (problem.tuned.gain(s, stops) * s).sum(axis=0) + spectrum.fit_intercept
-        optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, _noise(self.noise, spectrum))
+        s, weights = spectrum.atoms
+        freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
+        optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, _noise(self.noise, problem))
         return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
 
 
@@ -97,17 +113,32 @@ class Discrepancy(Rule):
     safety: float = 1.0
     name: ClassVar[str] = "discrepancy"
 
+    @property
+    def needs_trace(self) -> bool:
+        """Noise that is not given is estimated from all eigenvalues."""
+        return self.noise is None
+
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the first stop at which the residual is down to the noise; see :meth:`Rule.choose`."""
         grid, given = stops_to_try(problem, stops)
-        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
-        level = positive_number("safety", self.safety) * _noise(self.noise, problem.spectrum)
-        seen = curve if per_target else curve.pooled()
-        columns = seen.errors.reshape(len(grid), -1)
-        levels = np.broadcast_to(level if per_target else level.mean(), columns.shape[1])
-        reached = columns <= levels
+        level = positive_number("safety", self.safety) * _noise(self.noise, problem)
+        problem = problem.reaching(grid)
+        for _ in range(1 + EXTENSIONS):
+            curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+            seen = curve if per_target else curve.pooled()
+            columns = seen.errors.reshape(len(grid), -1)
+            levels = np.broadcast_to(level if per_target else level.mean(), columns.shape[1])
+            reached = columns <= levels
+            if given or problem.spaces is None or reached.any(axis=0).all():
+                break
+            later = later_stops(problem, float(grid[-1]))
+            try:
+                problem = problem.reaching(later)
+            except KrylovLimitError:  # the warning below says that the last stop is taken
+                break
+            grid = np.append(grid, later)
         if not reached.any(axis=0).all():
             warnings.warn(
                 f"The residual never falls to the noise, {levels.max():.3g}: the last stop is taken. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,7 @@ from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.plan import cheapest_route
 from stoptime.stopping.rows import average_row
 
-__all__ = ["naive_gcv", "path_gcv"]
+__all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]
 
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
@@ -33,11 +34,11 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     Parameters
     ----------
     spectrum : Spectrum
-        The factorised data.
+        The factorised data; one of Ritz values needs random probes, ``decompose(..., probes=10)``.
     method : Method or str
         What draws the path.
     stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
+        Non-negative; ``inf`` is least squares, which a Krylov space does not know.
 
     Returns
     -------
@@ -56,11 +57,37 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     ----------
     Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
+    return path_gcv_with_spread(spectrum, method, stops, spread=False)[0]
+
+
+def path_gcv_with_spread(
+    spectrum: Spectrum, method: str | Method, stops: ArrayLike, *, spread: bool = True
+) -> tuple[Floats, Floats | None]:
+    """Return :func:`path_gcv` and, where its trace is from random probes, the standard error they leave."""
+    errors = _path_gcv(spectrum, method, stops)
+    density = spectrum.density
+    if spectrum.krylov is None or density is None or density.n_probes < 2 or not spread:
+        return errors, None
+    alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
+    curves = np.array([_path_gcv(one, method, stops) for one in alone])
+    return errors, curves.std(axis=0, ddof=1) / np.sqrt(density.n_probes)
+
+
+def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
     stops, s, energy, rest = _parts(spectrum, stops)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError("Generalised cross-validation needs at least two observations.")
-    row = average_row(s, spectrum.n_observations, spectrum.fit_intercept)
-    if row.rest[0] == 0:  # the fit reaches everything: what is left of the power is rounding
+    if spectrum.krylov is not None and np.isinf(stops).any():
+        raise ValueError("Generalised cross-validation of a Krylov space needs finite stops; got inf.")
+    counts = np.ones(len(s))
+    if spectrum.krylov is not None:  # the response has its own nodes, of which no row has a share
+        atoms, weights = spectrum.atoms
+        s, counts = np.concatenate([s, atoms]), np.concatenate([np.zeros(len(s)), weights])
+        energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])
+        order = np.argsort(s)
+        s, counts, energy = s[order], counts[order], energy[order]
+    row = average_row(counts, spectrum.n_observations, spectrum.fit_intercept)
+    if spectrum.krylov is None and row.rest[0] == 0:  # all is reached: what is left of the power is rounding
         rest = 0 * rest
     late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
     between = (stops > 0) & np.isfinite(stops)
@@ -70,7 +97,8 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         route = cheapest_route(tuned, stops[between], s, row.scale)
         alpha, c = route.operators(row)
         late[between], slopes[between] = alpha[:, 0], c[:, 0]
-    late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
+    if np.isinf(stops).any():
+        late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
     errors = np.multiply.outer(late**2, rest) + slopes**2 @ energy
     return _shaped(errors * row.stretch[0] ** 2, spectrum)
 
@@ -121,8 +149,9 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
             stacklevel=2,
         )
     stops, s, energy, rest = _parts(spectrum, stops)
-    g = method.tuned_to(spectrum.padded_eigenvalues).shrinkage(s, stops[:, None])
-    freedom = (1 - g).sum(axis=1) + spectrum.fit_intercept
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    g, (atoms, weights) = method.shrinkage(s, stops[:, None]), spectrum.atoms
+    freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.fit_intercept
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED

@@ -13,12 +13,17 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.arrays import as_float64, is_tensor, like, on_host
 from stoptime.backends import Data, factored, validated
+from stoptime.backends.kernel import decompose_kernel
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.matrix_free import KrylovSpaces
+from stoptime.backends.operators import MatrixFreeData, checked
 from stoptime.methods.base import Array
 from stoptime.moments import Moments
-from stoptime.path import draw, largest_gain
+from stoptime.path import draw, goals, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
+from stoptime.stopping.passed import errors_of_folds
 
 __all__ = ["CrossValidation", "HoldOut"]
 
@@ -45,11 +50,14 @@ class CrossValidation(CurveRule):
 
     def fixed(self, problem: Problem) -> CrossValidation:
         """Return the rule with its splits drawn once, so that every stop and method sees the same."""
+        if problem.parts is not None:
+            return self
         return CrossValidation(self._splits(problem))
 
     def _splits(self, problem: Problem) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        n = len(problem.X)
-        drawn = check_cv(self.cv).split(problem.X, problem.y, problem.groups)
+        n = problem.X.shape[0]
+        X = problem.X if isinstance(problem.X, np.ndarray) else np.zeros((n, 1))  # splitters count its rows
+        drawn = check_cv(self.cv).split(X, problem.y, problem.groups)
         splits = [(_rows(train, n), _rows(test, n)) for train, test in drawn]
         if not splits:
             raise ValueError("cv must give at least one pair of training and test rows; it gave none.")
@@ -57,12 +65,13 @@ class CrossValidation(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
+        if problem.parts is not None:
+            return errors_of_folds(problem, problem.parts, stops)
         splits = [(train, test) for train, test in self._splits(problem) if _counts(problem, test)]
-        data = _part(problem, np.arange(len(problem.X)))
-        tall = data.X.shape[1] <= min(len(train) for train, _ in splits)
-        whole = data.moments() if tall else None
+        tall = problem.X.shape[1] <= min(len(train) for train, _ in splits) and problem.spaces is None
+        whole = _part(problem, np.arange(problem.X.shape[0])).moments() if tall else None
         tests = [
-            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), test, stops)
+            _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), train, test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
         ]
         return _combined(stops, tests, problem.y.ndim == 1)
@@ -74,7 +83,7 @@ class HoldOut(CurveRule):
 
     Parameters
     ----------
-    X_val : array-like of shape (m, n_features)
+    X_val : array-like, sparse matrix or LinearOperator of shape (m, n_features)
         Rows kept for validation.
     y_val : array-like of shape (m,) or (m, n_targets)
         Their response.
@@ -98,10 +107,13 @@ class HoldOut(CurveRule):
     def _checked(self, problem: Problem) -> tuple[Any, Any]:
         if is_tensor(problem.X):
             return self.X_val, self.y_val
-        X = check_array(self.X_val, dtype=problem.X.dtype, input_name="X_val")
-        y = check_array(self.y_val, dtype=problem.X.dtype, ensure_2d=False, input_name="y_val")
-        check_consistent_length(X, y)
-        return np.asarray(X), np.asarray(y)
+        dtype = problem.spectrum.eigenvalues.dtype
+        X: Any = self.X_val if problem.new_rows is None else problem.new_rows(self.X_val)
+        free = kind_of(X) in MATRIX_FREE
+        X = checked(X, "X_val") if free else check_array(X, dtype=dtype, input_name="X_val")
+        y = np.asarray(check_array(self.y_val, dtype=dtype, ensure_2d=False, input_name="y_val"))
+        check_consistent_length(np.empty((X.shape[0], 0)), y)
+        return X, y
 
 
 def _rows(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
@@ -142,9 +154,15 @@ def _train_spectrum(
     stops: Array,
 ) -> Spectrum:
     """Factor a training set, from the moments of all rows where train and test are all rows."""
+    if problem.new_rows is not None:
+        weights = None if problem.sample_weight is None else problem.sample_weight[train]
+        values = problem.X[np.ix_(train, train)]
+        return decompose_kernel(values, problem.y[train], weights, problem.spectrum.fit_intercept)
+    if problem.spaces is not None:
+        return _without_reading_rows(problem, problem.spaces, train, stops)
     data = _part(problem, train)
     known = None
-    complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(problem.X)))
+    complement = np.array_equal(np.sort(np.concatenate([train, test])), np.arange(problem.X.shape[0]))
     if whole is not None and complement:
         part = _part(problem, test)
         known = whole.without(part.moments(), part.n_samples / (part.n_samples + data.n_samples))
@@ -153,11 +171,28 @@ def _train_spectrum(
     return factored(data, known, max_gain=largest_gain(problem.method, stops))
 
 
-def _test_errors(problem: Problem, spectrum: Spectrum, test: NDArray[np.intp], stops: Array) -> _Test:
+def _without_reading_rows(
+    problem: Problem, spaces: KrylovSpaces, train: NDArray[np.intp], stops: Array
+) -> Spectrum:
+    """Grow a Krylov space of its own for a training set: all other rows have weight zero."""
+    times = np.bincount(train, minlength=problem.X.shape[0]).astype(np.float64)
+    weights = times if problem.sample_weight is None else times * problem.sample_weight
+    data = MatrixFreeData.validated(problem.X, problem.y, weights, problem.spectrum.fit_intercept)
+    return KrylovSpaces(data, spaces.tol, spaces.max_rank).spectrum(goals(problem.method, stops))
+
+
+def _test_errors(
+    problem: Problem, spectrum: Spectrum, train: NDArray[np.intp], test: NDArray[np.intp], stops: Array
+) -> _Test:
     weights = np.ones(len(test))
     if problem.sample_weight is not None:
         weights = problem.sample_weight[test].astype(np.float64)
-    return _squares(problem, spectrum, problem.X[test], problem.y[test], weights, stops)
+    if kind_of(problem.X) == "operator":  # all rows are predicted, and these alone are looked at
+        everywhere = np.zeros(problem.X.shape[0])
+        np.add.at(everywhere, test, weights)
+        return _squares(problem, spectrum, problem.X, problem.y, everywhere, stops)
+    rows = problem.X[test] if problem.new_rows is None else problem.X[np.ix_(test, train)]
+    return _squares(problem, spectrum, rows, problem.y[test], weights, stops)
 
 
 def _squares(

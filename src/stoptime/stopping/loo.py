@@ -9,11 +9,14 @@ instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.arrays import empty, like, on_host
 from stoptime.backends import decompose
+from stoptime.backends.kinds import MATRIX_FREE, kind_of
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, list_of_stops, nonnegative
 from stoptime.progress import progress
@@ -167,10 +170,11 @@ def _prepared(
     """Factor the data unless that is done, and tune the method to all rows."""
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be resolved at any stop
-        spectrum = decompose(X, y, sample_weight, fit_intercept)
+        options: dict[str, Any] = {"solver": "gram"} if kind_of(X) in MATRIX_FREE else {}
+        spectrum = decompose(X, y, sample_weight, fit_intercept, **options)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
-    elif spectrum.reach < np.inf:
+    elif spectrum.krylov is None and spectrum.reach < np.inf:
         raise ValueError(
             f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving rows out "
             'needs all of it: decompose without max_gain, or with solver="svd".'

@@ -12,9 +12,15 @@ from stoptime.calibration import equivalent_stop
 from stoptime.methods import Method
 from stoptime.spectrum import Floats, Spectrum
 
+__all__ = ["Oracle", "UnresolvedError", "estimate_oracle"]
+
 POINTS_PER_DECADE = 6
 NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
 HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
+
+
+class UnresolvedError(ValueError):
+    """The Krylov space has not converged for the penalty that would be best."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     Parameters
     ----------
     spectrum : Spectrum
-        The factorised data.
+        The factorised data; one of Ritz values needs random probes, ``decompose(..., probes=10)``.
 
     Returns
     -------
@@ -87,11 +93,18 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
         penalty = np.exp(log_penalty)[..., None]
         with np.errstate(divide="ignore"):
             fit = observations * np.log(noise_share(penalty)[..., live]).mean(axis=-1)
-        return np.asarray(fit + np.log1p(s / penalty).sum(axis=-1))
+        return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
 
-    edges = np.log(s[0] * NOISELESS), np.log(s[-1] * HOPELESS)
+    atoms, weights = spectrum.atoms
+    resolved = spectrum.krylov is None or np.isinf(spectrum.reach)
+    edges = np.log(s[0] * NOISELESS if resolved else 1 / spectrum.reach), np.log(s[-1] * HOPELESS)
     grid = np.linspace(*edges, int(POINTS_PER_DECADE * (edges[1] - edges[0]) / np.log(10)))
     best = int(np.argmin(deviance(grid)))
+    if best == 0 and not resolved:
+        raise UnresolvedError(
+            "The noise cannot be told from the signal with a Krylov space that has converged up to a gain "
+            f"of {spectrum.reach:.3g}: decompose with a larger max_gain, or give the stop or the noise."
+        )
     if best == 0:
         return _oracle(spectrum, 0 * power, 0.0)
     if best == len(grid) - 1:

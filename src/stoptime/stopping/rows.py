@@ -23,6 +23,10 @@ from stoptime.methods.base import Array
 from stoptime.spectrum import DualVectors, Spectrum
 
 ROUNDINGS = 16.0  # safety factor of the estimated rounding error of a leverage
+WITHOUT_ROWS = (
+    "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a sparse X "
+    'of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or HoldOut(X_val, y_val).'
+)
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -77,6 +81,8 @@ class Rows:
         cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, spectrum: Spectrum
     ) -> Rows:
         """Check the data, and that the spectrum could be theirs."""
+        if spectrum.krylov is not None:
+            raise ValueError(WITHOUT_ROWS)
         data = validated(X, y, sample_weight, spectrum.fit_intercept)
         shapes = data.X.shape[1], data.y.shape[1]
         if shapes != (spectrum.n_features, np.atleast_1d(spectrum.target_power).size) or not np.isclose(
@@ -131,7 +137,7 @@ class Rows:
         """Whether the factorisation of XXᵀ gives the scores for free."""
         basis = self.spectrum.basis
         same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
-        return same and self.n_present == len(self.data.X)
+        return same and self.n_present == self.data.X.shape[0]
 
     def block(self, index: Index, *, on_host: bool = False) -> Block:
         """Return some rows in the eigenbasis, where the data are or on the host."""
@@ -159,7 +165,7 @@ class Rows:
             return mix * like(mix, np.multiply.outer(self.weights[index] ** -0.5, self.eigenvalues))
         if self._all_scores is not None:
             return self._all_scores[index]
-        return as_float64((self.data.X[index] - self.spectrum.feature_mean) @ self.spectrum.vectors)
+        return as_float64(self.data.rotated(index, self.spectrum.feature_mean, self.spectrum.vectors))
 
     @cached_property
     def _all_scores(self) -> Array | None:
@@ -174,9 +180,12 @@ class Rows:
         return ROUNDINGS * self.data.eps * (1 + shares**root @ like(shares, condition**root))
 
 
-def average_row(eigenvalues: Array, n_observations: float, fit_intercept: bool) -> Block:
-    """Return the row that has the mean share in every direction, with scores of one and no response."""
-    rank = len(eigenvalues)
+def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> Block:
+    """Return the row that has the mean share in every direction, with scores of one and no response.
+
+    ``counts`` says how many directions share each eigenvalue: one, or as many as a density has there.
+    """
+    size, rank = len(counts), float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
     stretch = scale if fit_intercept else 1.0
     share = stretch / n_observations
@@ -186,6 +195,6 @@ def average_row(eigenvalues: Array, n_observations: float, fit_intercept: bool) 
     one = np.ones(1)
     nothing = np.zeros((1, 1))
     return Block(
-        np.ones((1, rank)), np.full((1, rank), share), rest * one, nothing, nothing,
+        np.ones((1, size)), share * counts[None], rest * one, nothing, nothing,
         scale * one, stretch * one, one / n_observations, np.array([rest > 0]),
     )  # fmt: skip

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from stoptime.calibration import calibrate_to
 from stoptime.methods.base import Array
-from stoptime.risk import bayes_risk
 from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, stops_to_try
 from stoptime.stopping.discrepancy import SURE, Discrepancy
-from stoptime.stopping.gcv import naive_gcv, path_gcv
+from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
+from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.kfold import CrossValidation
 from stoptime.stopping.loo import left_out_errors
 from stoptime.stopping.plan import MANY_TARGETS
-from stoptime.stopping.plugin import estimate_oracle
+from stoptime.stopping.plugin import Oracle
 
 __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
 
@@ -35,6 +35,11 @@ class LeaveOneOut(CurveRule):
     standard_errors: bool | None = None
     name: ClassVar[str] = "loo"
 
+    @property
+    def needs_rows(self) -> bool:
+        """Every row has a kernel of its own."""
+        return True
+
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
@@ -46,13 +51,21 @@ class LeaveOneOut(CurveRule):
 
 @dataclass(frozen=True)
 class PathGCV(CurveRule):
-    """Generalised cross-validation that is right for paths; see :func:`stoptime.path_gcv`."""
+    """Generalised cross-validation that is right for paths; see :func:`stoptime.path_gcv`.
+
+    For a Krylov space the standard error is that of its stochastic trace alone.
+    """
 
     name: ClassVar[str] = "path-gcv"
 
+    @property
+    def needs_trace(self) -> bool:
+        """The mean kernel is a trace."""
+        return True
+
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the left-out error at the stops from the spectrum alone."""
-        return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops))
+        return ErrorCurve(stops, *path_gcv_with_spread(problem.spectrum, problem.tuned, stops))
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,11 @@ class GCV(CurveRule):
     """The textbook's generalised cross-validation, right for ridge only: it warns for all else."""
 
     name: ClassVar[str] = "gcv"
+
+    @property
+    def needs_trace(self) -> bool:
+        """The degrees of freedom are a trace."""
+        return True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
@@ -76,6 +94,11 @@ class PlugIn(Rule):
 
     name: ClassVar[str] = "plug-in"
 
+    @property
+    def needs_trace(self) -> bool:
+        """The likelihood has a determinant."""
+        return True
+
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
@@ -83,27 +106,22 @@ class PlugIn(Rule):
         if per_target:
             raise ValueError('rule="plug-in" shares one stop between targets: use rule="loo" per target.')
         grid, given = stops_to_try(problem, stops)
-        oracle = estimate_oracle(problem.spectrum)
-        noise = float(np.mean(oracle.noise))
-
-        def expected(at: Array) -> Array:
-            curve = bayes_risk(
-                problem.tuned,
-                at,
-                eigenvalues=problem.spectrum.padded_eigenvalues,
-                signal=float(np.mean(oracle.signal)),
-                noise=noise,
-                n_samples=problem.spectrum.n_observations,
-                target="prediction",
-            )
-            return curve.total + noise
-
-        curve = ErrorCurve(grid, expected(grid))
+        oracle, problem = resolved_oracle(problem)
+        curve = ErrorCurve(grid, _expected(problem, oracle, grid))
         message = f"least expected error of {len(grid)} stops"
         stop = float(grid[np.argmin(curve.errors)])
         if not given:
             stop, message = _best_guarantee(problem, oracle.penalty)
-        return Choice(stop, float(expected(np.array([stop]))[0]), curve, None, message)
+        return Choice(stop, float(_expected(problem, oracle, np.array([stop]))[0]), curve, None, message)
+
+
+def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
+    """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
+    spectrum, noise, signal = problem.spectrum, float(np.mean(oracle.noise)), float(np.mean(oracle.signal))
+    s, weights = spectrum.atoms
+    g, gain = problem.tuned.shrinkage(s[:, None], stops), problem.tuned.gain(s[:, None], stops)
+    bias = signal / spectrum.n_features * ((weights * s) @ g**2)
+    return np.asarray(noise + bias + noise / spectrum.n_observations * ((weights * s**2) @ gain**2))
 
 
 def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
@@ -130,6 +148,16 @@ class OneStandardError(Rule):
 
     rule: CurveRule | str = LeaveOneOut(standard_errors=True)
     name: ClassVar[str] = "one-standard-error"
+
+    @property
+    def needs_rows(self) -> bool:
+        """As its own rule does."""
+        return get_rule(self.rule).needs_rows
+
+    @property
+    def needs_trace(self) -> bool:
+        """As its own rule does."""
+        return get_rule(self.rule).needs_trace
 
     def fixed(self, problem: Problem) -> OneStandardError:
         """Return the rule with whatever its own rule draws at random drawn once."""

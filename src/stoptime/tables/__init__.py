@@ -3,6 +3,7 @@
 from stoptime.tables.columns import Column
 from stoptime.tables.reading import BUILT_IN, Table, did_you_mean, pandas, read_table, write_table
 from stoptime.tables.recipe import Policy, Prepared, Recipe, prepare
+from stoptime.tables.streaming import TableRows, opening
 
 __all__ = [
     "BUILT_IN",
@@ -11,7 +12,9 @@ __all__ = [
     "Prepared",
     "Recipe",
     "Table",
+    "TableRows",
     "did_you_mean",
+    "opening",
     "pandas",
     "prepare",
     "read_table",

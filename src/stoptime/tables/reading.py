@@ -6,7 +6,8 @@ import csv
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,6 +18,7 @@ __all__ = ["BUILT_IN", "Table", "did_you_mean", "pandas", "read_table", "write_t
 
 BUILT_IN = "diabetes"
 SNIFFED = 2**16  # bytes looked at to tell format, encoding and delimiter
+LOOKED_AT = 1000  # rows, to tell a decimal comma
 DELIMITERS = ",;\t|"
 PARQUET_MAGIC = b"PAR1"
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
@@ -75,6 +77,15 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     path = Path(source)
     if str(source) == BUILT_IN and not path.exists():
         return Table(_diabetes(), BUILT_IN)
+    kind, head = sniffed(path)
+    table = _parquet(path) if kind == "parquet" else _text(path, text_format(path, head, kind, missing))
+    if table.frame.shape[0] == 0:
+        raise ValueError(f"{path} has a header and no rows.")
+    return table
+
+
+def sniffed(path: Path) -> tuple[str, bytes]:
+    """Return the format of a file, and its first bytes."""
     if not path.is_file():
         hint = did_you_mean(path.name, [p.name for p in path.parent.glob("*") if p.is_file()])
         reason = "is a folder, not a file." if path.is_dir() else f"does not exist{hint or '.'}"
@@ -83,11 +94,7 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
         head = file.read(SNIFFED)
     if not head:
         raise ValueError(f"{path} is empty.")
-    kind = ENDINGS.get(_ending(path)) or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv")
-    table = _parquet(path) if kind == "parquet" else _text(path, head, kind, list(missing))
-    if table.frame.shape[0] == 0:
-        raise ValueError(f"{path} has a header and no rows.")
-    return table
+    return ENDINGS.get(_ending(path)) or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
 
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
@@ -135,41 +142,75 @@ def _parquet(path: Path) -> Table:
     return Table(frame.reset_index(drop=True), str(path))
 
 
-def _text(path: Path, head: bytes, kind: str, missing: list[str]) -> Table:
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text file is read.
+
+    Attributes
+    ----------
+    options : dict
+        For :func:`pandas.read_csv`.
+    names : list of str
+        Of the columns; empty where a column has none.
+    messages : list of str
+        What was noticed.
+    """
+
+    options: dict[str, Any]
+    names: list[str]
+    messages: list[str]
+
+    def named(self, frame: Any) -> Any:
+        """Return rows with their names, and without columns that have none: mostly saved row numbers."""
+        frame.columns = self.names
+        return frame.iloc[:, [i for i, name in enumerate(self.names) if name]]
+
+
+def text_format(path: Path, head: bytes, kind: str, missing: Sequence[str]) -> TextFormat:
+    """Find delimiter, encoding, decimal comma and names of a text file by looking."""
     compressed = path.suffix.lower() == ".gz"
     encoding, messages = ("utf-8-sig", []) if compressed else _encoding(path, head)
     sample = "" if compressed else head.decode(encoding, errors="ignore")
     options: dict[str, Any] = {
         "sep": "\t" if kind == "tsv" else _delimiter(sample),
         "encoding": encoding,
-        "na_values": missing,
+        "na_values": list(missing),
         "skipinitialspace": True,
     }
-    try:
+    with readable(path):
         header = pandas().read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
-        frame, told = _parsed(path, options)
-    except (ValueError, OSError, EOFError) as error:  # what pandas and gzip raise
-        raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+        options |= {"low_memory": False, "index_col": False}
+        if options["sep"] == ";" and _decimal_commas(pandas().read_csv(path, nrows=LOOKED_AT, **options)):
+            options["decimal"] = ","
+            messages = [*messages, "Numbers were read with a decimal comma."]
     names = [str(name).strip() for name in header.iloc[0]]
     _check_names(path, names)
-    frame.columns = names
-    frame, dropped = _without_row_numbers(frame)
-    return Table(frame, str(path), (*messages, *told, *dropped))
+    unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
+    if unnamed:
+        messages = [*messages, f"Column {unnamed} has no name and was left out."]
+    return TextFormat(options, names, messages)
 
 
-def _parsed(path: Path, options: dict[str, Any]) -> tuple[Any, list[str]]:
-    """Return the rows, read once more where numbers turn out to have a decimal comma."""
+def _text(path: Path, found: TextFormat) -> Table:
+    with readable(path):
+        frame = pandas().read_csv(path, **found.options)
+    return Table(found.named(frame), str(path), tuple(found.messages))
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what pandas and gzip raise into one line about the file."""
     pd = pandas()
-    options = {"low_memory": False, "index_col": False, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            frame = pd.read_csv(path, **options)
+            yield
         except pd.errors.ParserWarning:
-            raise ValueError("rows have more fields than the header has names") from None
-    if options["sep"] == ";" and _decimal_commas(frame):
-        return pd.read_csv(path, decimal=",", **options), ["Numbers were read with a decimal comma."]
-    return frame, []
+            raise ValueError(
+                f"{path} cannot be read as a table: rows have more fields than the header has names"
+            ) from None
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from error
 
 
 def _encoding(path: Path, head: bytes) -> tuple[str, list[str]]:
@@ -213,16 +254,6 @@ def _check_names(path: Path, names: list[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
     if twice:
         raise ValueError(f'{path} has two columns named "{twice[0]}": rename one of them.')
-
-
-def _without_row_numbers(frame: Any) -> tuple[Any, list[str]]:
-    """Drop columns without a name, which are how row numbers are usually saved."""
-    unnamed = [i for i, name in enumerate(frame.columns) if not name]
-    if not unnamed:
-        return frame, []
-    places = ", ".join(str(i + 1) for i in unnamed)
-    kept = [i for i in range(frame.shape[1]) if i not in unnamed]
-    return frame.iloc[:, kept], [f"Column {places} has no name and was left out."]
 
 
 def _first_line(error: Exception) -> str:

@@ -91,8 +91,13 @@ class Recipe:
         X : array of shape (n, n_features)
         messages : tuple of str
         """
+        X, notes = self.encode(frame)
+        return X, sentences(notes)
+
+    def encode(self, frame: Any) -> tuple[Array, list[Note]]:
+        """Return the matrix of a table, and notes on its values that can be counted together."""
         X, notes = _matrix(self.columns, frame)
-        return np.asarray((X - np.array(self.centres)) / np.array(self.scales)), sentences(notes)
+        return np.asarray((X - np.array(self.centres)) / np.array(self.scales)), notes
 
 
 @dataclass(frozen=True, eq=False)

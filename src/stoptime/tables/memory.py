@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["available_memory", "fits_in_memory", "in_words", "memory_needed"]
+__all__ = ["available_memory", "fits_in_memory", "memory_needed"]
 
 SHARE = 0.5  # of the free memory that a table may take
 PARQUET_EXPANSION = 4  # columns are compressed, and a copy is made of them
@@ -31,14 +31,6 @@ def memory_needed(path: Path) -> int:
     """Return about how many bytes a table takes to be read and turned into a matrix."""
     expansion = PARQUET_EXPANSION if path.suffix.lower() in {".parquet", ".pq", ".gz"} else TEXT_EXPANSION
     return expansion * path.stat().st_size
-
-
-def in_words(source: str | Path) -> str:
-    """Return what a file needs and what there is."""
-    path = Path(source)
-    needed = memory_needed(path) if path.is_file() else 0
-    free = SHARE * available_memory()
-    return f"it takes about {needed / 2**30:.1f} GiB, and half of the free memory is {free / 2**30:.1f} GiB"
 
 
 def available_memory() -> int:

@@ -1,0 +1,61 @@
+"""Rows larger than memory: statistics in one pass, kept, and updated when new rows arrive.
+
+    python examples/out_of_core.py [rows]
+
+Writes Parquet files and a memory map into a temporary folder, reads each once, and fits from what is left:
+p × p numbers, whatever the number of rows.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import stoptime as st
+
+N_FEATURES = 30
+NAMES = [f"x{k}" for k in range(N_FEATURES)]
+
+
+def rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return one day of data."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, N_FEATURES)) * np.geomspace(1, 0.03, N_FEATURES) + 5
+    return X, X @ np.sin(np.arange(N_FEATURES)) + 3 * rng.standard_normal(n)
+
+
+def main() -> None:
+    """Read three days, keep their statistics, add a fourth, and choose where to stop."""
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for day in range(3):
+            X, y = rows(day, n)
+            table = pa.table(dict(zip(NAMES, X.T, strict=True)) | {"sales": y})
+            pq.write_table(table, folder / f"day-{day}.parquet")
+
+        chunks = st.Chunks.parquet(folder, "sales", rows=20_000)
+        # stop it with Ctrl-C and start it again: it goes on where it was
+        seen = st.summarise(chunks, checkpoint=folder / "seen.npz", verbose=True)
+        print(f"three days in one pass: {seen}")
+
+        X, y = rows(3, n)
+        np.save(folder / "day-3.npy", X)
+        today = st.Chunks.of(np.load(folder / "day-3.npy", mmap_mode="r"), y)
+        seen = st.Statistics.load(folder / "seen.npz") + st.summarise(today)
+        seen.save(folder / "seen.npz")
+        print(f"and a fourth from a memory map: {seen}")
+
+        model = st.StoppedRegressorCV(rule="path-gcv").fit(seen)
+        print(f"from these statistics alone: stop at {model.stop_:.3g}, error {model.choice_.error:.4f}")
+        model = st.StoppedRegressorCV(cv=5).fit(chunks)
+        error, deviation = model.choice_.error, model.choice_.standard_error
+        print(f"five folds, in one pass over the files: error {error:.4f} ± {deviation:.4f}")
+        print(f"predictions, block by block: {model.predict(chunks).shape}")
+
+
+if __name__ == "__main__":
+    main()

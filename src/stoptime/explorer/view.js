@@ -1,0 +1,195 @@
+// Draws a model at a time: four charts, the spectrum, and the table.
+"use strict";
+
+(function (stoptime) {
+  const { palette } = stoptime;
+  const NAMES = {
+    "ridge": "ridge",
+    "gradient-flow": "gradient flow",
+    "nesterov-flow": "accelerated flow",
+    "heavy-ball-flow": "heavy-ball flow",
+    "gradient-descent": "gradient descent",
+    "nesterov": "Nesterov",
+    "heavy-ball": "heavy ball",
+  };
+  const COLUMNS = 6;
+  const charts = {};
+  const byId = (id) => document.getElementById(id);
+
+  /** Four significant digits, without needless zeros. */
+  function figure(value) {
+    if (value === Infinity) return "∞";
+    const size = Math.abs(value);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
+      const [front, power] = value.toExponential(2).split("e");
+      return `${front}·${stoptime.powerOfTen(Number(power))}`;
+    }
+    return String(Number(value.toPrecision(4)));
+  }
+
+  function stopLabel(method, stop) {
+    if (method.name === "ridge") return `λ = ${figure(1 / stop)}`;
+    return method.iteration ? `k = ${stop === Infinity ? "∞" : stop}` : `t = ${figure(stop)}`;
+  }
+
+  const isDotted = (name) => !name.includes("flow") && name !== "ridge";
+
+  /** A piece of the line that stands for a method. */
+  function swatch(name) {
+    const span = document.createElement("span");
+    span.className = isDotted(name) ? "swatch dots" : "swatch";
+    span.style.setProperty("--colour", `var(--${name})`);
+    return span;
+  }
+
+  function makeCharts() {
+    for (const id of ["risk", "bias", "variance", "filter", "spectrum"]) charts[id] = new stoptime.Chart(byId(id));
+  }
+
+  const drawn = (model) => model.entries.filter((entry) => entry.curve);
+
+  /** Iterations lie above flows, so that dots are seen on the lines they follow. */
+  function curvesOf(model, part) {
+    const entries = drawn(model);
+    const ordered = [...entries.filter((e) => !isDotted(e.name)), ...entries.filter((e) => isDotted(e.name))];
+    return ordered.map(({ name, curve }) => {
+      return { xs: curve.times, ys: curve[part], dots: curve.dots, colour: palette[name] };
+    });
+  }
+
+  /** The vertical ranges: from the oracle's risk up; bias and variance to the same height, to be compared. */
+  function riskRanges(model) {
+    const { prior, spectrum } = model;
+    const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
+    const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
+    const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 3));
+    const high = Math.max(top, prior.oracle * 1.6);
+    const room = (high / prior.oracle) ** 0.12; // below the best ridge, for its label
+    const floor = prior.bias * spectrum.zeroWeight; // of the bias: what has no eigenvalue is never learned
+    const low = prior.oracle / 60;
+    return { risk: [prior.oracle / room, high], bias: [Math.max(low, 0.7 * floor), top], variance: [low, top] };
+  }
+
+  function drawRisks(model, time, standings) {
+    const x = { range: model.range, log: true, label: "time t = 1/√λ" };
+    const ranges = riskRanges(model);
+    const now = (part) =>
+      standings.map(({ entry: { name, method }, at }) => ({
+        x: stoptime.axisTime(method, at.stop), y: at[part], colour: palette[name], filled: true,
+      }));
+    const best = drawn(model).filter((entry) => entry.best.stop > 0 && entry.best.stop < Infinity);
+    const rings = best.map(({ name, method, best }) => ({
+      x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
+    }));
+    charts.risk.draw({
+      x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" },
+      y: { range: ranges.risk, log: true, label: "risk, in units of σ²" },
+      curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label: "best ridge" }],
+      cursor: time, rings: [...now("risk"), ...rings],
+    });
+    for (const part of ["bias", "variance"]) {
+      charts[part].draw({
+        x, y: { range: ranges[part], log: true, label: `${part}, in units of σ²` },
+        curves: curvesOf(model, part), cursor: time, rings: now(part),
+      });
+    }
+  }
+
+  function drawFilters(model, time) {
+    const { smallest, largest } = stoptime.filterRange(model.spectrum);
+    const curves = drawn(model).flatMap((entry) => {
+      const curve = stoptime.filterCurve(entry, model, time);
+      if (!curve) return [];
+      const dots = isDotted(entry.name) ? Array.from({ length: 40 }, (_, i) => 4 * i) : null;
+      return [{ xs: curve.s, ys: curve.g, dots, colour: palette[entry.name] }];
+    });
+    const lowest = Math.min(...curves.map(({ ys }) => Math.min(...ys)));
+    charts.filter.draw({
+      x: { range: [smallest, largest], log: true, label: "eigenvalue s" },
+      y: { range: [lowest < -0.5 ? -1.05 : -0.55, 1.05], label: "shrinkage g(s, t)" },
+      curves, rules: [{ y: 0 }], rug: model.spectrum.values,
+    });
+  }
+
+  function drawSpectrum(model) {
+    const ys = Array.from(model.spectrum.values).reverse();
+    const xs = ys.map((_, i) => i + 1);
+    const [low, high] = [ys[ys.length - 1], ys[0]];
+    charts.spectrum.draw({
+      x: { range: [1, Math.max(2, model.spectrum.count)], whole: true, label: "rank i" },
+      y: { range: [Math.min(low, high / 2) / 1.3, high * 1.3], log: true, label: "s" },
+      curves: [{ xs, ys, colour: palette.soft, dots: xs.length <= 60 ? xs.map((_, i) => i) : null }],
+    });
+  }
+
+  /** Write into a cell, but only what is new: an unchanged table costs the browser nothing. */
+  function put(cell, text, value) {
+    if (cell.textContent !== text) cell.textContent = text;
+    if (value !== undefined) cell.dataset.value = value;
+  }
+
+  function makeRow(body, { name, reason }) {
+    const row = body.insertRow();
+    row.dataset.method = name;
+    row.insertCell().append(swatch(name), NAMES[name]);
+    if (reason) {
+      const td = row.insertCell();
+      td.colSpan = COLUMNS - 1;
+      td.className = "reason";
+      return;
+    }
+    for (let i = 1; i < COLUMNS; i += 1) row.insertCell();
+    row.lastElementChild.className = "now";
+  }
+
+  function fillRow({ cells }, { method, best, reason }) {
+    if (reason) return put(cells[1], reason);
+    put(cells[1], stopLabel(method, best.stop), best.stop);
+    put(cells[2], best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
+    put(cells[3], figure(best.risk), best.risk);
+    return put(cells[4], best.ratio.toFixed(4), best.ratio);
+  }
+
+  /** The table without the cursor's column; `exact` tells whether the best stops were searched for fully. */
+  function drawTable(model, shown, exact) {
+    const table = byId("table");
+    const [body] = table.tBodies;
+    const entries = model.entries.filter((entry) => shown.includes(entry.name));
+    const kinds = entries.map(({ name, reason }) => name + Boolean(reason)).join();
+    if (body.dataset.kinds !== kinds) {
+      body.replaceChildren();
+      entries.forEach((entry) => makeRow(body, entry));
+      body.dataset.kinds = kinds;
+    }
+    entries.forEach((entry, i) => fillRow(body.rows[i], entry));
+    table.dataset.exact = exact;
+  }
+
+  function drawNow(standings) {
+    for (const { entry, at } of standings) {
+      const td = document.querySelector(`#table tr[data-method="${entry.name}"] td.now`);
+      if (at.beyond) put(td, `k = ${at.stop} not drawn`, "");
+      else put(td, figure(at.risk), at.risk);
+    }
+  }
+
+  /** What moves with the cursor. */
+  function drawMoment(model, time) {
+    const all = drawn(model).map((entry) => ({ entry, at: stoptime.standing(entry, model, time) }));
+    drawRisks(model, time, all.filter(({ at }) => !at.beyond));
+    drawFilters(model, time);
+    drawNow(all);
+    byId("time-value").textContent = `t = ${figure(time)}, λ = ${figure(1 / (time * time))}`;
+  }
+
+  /** What the charts say, for those who cannot see them. */
+  function describe(model) {
+    const best = drawn(model).map(({ name, method, best }) =>
+      `${NAMES[name]} is best at ${stopLabel(method, best.stop)}, ${best.ratio.toFixed(3)} times the risk of the best ridge`);
+    byId("risk").setAttribute("aria-label", `Risk against time. ${best.join("; ")}.`);
+  }
+
+  Object.assign(stoptime, {
+    NAMES, charts, describe, drawMoment, drawSpectrum, drawTable, figure, makeCharts, swatch,
+  });
+})((globalThis.stoptime ??= {}));

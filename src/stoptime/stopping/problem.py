@@ -1,0 +1,83 @@
+"""What a rule looks at: data, weights, method, spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stoptime.backends.matrix_free import Goal, KrylovSpaces
+from stoptime.methods import Method
+from stoptime.path import goals
+from stoptime.spectrum import Floats, Spectrum
+from stoptime.statistics import Statistics
+from stoptime.stopping.rows import Rows
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data, weights and method: what a rule looks at.
+
+    Attributes
+    ----------
+    X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
+        Validated data; of no rows where rows are not kept.
+    method : Method
+        As it was given; ``tuned`` is the same method tuned to the spectrum.
+    spectrum : Spectrum
+        The factorised data.
+    sample_weight : array of shape (n,), optional
+        As it was given.
+    groups : array of shape (n,), optional
+        For splitters that keep groups together.
+    verbose : bool
+        Whether long work shows its progress; it changes no number.
+    parts : dict of Statistics, optional
+        Statistics of every fold, where rows are not kept.
+    new_rows : callable, optional
+        Where X is a kernel matrix, what gives the kernel between new rows and those of the training set.
+    spaces : KrylovSpaces, optional
+        What the spectrum is from, where it can still grow.
+    """
+
+    X: Floats
+    y: Floats
+    method: Method
+    spectrum: Spectrum
+    sample_weight: Floats | None = None
+    groups: NDArray[np.object_] | None = None
+    verbose: bool = False
+    parts: dict[int, Statistics] | None = None
+    new_rows: Callable[[ArrayLike], Floats] | None = None
+    spaces: KrylovSpaces | None = None
+
+    def reaching(self, stops: ArrayLike) -> Problem:
+        """Return the problem with its Krylov space grown to the stops; other spectra reach all of them."""
+        return self.growing_to(goals(self.method, stops)) if np.size(stops) else self
+
+    def growing_to(self, wanted: Iterable[Goal]) -> Problem:
+        """Return the problem with its Krylov space, if it has one, grown until these paths have converged."""
+        return self if self.spaces is None else replace(self, spectrum=self.spaces.spectrum(wanted))
+
+    @cached_property
+    def tuned(self) -> Method:
+        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
+        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows in the eigenbasis, for rules that leave them out."""
+        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
+
+    @property
+    def _scale(self) -> float:
+        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
+        share = 1 / self.spectrum.n_samples
+        if self.sample_weight is not None:
+            share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
+        return 1 / (1 - share) if share < 1 else 1.0
