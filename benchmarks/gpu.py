@@ -34,7 +34,7 @@ GOALS = {
     "path": 1.3,
     "choosing by path GCV": None,
 }
-WHY = "Left-out errors of all rows at all stops come on top of the bare algebra."
+WHY = "Presumably left-out errors of all rows at all stops come on top of the bare algebra."
 
 
 def waited_for() -> float:

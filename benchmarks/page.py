@@ -20,7 +20,8 @@ Every number is a ratio: both competitors are timed in turn in one run, the best
 counts, and threads are held at one number. Who takes more than a minute runs once. Times are for one machine;
 ratios travel. Answers are compared where both give the same one. *Times as fast* is the peer's time in units
 of ours; *times as long*, for limits that cannot be beaten, is ours in units of theirs. A case that loses is
-shown as losing, with the reason. This page is written by `make bench`, which takes some twenty minutes;
+shown as losing, with the reason: from profiles of our side at smaller sizes, or else with a *presumably*.
+This page is written by `make bench`, which takes some twenty minutes;
 `make bench-quick` prints a smaller run. All rounds are in `benchmarks/results`.
 """
 QUICK_WARNING = """\

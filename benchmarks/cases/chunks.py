@@ -35,7 +35,11 @@ COLUMNS, BLOCK, WORKERS = 100, 200_000, 2
 REPEATS, QUICK_REPEATS = 3, 1
 GRAM_ROUNDS = 3  # before and after each run
 SHARE = 0.8
-WHY = "Reading the file, centring and Dask's own work come on top of the product; other processes take cores."
+WHY = (
+    "The statistics of a block in memory take about 1.2 times the product, and reading it from the page "
+    "cache nothing measurable; the share does not rise with the rows. What Dask and the client add was not "
+    "separated."
+)
 
 
 class OnDisk:
@@ -132,7 +136,7 @@ def shares(client: Any, n: int, repeats: int) -> np.ndarray:
     return np.median(found, axis=0)
 
 
-def throughput(n: int, repeats: int) -> Work:
+def throughput(n: int, repeats: int, goal: float | None) -> Work:
     """Measure on a cluster of this machine."""
     from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
 
@@ -144,7 +148,7 @@ def throughput(n: int, repeats: int) -> Work:
     def named(found: np.ndarray, _: object) -> tuple[Measure, ...]:
         clock, processor, held = map(float, found)
         return (
-            Measure("of the bare throughput", clock, SHARE),
+            Measure("of the bare throughput", clock, goal),
             Measure("by processor time", processor),
             Measure("blocks held", held),
         )
@@ -160,7 +164,7 @@ def cases(quick: bool) -> list[Case]:
             GROUP,
             f"{label(n, COLUMNS)}, two workers",
             "X.T @ X per core",
-            partial(throughput, n, repeats),
+            partial(throughput, n, repeats, None if quick else SHARE),
             WHY,
             needs=("stoptime.summarise", "distributed", "psutil"),
         )

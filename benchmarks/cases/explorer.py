@@ -115,7 +115,7 @@ def cases(quick: bool) -> list[Case]:
             "p = 500, seven methods",
             "30 frames a second",
             lambda: frames(sliders),
-            "The risk of all methods at all times is computed anew in each frame.",
+            "Presumably the risk of all methods at all times, which is computed anew in each frame.",
             needs=("stoptime.explorer", "playwright"),
         )
     ]

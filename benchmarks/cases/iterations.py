@@ -109,7 +109,7 @@ def cases(quick: bool) -> list[Case]:
             f"risk of {risk[2]} iterations, {label(*risk[:2])}",
             "EarlyStoppingPy Landweber",
             partial(against_landweber, *risk),
-            "Few small steps cost less than one factorisation.",
+            "Presumably few small steps cost less than one factorisation.",
             goal=1 if quick else 20,
             needs=("EarlyStopping",),
         ),
@@ -118,8 +118,8 @@ def cases(quick: bool) -> list[Case]:
             f"leave-one-out of {left_out[2]} iterates, {label(*left_out[:2])}",
             "one run of them",
             partial(against_one_run, *left_out),
-            "The left-out errors need the eigenvectors, and a product of all rows with each; a run needs "
-            "products with vectors alone, so short runs are cheap.",
+            "Left-out errors need the eigenvectors, which take half of the time; a run needs products with "
+            "vectors alone, so short runs are cheap.",
             goal=None if quick else 3,
             sense="at most",
         ),

@@ -106,9 +106,9 @@ def limit(shape: tuple[int, int], rounds: int) -> Case:
 def loop(shape: tuple[int, int], rounds: int) -> Case:
     """Return a comparison with the iteration."""
     why = (
-        "A hundred products with one vector cost less here than the product of the data with themselves and "
-        "its eigenvectors; they give one path of one method, where the factorisation serves every method, "
-        "every stop and leave-one-out."
+        "Presumably a hundred products with one vector cost less here than the product of the data with "
+        "themselves and its eigenvectors; they give one path of one method, where the factorisation serves "
+        "every method, every stop and leave-one-out."
     )
     work = partial(against_nesterov, shape)
     return Case(GROUP, label(*shape), "Nesterov's iteration in NumPy", work, why, rounds=rounds)
@@ -117,7 +117,7 @@ def loop(shape: tuple[int, int], rounds: int) -> Case:
 def motion(shape: tuple[int, int]) -> Case:
     """Return a comparison with a solver of differential equations."""
     work = partial(against_integration, shape)
-    why = "Few steps suffice at these times."
+    why = "Presumably few steps suffice at these times."
     return Case(GROUP, label(*shape), "scipy.integrate.solve_ivp", work, why, rounds=3)
 
 

@@ -35,7 +35,7 @@ DEARER = (
 WHY = {
     "LSQR": DEARER,
     "LSMR": DEARER,
-    "Nesterov's iteration": "A step is two products and hardly more, and these are cheap.",
+    "Nesterov's iteration": "Presumably products so cheap that what comes on top of ours shows.",
 }
 
 

@@ -72,7 +72,7 @@ def cases(quick: bool) -> list[Case]:
             f"{label(n, p)}, {label(steps)} steps",
             "torch loop",
             partial(against_torch, n, p, steps),
-            "Few steps with one vector each cost less than all eigenvectors.",
+            "Presumably few steps with one vector each cost less than all eigenvectors.",
             rounds=3,
             needs=("torch",),
         )
