@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test lint bench docs clean
+.PHONY: setup demo test lint bench bench-quick docs clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -30,11 +30,15 @@ lint: setup  ## style and strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## print speed as ratios to the bare linear algebra, side by side in one run
-	$(BIN)/python benchmarks/paths.py
-	$(BIN)/python benchmarks/choosing.py
-	$(BIN)/python benchmarks/iterations.py
-	$(BIN)/python benchmarks/sparse.py
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $@
+
+bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under two minutes
+	$(BIN)/python -m benchmarks --quick
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures

@@ -1,75 +1,123 @@
 """How fast is a fit on a GPU? Ratios to the bare products and eigh on the same device, in one run.
 
-    python benchmarks/gpu.py [n p]
+    python -m benchmarks.gpu [--shape n p] [--out benchmarks/results/gpu.json]
 
-Needs torch with CUDA. Float64 throughout; 100 stops; with exact leave-one-out, and without.
+Needs torch with CUDA. Float64 throughout; 100 stops; with exact leave-one-out, and without. The page shows
+the result once it is in benchmarks/results: ``python -m benchmarks.page``.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import datetime as dt
+import platform
 import time
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 
 import stoptime as st
+from benchmarks.data import label
+from benchmarks.harness import Case, Settings, Work, interleaved, ratio
+from benchmarks.machine import versions
+from benchmarks.results import Measure, Outcome, Run, save, seconds
 
+GROUP = "gpu"
+PEER = "bare X.T @ X, eigh and X @ V"
+SHAPE = (200_000, 4096)
 N_STOPS = 100
 ROUNDS = 4
-GOALS = {"choosing by leave-one-out": 2.0, "path": 1.3}
+GOALS = {
+    "choosing by leave-one-out": 2.0,
+    "choosing, grid refined": None,
+    "path": 1.3,
+    "choosing by path GCV": None,
+}
+WHY = "Presumably left-out errors of all rows at all stops come on top of the bare algebra."
 
 
-def best_time(work: Callable[[], object]) -> float:
-    """Return the best of a few times in seconds, the device waited for."""
-    times = []
-    for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+def waited_for() -> float:
+    """Return the time once the device has done all it was given."""
+    import torch  # noqa: PLC0415 - an optional peer
+
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
-def bare_times(X: torch.Tensor) -> dict[str, float]:
-    """Time what cannot be avoided."""
-    gram = X.T @ X
-    vectors = torch.linalg.eigh(gram)[1]
-    return {
-        "X.T @ X": best_time(lambda: X.T @ X),
-        "eigh": best_time(lambda: torch.linalg.eigh(gram)),
-        "X @ V": best_time(lambda: X @ vectors),
-    }
+def data(n: int, p: int) -> tuple[Any, Any]:
+    """Return seeded data on the device."""
+    import torch  # noqa: PLC0415
 
-
-def main() -> None:
-    """Print the bare times, and every case as a ratio to their sum."""
-    n, p = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (200_000, 4096)
     generator = torch.Generator("cuda").manual_seed(0)
-    X = torch.randn(n, p, dtype=torch.float64, device="cuda", generator=generator) + 1
-    beta = torch.randn(p, dtype=torch.float64, device="cuda", generator=generator) / p**0.5
-    y = X @ beta + torch.randn(n, dtype=torch.float64, device="cuda", generator=generator)
-    bare = bare_times(X)
-    total = sum(bare.values())
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {n} x {p}, {N_STOPS} stops, float64")
-    print("  " + ", ".join(f"{name} {seconds:.3f} s" for name, seconds in bare.items()))
-    spectrum = st.decompose(X, y)
-    stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(spectrum.eigenvalues[-1])
-    del spectrum
-    cases = {
+    options = {"dtype": torch.float64, "device": "cuda", "generator": generator}
+    X = torch.randn(n, p, **options) + 1
+    return X, X @ torch.randn(p, **options) / p**0.5 + torch.randn(n, **options)
+
+
+def works(X: Any, y: Any) -> dict[str, Work]:
+    """Return what is timed, each against the bare algebra."""
+    import torch  # noqa: PLC0415
+
+    stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
+
+    def bare() -> None:
+        X @ torch.linalg.eigh(X.T @ X)[1]
+
+    jobs = {
         "choosing by leave-one-out": lambda: st.StoppedRegressorCV(stops=stops).fit(X, y),
         "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
         "path": lambda: st.path(X, y, "nesterov-flow", stops),
         "choosing by path GCV": lambda: st.StoppedRegressorCV(stops=stops, rule="path-gcv").fit(X, y),
     }
-    for name, case in cases.items():
-        torch.cuda.reset_peak_memory_stats()
-        seconds = best_time(case)
-        peak = torch.cuda.max_memory_allocated() / X.nbytes
-        goal = f", goal {GOALS[name]}" if name in GOALS else ""
-        print(f"  {name}: {seconds:.3f} s, ratio {seconds / total:.2f}{goal}, peak {peak:.1f} times X")
+    return {name: Work(job, bare) for name, job in jobs.items()}
+
+
+def measured(name: str, work: Work, X: Any) -> Outcome:
+    """Time one case, and note the peak of the device's memory."""
+    import torch  # noqa: PLC0415
+
+    problem = f"{name}, {label(*X.shape)}"
+    case = Case(GROUP, problem, PEER, lambda: work, WHY, goal=GOALS[name], sense="at most", rounds=ROUNDS)
+    torch.cuda.reset_peak_memory_stats()
+    work.ours()
+    held = Measure("times X at the peak, X included", torch.cuda.max_memory_allocated() / X.nbytes)
+    settings = Settings(threads=0, clock=waited_for)
+    times, _ = interleaved({"ours": work.ours, "theirs": work.peer}, ROUNDS, settings)
+    first = ratio(times["ours"], times["theirs"], case, work.share)
+    return Outcome(GROUP, problem, PEER, **times, measures=(first, held), why=WHY)
+
+
+def environment() -> dict[str, Any]:
+    """Return the device and the versions."""
+    import torch  # noqa: PLC0415
+
+    return {
+        "processor": torch.cuda.get_device_name(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": versions(),
+    }
+
+
+def main() -> None:
+    """Print every ratio, and write them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("N", "P"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
+    given = parser.parse_args()
+    X, y = data(*given.shape)
+    run = Run("full", dt.date.today().isoformat(), environment())
+    for name, work in works(X, y).items():
+        outcome = measured(name, work, X)
+        times = f"{seconds(min(outcome.ours))} against {seconds(min(outcome.theirs))}"
+        print(
+            f"{outcome.name}: {', '.join(map(str, outcome.measures))} ({times}): {outcome.verdict}",
+            flush=True,
+        )
+        run = Run(run.mode, run.date, run.environment, (*run.outcomes, outcome))
+        save(run, given.out)
+    print(f"wrote {given.out.name}")
 
 
 if __name__ == "__main__":

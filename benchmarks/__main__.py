@@ -1,0 +1,122 @@
+"""Run the benchmarks: ``python -m benchmarks [--quick]``, or ``make bench``.
+
+Prints every ratio as it is measured. A full run writes benchmarks/results/cpu.json and docs/benchmarks.md; a
+quick one writes benchmarks/results/quick.json alone. What was measured before an interruption is in
+benchmarks/results/unfinished.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import cases, page
+from benchmarks.cases import scaling
+from benchmarks.harness import Case, Settings, run_case
+from benchmarks.machine import available_cores, environment
+from benchmarks.results import Growth, Outcome, Run, save, seconds
+
+RESULTS = Path(__file__).parent / "results"
+QUICK = {"longest": 1.0, "least": 1}
+SCALING = "scaling"
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes and few rounds: under two minutes"
+    )
+    parser.add_argument("--only", choices=[*cases.GROUPS, SCALING], help="one group, shown and not published")
+    parser.add_argument("--threads", type=int, default=available_cores(), help="of BLAS; default: all cores")
+    parser.add_argument("--out", type=Path, help="where the JSON goes")
+    return parser.parse_args(words)
+
+
+def line(outcome: Outcome) -> str:
+    """Return what the terminal shows of an outcome."""
+    if outcome.missing:
+        return f"not run: {outcome.missing}"
+    if outcome.error:
+        return f"FAILED: {outcome.error}"
+    times = ""
+    if outcome.theirs:
+        times = f" ({seconds(min(outcome.ours))} against {seconds(min(outcome.theirs) / outcome.share)})"
+    text = ", ".join(map(str, outcome.measures)) + times + f": {outcome.verdict}"
+    return text if outcome.verdict in {"holds", "no goal"} else f"{text}\n        {outcome.why}"
+
+
+def measured(
+    chosen: list[Case], sweeps: list[scaling.Sweep], settings: Settings
+) -> Iterator[Outcome | Growth]:
+    """Yield everything as it is measured, and show it."""
+    total = len(chosen) + len(sweeps)
+    for number, case in enumerate(chosen, 1):
+        print(f"[{number:2}/{total}] {case.group}: {case.name} against {case.peer} ... ", end="", flush=True)
+        outcome = run_case(case, settings)
+        print(line(outcome), flush=True)
+        yield outcome
+    for number, sweep in enumerate(sweeps, len(chosen) + 1):
+        print(f"[{number:2}/{total}] growth in {sweep.variable} ... ", end="", flush=True)
+        growths = scaling.run_sweep(sweep, settings)
+        print(
+            ", ".join(f"{g.who} {g.exponent:.2f} ({g.last_exponent:.2f} at the end)" for g in growths),
+            flush=True,
+        )
+        yield from growths
+
+
+def gathered(run: Run, found: Iterator[Outcome | Growth], unfinished: Path) -> tuple[Run, bool]:
+    """Collect what is found, saved after every step; say whether it came to its end."""
+    try:
+        for one in found:
+            if isinstance(one, Outcome):
+                run = replace(run, outcomes=(*run.outcomes, one))
+            else:
+                run = replace(run, growths=(*run.growths, one))
+            save(run, unfinished)
+    except KeyboardInterrupt:
+        return run, False
+    return run, True
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run, show and write; return 1 if a case failed, 130 if interrupted."""
+    given = arguments(words)
+    settings = Settings(given.threads, **(QUICK if given.quick else {}))
+    chosen = [] if given.only == SCALING else cases.all_cases(given.quick, given.only)
+    sweeps = scaling.sweeps(given.quick) if given.only in {None, SCALING} else []
+    mode = "quick" if given.quick else "full"
+    run = Run(mode, dt.date.today().isoformat(), environment(given.threads))
+    print(page.machine_line(run), end="\n\n", flush=True)
+    unfinished = RESULTS / "unfinished.json"
+    run, finished = gathered(run, measured(chosen, sweeps, settings), unfinished)
+    if not finished:
+        print(f"\ninterrupted: {len(run.outcomes)} of {len(chosen)} cases are in results/{unfinished.name}")
+        return 130
+    publish(run, given, unfinished)
+    lost = [outcome for outcome in run.outcomes if outcome.verdict in {"LOSES", "below its goal"}]
+    print(f"\n{len(run.outcomes)} cases, {len(lost)} of them lose or miss their goal.")
+    return 1 if any(outcome.error for outcome in run.outcomes) else 0
+
+
+def publish(run: Run, given: argparse.Namespace, unfinished: Path) -> None:
+    """Put a finished run where it belongs; only a whole full run becomes the page."""
+    whole = not given.quick and given.only is None
+    file = given.out or RESULTS / (
+        "cpu.json" if whole else f"{run.mode}.json" if run.mode == "quick" else "part.json"
+    )
+    save(run, file)
+    unfinished.unlink(missing_ok=True)
+    print(f"\nwrote {file.name}")
+    if whole and given.out is None:
+        page.write()
+        print("wrote docs/benchmarks.md")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

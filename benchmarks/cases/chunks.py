@@ -1,0 +1,171 @@
+"""What does distribution cost? Statistics on two Dask workers against the bare Gram product, per core.
+
+The data are in a file in the page cache, read by workers of one thread each. The yardstick is ``X.T @ X`` of
+a block in the memory of each worker, on both at once just before and just after, in rows per second and
+core: by the clock, and by the processor time of all processes, which other work on the machine disturbs
+less. Memory is the most that a worker holds above its idle state, without pages of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stoptime as st
+from benchmarks.data import label
+from benchmarks.harness import Case, Work
+from benchmarks.results import Measure
+
+GROUP = "chunks"
+TITLE = "More rows than memory"
+ABOUT = (
+    "Means and products of rows in a file, on two Dask workers of one thread each. The yardstick is `X.T @ "
+    "X` of a block in memory on both at once, just before and just after: the share is the throughput per "
+    "core in units of that. Memory is the most a worker holds above its idle state, in blocks."
+)
+ROWS, QUICK_ROWS = 4_000_000, 400_000
+COLUMNS, BLOCK, WORKERS = 100, 200_000, 2
+REPEATS, QUICK_REPEATS = 3, 1
+GRAM_ROUNDS = 3  # before and after each run
+SHARE = 0.8
+WHY = (
+    "The statistics of a block in memory take about 1.2 times the product, and reading it from the page "
+    "cache nothing measurable; the share does not rise with the rows. What Dask and the client add was not "
+    "separated."
+)
+
+
+class OnDisk:
+    """A file of numbers that tasks open for themselves: dask would copy a memmap."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self.path, self.shape, self.ndim, self.dtype = path, shape, len(shape), np.dtype(np.float64)
+
+    def __getitem__(self, where: tuple[slice, ...]) -> np.ndarray:
+        """Return some rows, as pages of the file."""
+        return np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape)[where])
+
+
+class Watch:
+    """The most private memory that any of some processes holds while the block runs."""
+
+    def __init__(self, processes: list[Any]) -> None:
+        self.processes, self.peak, self.done = processes, 0, threading.Event()
+
+    def _look(self) -> None:
+        while not self.done.wait(0.05):
+            self.peak = max(self.peak, *map(private, self.processes))
+
+    def __enter__(self) -> Watch:
+        self.thread = threading.Thread(target=self._look)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.thread.join()
+
+
+def private(process: Any) -> int:
+    """Return the memory of a process without the pages of files it has mapped."""
+    size = process.memory_info()
+    return int(size.rss - size.shared)
+
+
+def write(folder: Path, n: int) -> tuple[OnDisk, OnDisk]:
+    """Write seeded data in blocks, so that this process never holds them."""
+    rng = np.random.default_rng(0)
+    beta = rng.standard_normal(COLUMNS)
+    with (folder / "X").open("wb") as features, (folder / "y").open("wb") as targets:
+        for start in range(0, n, BLOCK):
+            X = rng.standard_normal((min(BLOCK, n - start), COLUMNS))
+            features.write(X.tobytes())
+            targets.write((X @ beta + rng.standard_normal(len(X))).tobytes())
+    return OnDisk(folder / "X", (n, COLUMNS)), OnDisk(folder / "y", (n,))
+
+
+def gram_seconds(X: OnDisk, rounds: int) -> tuple[float, float]:
+    """Return the seconds, and those of the processor, of Gram products in memory; runs on a worker."""
+    block = np.array(X[:BLOCK])
+    clock, processor = time.perf_counter(), time.thread_time()
+    for _ in range(rounds):
+        block.T @ block
+    return time.perf_counter() - clock, time.thread_time() - processor
+
+
+def bare(client: Any, X: OnDisk) -> np.ndarray:
+    """Return rows per second of clock and processor time of the Gram product, on all workers at once."""
+    workers = list(client.scheduler_info()["workers"])
+    runs = [client.submit(gram_seconds, X, GRAM_ROUNDS, workers=[w], pure=False) for w in workers]
+    return GRAM_ROUNDS * BLOCK / np.mean(client.gather(runs), axis=0)
+
+
+def processor_time(processes: list[Any]) -> float:
+    """Return the processor time spent so far by workers and by this process, scheduler included."""
+    return time.process_time() + sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+def shares(client: Any, n: int, repeats: int) -> np.ndarray:
+    """Return the median share by clock, by processor time, and the blocks held above idle."""
+    import dask.array as da  # noqa: PLC0415 - an extra
+    import psutil  # noqa: PLC0415
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = write(Path(folder), n)
+        rows, targets = (da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y))
+        st.summarise(rows[: 2 * BLOCK], targets[: 2 * BLOCK])  # imports
+        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+        idle = max(map(private, processes))
+        for _ in range(repeats):
+            before = bare(client, X)
+            with Watch(processes) as watch:
+                clock, processor = time.perf_counter(), processor_time(processes)
+                st.summarise(rows, targets)
+                spent = [WORKERS * (time.perf_counter() - clock), processor_time(processes) - processor]
+            yardstick = (before + bare(client, X)) / 2
+            held = max(watch.peak - idle, 0) / (8 * BLOCK * COLUMNS)
+            found.append([*(n / np.array(spent) / yardstick), held])
+    return np.median(found, axis=0)
+
+
+def throughput(n: int, repeats: int, goal: float | None) -> Work:
+    """Measure on a cluster of this machine."""
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
+
+    def measured() -> np.ndarray:
+        options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None}
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            return shares(client, n, repeats)
+
+    def named(found: np.ndarray, _: object) -> tuple[Measure, ...]:
+        clock, processor, held = map(float, found)
+        return (
+            Measure("of the bare throughput", clock, goal),
+            Measure("by processor time", processor),
+            Measure("blocks held", held),
+        )
+
+    return Work(measured, measures=named)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return the cases of this group."""
+    n, repeats = (QUICK_ROWS, QUICK_REPEATS) if quick else (ROWS, REPEATS)
+    return [
+        Case(
+            GROUP,
+            f"{label(n, COLUMNS)}, two workers",
+            "X.T @ X per core",
+            partial(throughput, n, repeats, None if quick else SHARE),
+            WHY,
+            needs=("stoptime.summarise", "distributed", "psutil"),
+        )
+    ]

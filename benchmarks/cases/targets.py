@@ -1,0 +1,111 @@
+"""Many targets, each with a stop of its own: against himalaya's RidgeCV."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import stoptime as st
+from benchmarks.data import label
+from benchmarks.harness import Case, Work, peak_memory
+from benchmarks.results import Measure
+
+GROUP = "targets"
+TITLE = "Many targets"
+ABOUT = (
+    "One design and many targets of unequal smoothness and noise, in single precision. "
+    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime the stop of each among 100, "
+    "by the generalised cross-validation of the path and by exact leave-one-out. The scores are the mean R² "
+    "over targets on 1 000 rows that none has seen. Peak memory counts all that is held beyond X and Y."
+)
+SHAPE, QUICK_SHAPE, TEST_ROWS = (3000, 500), (1000, 200), 1000
+SIZES, QUICK = {"path-gcv": 100_000, "loo": 10_000}, {"path-gcv": 2000, "loo": 200}  # targets of each rule
+MEMORY = 6.0  # GiB
+PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones lie well inside
+BATCH = 2000  # targets
+TYPE = np.float32
+METHOD = "gradient-flow"
+WHY = {
+    "path-gcv": "Presumably both are bound by the product of rows and targets.",
+    "loo": "Nearly all the time goes into the left-out operators of every block of rows at every stop.",
+}
+
+
+def data(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return training and test sets: correlated columns, coefficients in the eigenbasis of unequal decay."""
+    rng = np.random.default_rng(0)
+    scales = np.arange(1, columns + 1) ** -0.5
+    rotation = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    samples = (rng.standard_normal((rows + TEST_ROWS, columns)) * scales).astype(TYPE)
+    Y = np.empty((rows + TEST_ROWS, n_targets), TYPE)
+    for start in range(0, n_targets, BATCH):
+        width = min(BATCH, n_targets - start)
+        decay = rng.uniform(0, 1, width)
+        coef = (rng.standard_normal((columns, width)) * scales[:, None] ** decay).astype(TYPE)
+        signal = samples @ coef
+        noise = signal.std(axis=0) * 10 ** rng.uniform(-0.5, 1, width).astype(TYPE)
+        Y[:, start : start + width] = signal + noise * rng.standard_normal(signal.shape, dtype=TYPE) + 1
+    X = samples @ rotation.astype(TYPE)
+    X += 1  # so that centring is real work
+    return X[:rows], Y[:rows], X[rows:], Y[rows:]
+
+
+def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> float:
+    """Return the mean R² over targets."""
+    total = 0.0
+    for start in range(0, Y.shape[1], BATCH):
+        columns = slice(start, start + BATCH)
+        truth = Y[:, columns].astype(np.float64)
+        fit = X @ coef[columns].T + intercept[columns]
+        total += float(np.sum(1 - ((truth - fit) ** 2).mean(axis=0) / truth.var(axis=0)))
+    return total / Y.shape[1]
+
+
+def against_himalaya(rule: str, shape: tuple[int, int], n_targets: int) -> Work:
+    """Compare the time, and the score on rows that none has seen."""
+    from himalaya.ridge import RidgeCV  # noqa: PLC0415 - an optional peer
+
+    X, Y, X_test, Y_test = data(*shape, n_targets)
+
+    def scores(ours: Any, peer: Any) -> tuple[Measure, ...]:
+        mine = score(X_test, Y_test, ours.coef_, ours.intercept_)
+        other = score(X_test, Y_test, peer.coef_.T, peer.intercept_)
+        return (Measure("mean R²", mine, other), Measure("mean R² of the peer", other))
+
+    options = {"n_targets_batch": BATCH, "n_targets_batch_refit": BATCH}
+    peer = RidgeCV(PENALTIES, fit_intercept=True, cv=5, solver_params=options)
+    ours = st.StoppedRegressorCV(METHOD, stops=100, per_target=True, rule=rule)
+    return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
+
+
+def memory(shape: tuple[int, int], n_targets: int) -> Work:
+    """Measure the peak of memory."""
+    X, Y, *_ = data(*shape, n_targets)
+    ours = st.StoppedRegressorCV(METHOD, stops=100, per_target=True, rule="path-gcv")
+    peak = partial(peak_memory, lambda: ours.fit(X, Y))
+    return Work(peak, measures=lambda held, _: (Measure("GiB", held / 2**30, MEMORY, "at most"),))
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return the cases of this group."""
+    sizes, shape = (QUICK, QUICK_SHAPE) if quick else (SIZES, SHAPE)
+    against = [
+        Case(
+            GROUP,
+            f"{label(*shape)}, {label(n)} targets by {rule}",
+            "himalaya RidgeCV",
+            partial(against_himalaya, rule, shape, n),
+            WHY[rule],
+            rounds=2,
+            needs=("himalaya",),
+        )
+        for rule, n in sizes.items()
+    ]
+    n = sizes["path-gcv"]
+    name, why = (
+        f"{label(*shape)}, {label(n)} targets by path-gcv",
+        "Presumably the coefficients of all targets.",
+    )
+    return [*against, Case(GROUP, name, "peak memory", partial(memory, shape, n), why)]

@@ -1,0 +1,153 @@
+"""The benchmark page of the documentation, from the JSON of a full run: ``python -m benchmarks.page``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import cases, figures
+from benchmarks.cases import scaling
+from benchmarks.results import Growth, Outcome, Run, load, seconds, short
+from stoptime.files import atomic
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+FIGURES = "_static/benchmarks"
+INTRODUCTION = """\
+# How fast is it?
+
+Every number is a ratio: both competitors are timed in turn in one run, the best of several rounds of each
+counts, and threads are held at one number. Who takes more than a minute runs once. Times are for one machine;
+ratios travel. Answers are compared where both give the same one. *Times as fast* is the peer's time in units
+of ours; *times as long*, for limits that cannot be beaten, is ours in units of theirs. A case that loses is
+shown as losing, with the reason: from profiles of our side at smaller sizes, or else with a *presumably*.
+This page is written by `make bench`, which takes some twenty minutes;
+`make bench-quick` prints a smaller run. All rounds are in `benchmarks/results`.
+"""
+QUICK_WARNING = """\
+```{warning}
+These numbers are from a quick run, with small sizes and few rounds.
+```
+"""
+GPU = """\
+## On a GPU
+
+Measured by `python -m benchmarks.gpu`, float64 throughout; the bare limit is the product, `eigh` and the
+product of the rows with the eigenvectors on the same device.
+"""
+
+
+def machine_line(run: Run) -> str:
+    """Return what the numbers depend on, as far as it was recorded."""
+    where = run.environment
+    parts = [where["processor"], where.get("system")]
+    if where.get("cores"):
+        parts.append(f"{where['cores']} cores, threads held at {where['threads']}")
+    if where.get("memory_gib"):
+        parts.append(f"{where['memory_gib']:g} GiB of memory")
+    if where.get("load_at_start") is not None:
+        parts.append(f"load at the start {where['load_at_start']:g}")
+    versions = {"Python": where.get("python"), **where["versions"]}
+    software = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    sentences = ["; ".join(filter(None, parts)), software, "; ".join(where.get("pools", ()))]
+    made = f"{run.mode.capitalize()} run" + (f" of {run.date}" if run.date else "")
+    return " ".join(f"{sentence}." for sentence in (*sentences, made) if sentence)
+
+
+def row(outcome: Outcome) -> str:
+    """Return one row of a table."""
+    if outcome.missing or outcome.error:
+        said = f"not run: {outcome.missing}" if outcome.missing else f"**failed**: {outcome.error}"
+        return _cells(outcome.name, outcome.peer, "", "", "", "", said)
+    first, *others = outcome.measures
+    times = ("", "")
+    if outcome.theirs:
+        times = (seconds(min(outcome.ours)), seconds(min(outcome.theirs) / outcome.share))
+    goal = "" if first.goal is None else f"{first.sense} {short(first.goal)}"
+    good = outcome.verdict in {"holds", "no goal"}
+    verdict = outcome.verdict if good else f"**{outcome.verdict.lower()}**"
+    said = "; ".join([verdict, *map(str, others)])
+    return _cells(outcome.name, outcome.peer, *times, f"**{short(first.value)}** {first.name}", goal, said)
+
+
+def _cells(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def table(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the table of a group, and below it the reasons of those that lose."""
+    head = ["| problem | against | stoptime | peer | ratio | goal | |", "|---|---|---|---|---|---|---|"]
+    reasons = [
+        f"- {outcome.name}, against {outcome.peer}, {outcome.verdict.lower()}: {outcome.why}"
+        for outcome in outcomes
+        if outcome.verdict in {"LOSES", "below its goal"}
+    ]
+    return [*head, *map(row, outcomes), "", *reasons, *([""] if reasons else [])]
+
+
+def image(name: str, alt: str) -> list[str]:
+    """Return a figure that follows the colours of the page."""
+    return [
+        text
+        for page in figures.PAGES
+        for text in (
+            f"```{{image}} {FIGURES}/{name}-{page}.svg",
+            f":class: only-{page}",
+            f":alt: {alt}",
+            "```",
+        )
+    ] + [""]
+
+
+def exponents(growths: Sequence[Growth]) -> list[str]:
+    """Return the table of exponents."""
+    rows = [
+        _cells(
+            one.variable,
+            one.fixed,
+            one.who,
+            f"{one.sizes[0]} to {one.sizes[-1]}",
+            f"{one.exponent:.2f}",
+            f"{one.last_exponent:.2f}",
+        )
+        for one in growths
+    ]
+    head = ["| grows | fixed | | from, to | exponent | larger half |", "|---|---|---|---|---|---|"]
+    return [*head, *rows, ""]
+
+
+def text(run: Run, gpu: Run | None = None) -> str:
+    """Return the whole page."""
+    lines = [INTRODUCTION, machine_line(run), ""]
+    lines += [QUICK_WARNING] if run.mode == "quick" else []
+    if any(outcome.theirs for outcome in run.outcomes):
+        lines += image("ratios", "How many times as fast as its peer every case is, with the goal of each.")
+    for group, module in cases.GROUPS.items():
+        listed = [outcome for outcome in run.outcomes if outcome.group == group]
+        lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)] if listed else []
+    if run.growths:
+        lines += ["## Growth", "", scaling.ABOUT, ""]
+        lines += image(
+            "growth", "Seconds against rows, columns, stops and targets, logarithmic, with exponents."
+        )
+        lines += exponents(run.growths)
+    if gpu is not None:
+        lines += [GPU, machine_line(gpu), "", *table(gpu.outcomes), *gpu.notes]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def write(results: Path = RESULTS, docs: Path = ROOT / "docs") -> None:
+    """Write the page and its figures from the results that are there."""
+    run = load(results / "cpu.json")
+    gpu = load(results / "gpu.json") if (results / "gpu.json").exists() else None
+    if any(outcome.theirs for outcome in run.outcomes):
+        figures.write(lambda page: figures.ratios(run.outcomes, page), docs / FIGURES, "ratios")
+    if run.growths:
+        figures.write(lambda page: figures.growth(run.growths, page), docs / FIGURES, "growth")
+    with atomic(docs / "benchmarks.md") as path:
+        path.write_text(text(run, gpu), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
+    print("wrote docs/benchmarks.md")
