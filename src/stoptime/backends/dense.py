@@ -18,6 +18,7 @@ from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
 BLOCK_NUMBERS = 2**22  # of a temporary array
+FAR = 100.0  # standard deviations from zero, from which on a mean is subtracted twice
 
 
 class Centred(NamedTuple):
@@ -111,13 +112,14 @@ class DenseData:
         n, p = self.X.shape
         rows = np.empty((n, p), self.X.dtype, order="F" if p <= n else "C")
         np.subtract(self.X, means[0], out=rows)
-        if self.fit_intercept:  # once more: the mean of large numbers is itself rounded
-            remainder = shares @ rows
-            rows -= remainder
-            means = means[0] + remainder, means[1]
-        rows *= root
+        rows *= root if self.uneven_shares is not None else root[0, 0]
         powers = np.einsum("ij,ij->j", rows, rows)
         self.check_finite(powers)
+        if self.fit_intercept and np.any(means[0] ** 2 > FAR**2 * powers):
+            remainder = root[:, 0] @ rows  # once more: the mean of large numbers is itself rounded
+            rows -= root * remainder
+            means = means[0] + remainder, means[1]
+            powers = np.einsum("ij,ij->j", rows, rows)
         flat = constant(powers, means[0])
         rows[:, flat], powers[flat] = 0, 0
         return Centred(rows, root * (self.y - means[1]), means, powers)
