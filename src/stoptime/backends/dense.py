@@ -18,7 +18,7 @@ from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
 BLOCK_NUMBERS = 2**22  # of a temporary array
-FAR = 100.0  # standard deviations from zero, from which on a mean is subtracted twice
+FAR = 0.05  # of the larger size, in standard deviations: a mean from there on would show in the rank cut
 
 
 class Centred(NamedTuple):
@@ -115,7 +115,7 @@ class DenseData:
         rows *= root if self.uneven_shares is not None else root[0, 0]
         powers = np.einsum("ij,ij->j", rows, rows)
         self.check_finite(powers)
-        if self.fit_intercept and np.any(means[0] ** 2 > FAR**2 * powers):
+        if self.fit_intercept and np.any(means[0] ** 2 > (FAR * max(n, p)) ** 2 * powers):
             remainder = root[:, 0] @ rows  # once more: the mean of large numbers is itself rounded
             rows -= root * remainder
             means = means[0] + remainder, means[1]
