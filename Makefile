@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test lint bench docs clean
+.PHONY: setup demo test lint bench docs dist test-dist test-matrix mutants clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -25,20 +25,35 @@ demo: setup  ## run the main job on built-in data and leave a picture to look at
 test: setup  ## run all tests, docstrings and README included
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-lint: setup  ## style and strict types
+lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file= --cache-dir=.mypy_cache/outside --strict tests/typing/outside.py
 
 bench: setup  ## print speed as ratios to the bare linear algebra, side by side in one run
 	$(BIN)/python benchmarks/paths.py
 	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/iterations.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/import_time.py
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/summary.md || $(BIN)/stoptime reproduce --out docs/figures
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+dist: setup  ## build the sdist and, from it, the wheel
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+test-dist: dist  ## install the wheel into an empty environment and run the README there
+	$(BIN)/python tools/test_dist.py
+
+test-matrix: setup  ## all tests on every Python with the lowest and the newest dependencies; ARGS picks some
+	$(BIN)/python tools/test_matrix.py $(ARGS)
+
+mutants: setup  ## change the mathematics at random places and see whether the tests notice; ARGS picks files
+	$(BIN)/python tools/mutants.py $(ARGS)
+
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) docs/_build docs/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction
+	rm -rf $(VENV) .matrix dist docs/_build docs/figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction
