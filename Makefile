@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test lint bench bench-quick docs clean
+.PHONY: setup demo test lint bench bench-quick docs dist test-dist test-matrix mutants clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -25,10 +25,11 @@ demo: setup  ## run the main job on built-in data and leave a picture to look at
 test: setup  ## run all tests, docstrings and README included
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-lint: setup  ## style and strict types
+lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file= --cache-dir=.mypy_cache/outside --strict tests/typing/outside.py
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
@@ -36,6 +37,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 
 bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/import_time.py
 
 bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under two minutes
 	$(BIN)/python -m benchmarks --quick
@@ -44,5 +46,18 @@ docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+dist: setup  ## build the sdist and, from it, the wheel
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+test-dist: dist  ## install the wheel into an empty environment and run the README there
+	$(BIN)/python tools/test_dist.py
+
+test-matrix: setup  ## all tests on every Python with the lowest and the newest dependencies; ARGS picks some
+	$(BIN)/python tools/test_matrix.py $(ARGS)
+
+mutants: setup  ## change the mathematics at random places and see whether the tests notice; ARGS picks files
+	$(BIN)/python tools/mutants.py $(ARGS)
+
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction
+	rm -rf $(VENV) .matrix dist docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction

@@ -253,6 +253,38 @@ def test_bad_arguments_name_the_argument_and_the_value(method):
         method.gain(np.inf, 1.0)
 
 
+@pytest.mark.parametrize("friction", [1.0, 2.0, 3.0, 5.0])
+def test_swings_of_accelerated_flow_end_where_it_says(friction):
+    flow, level = AcceleratedFlow(friction), 1e-4
+    phase, time = flow.visible_until(level)
+    assert time == np.inf
+    swing = np.abs(flow.shrinkage(1.0, phase + np.linspace(0, np.pi, 1001)))
+    np.testing.assert_allclose(swing.max(), level, rtol=0.1)
+    np.testing.assert_allclose(flow.settled_at(0.25, level), 2 * phase)
+
+
+def test_swings_of_much_friction_end_after_its_order():
+    assert AcceleratedFlow(401).visible_until(0.99)[0] == 200
+
+
+@pytest.mark.parametrize("damping", [0.1, 1.0])
+def test_swings_of_heavy_ball_end_where_it_says(damping):
+    flow, level = HeavyBallFlow(damping), 1e-4
+    phase, time = flow.visible_until(level)
+    assert phase == np.inf
+    np.testing.assert_allclose(flow.shrinkage(damping**2, time), level)  # the envelope of all swings
+
+
+@pytest.mark.parametrize("s", [0.01, 0.3, 1.5, 100.0])
+@pytest.mark.parametrize("method", [Ridge(), GradientFlow(), HeavyBallFlow(1.0)], ids=str)
+def test_settled_means_below_the_level_from_then_on(method, s):
+    level = 1e-4
+    settled = method.settled_at(s, level)
+    assert np.abs(method.shrinkage(s, settled * np.geomspace(1 + 1e-9, 10, 1000))).max() <= level
+    if method != GradientFlow():  # which is held to the time of ridge
+        assert np.abs(method.shrinkage(s, settled / 3)) > level
+
+
 def test_registry():
     for name, cls in METHODS.items():
         assert get_method(name) == cls()

@@ -73,7 +73,6 @@ class Calibration:
     parameter_error: float
 
 
-@lru_cache(maxsize=512)
 def calibrate(
     method: str | Method, kind: Kind = "risk", low: float = 0.0, high: float = np.inf
 ) -> Calibration:
@@ -103,6 +102,11 @@ def calibrate(
     method = get_method(method)
     if not 0 <= low <= high:
         raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
+    return _calibrate(method, kind, low, high)
+
+
+@lru_cache(maxsize=512)  # of a private function: the cache would hide the types of the public one
+def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibration:
     ratio = _ratio(kind)
     if isinstance(method, Iteration):
         low, high = (low, high) if high < np.inf else (0.0, 1 / method.epsilon)

@@ -187,7 +187,8 @@ def _cholesky(gram: Floats) -> Floats | None:
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
     try:
-        eigenvalues, vectors = linalg.eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
+        driver = "evd" if len(matrix) > 1 else "ev"  # SciPy 1.12 gives "evd" too little room for one row
+        eigenvalues, vectors = linalg.eigh(matrix, driver=driver, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         raise ValueError("The factorisation of the kernel matrix did not converge: rescale it.") from None
     return np.asarray(eigenvalues), np.asarray(vectors)

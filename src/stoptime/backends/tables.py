@@ -17,6 +17,7 @@ from stoptime.statistics import check_size
 __all__ = ["Roles", "csv", "parquet"]
 
 CSV_BYTES = 2**24  # of text in one step
+PANDAS_INDEX = "__index_level_"  # how pandas names an index that has no name
 UNREAD = 'Reading tables needs pyarrow: pip install "stoptime[table]".'
 
 
@@ -31,7 +32,7 @@ class Roles:
     weight : str or None
         Sample weights.
     features : list of str or None
-        All other columns where None.
+        All other columns where None, without the index that pandas may have written among them.
     """
 
     target: Columns | None
@@ -53,7 +54,8 @@ class Roles:
     def among(self, names: Sequence[str], source: str) -> Roles:
         """Return the roles with features filled in; a ValueError names columns that are not there."""
         taken = {*self.targets, self.weight}
-        features = tuple(self.features or (name for name in names if name not in taken))
+        others = (name for name in names if name not in taken and not name.startswith(PANDAS_INDEX))
+        features = tuple(self.features or others)
         filled = Roles(self.target, self.weight, features)
         missing = [name for name in filled.used if name not in names]
         if missing:

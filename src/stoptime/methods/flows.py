@@ -110,7 +110,15 @@ class AcceleratedFlow(Method):
         return float(special.bessel_reach(self._nu, level) / np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return special.bessel_decay(self._nu, t * np.sqrt(s))
+        u = t * np.sqrt(s)
+        if self.friction >= LEAST_FRICTION:
+            return special.bessel_decay(self._nu, u)
+        early = u <= special.series_reach(self._nu)
+        cases = [  # SciPy 1.12 loses digits of Bessel functions of order near -1/2
+            (early, lambda s, t, u: special.bessel_decay(self._nu, u)),  # noqa: ARG005 - one signature
+            (~early, lambda s, t, u: 1 - self._learned(s, t, u)),
+        ]
+        return special.piecewise(cases, s, t, u)
 
     def _gain(self, s: Array, t: Array) -> Array:
         u = t * np.sqrt(s)

@@ -1,0 +1,55 @@
+"""How long ``import stoptime`` takes over importing the parts of scikit-learn that it is built on.
+
+Every import is a fresh interpreter; the two take turns, and medians are compared. The processor time hardly
+feels what else the machine does.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from statistics import median
+
+from timing import environment
+
+ROUNDS = 7
+GOAL = 0.5  # seconds
+SKLEARN = (
+    "import sklearn.base, sklearn.dummy, sklearn.linear_model, sklearn.metrics, "
+    "sklearn.model_selection, sklearn.utils.validation"
+)
+CASES = {"scikit-learn": SKLEARN, "stoptime": "import stoptime"}
+
+
+def main() -> None:
+    """Print the medians of both and their difference."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in CASES}
+    for _ in range(ROUNDS):
+        for name, code in CASES.items():
+            times[name].append(seconds(code))
+    print(f"{'':>14}  elapsed  processor")
+    middle = {name: [median(values) for values in zip(*runs, strict=True)] for name, runs in times.items()}
+    for name, (elapsed, used) in middle.items():
+        print(f"{name:>14}  {elapsed:5.2f} s  {used:7.2f} s")
+    elapsed, used = (more - less for less, more in zip(*middle.values(), strict=True))
+    print(f"{'difference':>14}  {elapsed:5.2f} s  {used:7.2f} s  (goal: under {GOAL} s)")
+    print(environment())
+
+
+def seconds(code: str) -> tuple[float, float]:
+    """Return how long a fresh interpreter takes to run some code, on the clock and on the processor."""
+    begin, used = time.perf_counter(), processor()
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - ourselves
+    return time.perf_counter() - begin, processor() - used
+
+
+def processor() -> float:
+    """Return the processor time of all children so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Try the built distributions as users get them: in an empty environment, away from the source.
+
+``make test-dist`` builds them and runs this. The Python of the README is run with the wheel alone; its
+commands, and those that need files of the package, with the extras.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "stoptime"
+NEED_FILES = (
+    "stoptime --version",
+    "stoptime fit diabetes --report report.html",
+    "stoptime explore --out explorer.html --no-open",
+)
+
+
+def main() -> None:
+    """Run all checks on what lies in ``dist``; the first that fails ends the run."""
+    wheel, sdist = only("*.whl"), only("*.tar.gz")
+    check_contents(wheel, sdist)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        venv.create(folder / "venv", with_pip=True)
+        python = str(folder / "venv" / "bin" / "python")
+        install(python, str(wheel))
+        run(folder, python, "-c", "import stoptime; assert 'venv' in stoptime.__file__, stoptime.__file__")
+        check_missing_extra(folder)
+        run(folder, python, "-m", "doctest", "-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE", readme(folder))
+        install(python, f"{wheel}[all]")
+        for command in (*NEED_FILES, *readme_commands()):
+            run(folder, *shlex.split(command))
+        check_types(folder, python)
+    print(f"{wheel.name} and {sdist.name} work away from the source")
+
+
+def only(pattern: str) -> Path:
+    """Return the one file in ``dist`` with this ending."""
+    found = list((ROOT / "dist").glob(pattern))
+    if len(found) != 1:
+        sys.exit(f"dist must hold one {pattern}, not {len(found)}: run make dist")
+    return found[0]
+
+
+def check_contents(wheel: Path, sdist: Path) -> None:
+    """Refuse a wheel without all files of the package, or an sdist from which it cannot be tested."""
+    package = {
+        file.relative_to(SOURCE.parent).as_posix()
+        for file in SOURCE.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
+    if in_wheel != package:
+        sys.exit(f"the wheel and the source differ by {sorted(in_wheel ^ package)}")
+    with tarfile.open(sdist) as archive:
+        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
+    tests = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tests").rglob("test_*.py")}
+    wanted = (
+        tests | {f"src/{name}" for name in package} | {"README.md", "LICENSE", "Makefile", "pyproject.toml"}
+    )
+    if not wanted <= in_sdist:
+        sys.exit(f"the sdist lacks {sorted(wanted - in_sdist)}")
+
+
+def check_missing_extra(folder: Path) -> None:
+    """Without its extra the command must end with one line that says what to install."""
+    told = finished(folder, "stoptime", "--version")
+    if told.returncode != 1 or 'pip install "stoptime[cli]"' not in told.stderr or "Traceback" in told.stderr:
+        sys.exit(f"stoptime without the extra cli ended with {told.returncode}:\n{told.stderr}")
+
+
+def check_types(folder: Path, python: str) -> None:
+    """Strict mypy must see the types of the installed package."""
+    users = folder / "outside.py"
+    users.write_text((ROOT / "tests" / "typing" / "outside.py").read_text(encoding="utf-8"), encoding="utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, users.name]
+    run(folder, *mypy)
+
+
+def readme(folder: Path) -> str:
+    """Return the name of a copy of the README."""
+    copy = folder / "README.md"
+    copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    return copy.name
+
+
+def readme_commands() -> list[str]:
+    """Return the commands that the README gives, in its text or in its blocks."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"(?:^|`)(stoptime [a-z][^`\n#]*)", text, re.MULTILINE)
+    return list(dict.fromkeys(command.strip() for command in found))
+
+
+def install(python: str, what: str) -> None:
+    """Install into the empty environment."""
+    subprocess.run([python, "-m", "pip", "install", "--quiet", what], check=True)
+
+
+def run(folder: Path, *command: str) -> None:
+    """Run a command of users, silently unless it fails."""
+    print("$", shlex.join(command), flush=True)
+    done = finished(folder, *command)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}\n{command[0]} ended with {done.returncode}")
+
+
+def finished(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Return how a command ended where the environment's commands come first and no source is found."""
+    path = f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"} | {"PATH": path}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+if __name__ == "__main__":
+    main()
