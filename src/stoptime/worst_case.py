@@ -23,6 +23,7 @@ __all__ = [
 
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000
+MOST_PEAKS = 100  # that are looked at closely: on a plateau every point is one
 
 Ratio = Callable[[Method, Array, ArrayLike], Array]
 
@@ -63,6 +64,7 @@ def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: f
     inner = values[1:-1]
     peaks = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
     peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
+    peaks = peaks[np.argsort(-values[peaks], kind="stable")[:MOST_PEAKS]]
     if peaks.size == 0:
         return float(values.max())
     left, right = x[peaks - 1], x[peaks + 1]

@@ -28,6 +28,7 @@ CENTRINGS = 4.0  # roundings of an entry, in units of eps times the largest
 PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
 LOW_RANK = 0.6  # share of the rows up to which a factor of fewer columns costs less
 PROBES = 4
+LARGEST = 1e150  # entries, whose squares are summed
 
 
 def decompose_kernel(
@@ -71,6 +72,7 @@ def decompose_kernel(
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
     K = np.asarray(check_array(K, dtype=np.float64, input_name="The kernel matrix"))
+    _check_size(K)
     _check_symmetric(K)
     data = DenseData.validated(K, y, sample_weight, fit_intercept)
     root, mean, target_mean = np.sqrt(data.shares), np.zeros(len(K)), np.zeros(data.y.shape[1])
@@ -120,6 +122,15 @@ class Mirror:
         matrix -= np.multiply.outer(self.normal, image)
         matrix -= np.multiply.outer(image, self.normal)
         return matrix
+
+
+def _check_size(K: Floats) -> None:
+    largest = _largest_entry(K)
+    if largest > LARGEST:
+        raise ValueError(
+            f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) overflow. Rescale "
+            "X, for example with StandardScaler, or the kernel."
+        )
 
 
 def _check_symmetric(K: Floats) -> None:

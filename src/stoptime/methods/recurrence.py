@@ -113,7 +113,8 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float, source: 
     distinct, which = np.unique(stops, return_inverse=True)
     if distinct[-1] > MOST_STEPS:
         raise ValueError(
-            f"{distinct[-1]} iterations are more than {MOST_STEPS}: give inf for the limit, or use the flow."
+            f"A stop after {distinct[-1]} iterations is beyond {MOST_STEPS}: give stop=inf for the limit, a "
+            "longer step, or the flow."
         )
     if len(distinct) * x.size <= max(BLOCK, int(np.prod(shape))):
         table = tabulate(schedule, x.ravel(), distinct, start, source)

@@ -99,6 +99,19 @@ class Choice:
     message: str
 
 
+def standard_error(values: Floats) -> Floats:
+    """Return the standard error of the mean over the first axis; squares of squares must not overflow.
+
+    Examples
+    --------
+    >>> standard_error(np.array([[1e200], [3e200]]))
+    array([1.e+200])
+    """
+    largest = np.abs(values).max(axis=0)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))
+
+
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
     """Return the stops to look at, and whether they were given one by one."""
     if stops is not None and np.ndim(np.asarray(stops)) > 0:
@@ -273,9 +286,11 @@ def _dips(curve: ErrorCurve, *, per_target: bool) -> Array:
     """
     columns = _columns(curve, per_target=per_target)
     inner = np.flatnonzero((curve.stops > 0) & np.isfinite(curve.stops))
-    if len(inner) < 3 or columns.shape[1] > MOST_REFINED:
+    logs = np.log(curve.stops[inner].astype(np.float64))
+    apart = np.diff(logs, prepend=-np.inf) > 0  # neighbouring floats may have one logarithm
+    x, e = logs[apart], columns[inner][apart]
+    if len(x) < 3 or columns.shape[1] > MOST_REFINED:
         return np.empty(0)
-    x, e = np.log(curve.stops[inner].astype(np.float64)), columns[inner]
     below = (e[1:-1] <= e[:-2]) & (e[1:-1] <= e[2:])
     found = []
     for errors, dips in zip(e.T, below.T, strict=True):

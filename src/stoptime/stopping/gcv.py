@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
+from stoptime.stopping.choice import standard_error
 from stoptime.stopping.plan import cheapest_route
 from stoptime.stopping.rows import average_row
 
@@ -70,13 +71,16 @@ def path_gcv_with_spread(
         return errors, None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
     curves = np.array([_path_gcv(one, method, stops) for one in alone])
-    return errors, curves.std(axis=0, ddof=1) / np.sqrt(density.n_probes)
+    return errors, standard_error(curves)
 
 
 def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
     stops, s, energy, rest = _parts(spectrum, stops)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
-        raise ValueError("Generalised cross-validation needs at least two observations.")
+        raise ValueError(
+            "X must have at least two rows of positive sample_weight: of fewer, generalised cross-validation "
+            "leaves none."
+        )
     if spectrum.krylov is not None and np.isinf(stops).any():
         raise ValueError("Generalised cross-validation of a Krylov space needs finite stops; got inf.")
     counts = np.ones(len(s))

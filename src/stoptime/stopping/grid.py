@@ -79,7 +79,8 @@ def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Arr
 
 def last_swing(spectrum: Spectrum, method: Method) -> float:
     """Return how far swings are followed: eigenvalues of a kernel fall to rounding, and they never end."""
-    if spectrum.solver != "kernel" or isinstance(method, Ridge | GradientFlow | ConjugateGradient):
+    swings = not isinstance(method, Ridge | GradientFlow | ConjugateGradient)
+    if spectrum.solver != "kernel" or spectrum.rank == 0 or not swings:
         return np.inf
     return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)
 

@@ -22,7 +22,7 @@ from stoptime.moments import Moments
 from stoptime.path import draw, goals, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem
+from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem, standard_error
 from stoptime.stopping.passed import errors_of_folds
 
 __all__ = ["CrossValidation", "HoldOut"]
@@ -74,7 +74,7 @@ class CrossValidation(CurveRule):
             _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), train, test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
         ]
-        return _combined(stops, tests, problem.y.ndim == 1)
+        return _combined(stops, tests, _units(problem), problem.y.ndim == 1)
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one answer to being equal
@@ -102,7 +102,7 @@ class HoldOut(CurveRule):
                 f"data, {problem.X.shape} and {problem.y.shape}."
             )
         squares = _squares(problem, problem.spectrum, X, y, np.ones(len(y)), stops)
-        return _combined(stops, [squares], y.ndim == 1)
+        return _combined(stops, [squares], _units(problem), y.ndim == 1)
 
     def _checked(self, problem: Problem) -> tuple[Any, Any]:
         if is_tensor(problem.X):
@@ -132,13 +132,19 @@ def _counts(problem: Problem, test: NDArray[np.intp]) -> bool:
 
 @dataclass(frozen=True)
 class _Test:
-    """Weighted sums over the rows of one test set, each (n_stops, n_targets)."""
+    """Weighted sums over the rows of one test set, each (n_stops, n_targets), in units of every target."""
 
     weight: float
     weight_squares: float
     squares: Floats
     weighted_squares: Floats
     fourths: Floats
+
+
+def _units(problem: Problem) -> Array:
+    """Return what every target is measured in, so that fourth powers neither overflow nor vanish."""
+    power = np.atleast_1d(np.asarray(on_host(problem.spectrum.target_power), np.float64))
+    return np.sqrt(np.where(power > 0, power, 1.0))
 
 
 def _part(problem: Problem, rows: NDArray[np.intp]) -> Data:
@@ -186,7 +192,7 @@ def _test_errors(
 ) -> _Test:
     weights = np.ones(len(test))
     if problem.sample_weight is not None:
-        weights = problem.sample_weight[test].astype(np.float64)
+        weights = problem.sample_weight[test] / problem.sample_weight.max()
     if kind_of(problem.X) == "operator":  # all rows are predicted, and these alone are looked at
         everywhere = np.zeros(problem.X.shape[0])
         np.add.at(everywhere, test, weights)
@@ -201,10 +207,10 @@ def _squares(
     """Sum powers of the prediction errors, a bounded number of stops at a time."""
     targets = y.reshape(len(y), -1)
     sums = np.empty((3, len(stops), targets.shape[1]))
-    shares = like(targets, weights)
+    shares, units = like(targets, weights), like(targets, _units(problem))
     for rows in _chunks(len(stops), max(X.shape) * targets.shape[1]):
         fit = draw(spectrum, problem.method, stops[rows]).predict(X)
-        squares = as_float64((fit.reshape(len(fit), *targets.shape) - targets) ** 2)
+        squares = (as_float64(fit.reshape(len(fit), *targets.shape) - targets) / units) ** 2
         powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
         sums[:, rows] = [on_host(power) for power in powers]
     return _Test(float(weights.sum()), float(weights @ weights), *sums)
@@ -215,17 +221,18 @@ def _chunks(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + height) for start in range(0, count, height))
 
 
-def _combined(stops: Array, tests: list[_Test], single_target: bool) -> ErrorCurve:
+def _combined(stops: Array, tests: list[_Test], units: Array, single_target: bool) -> ErrorCurve:
     """Return the mean over all rows, and its standard error over folds or, with few folds, over rows."""
     weight = sum(test.weight for test in tests)
     errors = np.sum([test.squares for test in tests], axis=0) / weight
     if len(tests) >= FEWEST_FOLDS:
         folds = np.array([test.squares / test.weight for test in tests])
-        deviation = folds.std(axis=0, ddof=1) / np.sqrt(len(tests))
+        deviation = standard_error(folds)
     else:
         variance = np.sum([t.fourths - 2 * errors * t.weighted_squares for t in tests], axis=0)
         variance += errors**2 * sum(test.weight_squares for test in tests)
         deviation = np.sqrt(np.maximum(variance, 0)) / weight
+    errors, deviation = units**2 * errors, units**2 * deviation
     if single_target:
         errors, deviation = errors[:, 0], deviation[:, 0]
     return ErrorCurve(stops, errors, deviation)

@@ -11,7 +11,7 @@ from stoptime.methods.base import Array
 from stoptime.path import Path, draw
 from stoptime.spectrum import Floats
 from stoptime.statistics import Statistics
-from stoptime.stopping.choice import ErrorCurve, Problem
+from stoptime.stopping.choice import ErrorCurve, Problem, standard_error
 
 __all__ = ["errors_of_folds", "mean_squared_error"]
 
@@ -68,7 +68,7 @@ def errors_of_folds(problem: Problem, parts: Mapping[int, Statistics], stops: Ar
     mean = np.tensordot(weights / weights.sum(), errors, axes=1)
     deviation = None
     if len(errors) >= FEWEST_FOLDS:
-        deviation = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
+        deviation = standard_error(errors)
     if problem.spectrum.response.ndim == 1:
         mean, deviation = mean[:, 0], None if deviation is None else deviation[:, 0]
     return ErrorCurve(stops, mean, deviation)

@@ -118,10 +118,10 @@ class PlugIn(Rule):
 def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
     """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
     spectrum, noise, signal = problem.spectrum, float(np.mean(oracle.noise)), float(np.mean(oracle.signal))
-    s, weights = spectrum.atoms
+    s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
     g, gain = problem.tuned.shrinkage(s[:, None], stops), problem.tuned.gain(s[:, None], stops)
     bias = signal / spectrum.n_features * ((weights * s) @ g**2)
-    return np.asarray(noise + bias + noise / spectrum.n_observations * ((weights * s**2) @ gain**2))
+    return np.asarray(noise + bias + noise / spectrum.n_observations * (weights @ (s[:, None] * gain) ** 2))
 
 
 def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
