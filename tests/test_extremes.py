@@ -31,6 +31,12 @@ def test_a_kernel_too_large_to_be_squared_is_refused(data):
         st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit(1e80 * X, y)
 
 
+def test_a_kernel_too_large_for_float32_is_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="too much for float32"):
+        st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit((1e11 * X).astype(np.float32), y)
+
+
 @pytest.mark.parametrize("scale", [1e-107, 1e18, 1e80])
 @pytest.mark.parametrize("options", [{"rule": "plug-in"}, {"cv": 2}, {"cv": 6}, {"rule": "path-gcv"}])
 def test_choices_scale_with_the_data(data, scale, options):
@@ -100,6 +106,14 @@ def test_an_operator_of_which_nothing_was_asked_says_so(data, rule):
     X, y = data
     with pytest.raises(ValueError, match="give the stop"):
         st.StoppedRegressorCV("gradient-flow", [0.0], rule=rule).fit(aslinearoperator(X), y)
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_conjugate_gradients_of_any_scale(data, scale):
+    X, y = data
+    right = st.path(X, y, "conjugate-gradient", [1, 2, 3]).coef
+    scaled = st.path(scale * X, y, "conjugate-gradient", [1, 2, 3]).coef
+    np.testing.assert_allclose(scale * scaled, right, rtol=1e-9)
 
 
 def test_a_krylov_space_refuses_products_that_are_no_floats(data):

@@ -1,4 +1,4 @@
-"""What machines and people do to a program: hard data, threads, processes, full disks, Ctrl-C, little memory."""
+"""What machines and people do to a program: hard data, threads, full disks, Ctrl-C, little memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def polynomial(degree, low, high, n):
 
 
 def collinear(n=16):
-    """Return a few series that grow together, as in Longley's economy: means far from zero, little of their own."""
+    """Return a few series that grow together, as in Longley's economy, with means far from zero."""
     rng = np.random.default_rng(5)
     year = np.arange(n) + 1947.0
     trend = (year - 1947)[:, None]
@@ -80,7 +80,7 @@ def test_least_squares_is_as_accurate_as_that_of_scipy(name, rng):
     assert error(ours) <= 10 * error(plain) + 1e-13
 
 
-@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", st.HeavyBallFlow(damping=1e-3)])
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", st.HeavyBallFlow(1e-3)])
 @pytest.mark.parametrize("name", HARD)
 def test_both_routes_agree_as_far_as_the_theory_promises(name, method, rng):
     X = HARD[name] / np.abs(HARD[name]).max(axis=0)
@@ -129,7 +129,7 @@ def test_fits_in_parallel_threads_give_identical_bits(table, estimator):
 
 def test_one_spectrum_serves_many_threads(table):
     spectrum = st.decompose(*table)
-    methods = [name for name in (*st.METHODS, *st.ITERATIONS)] * 3
+    methods = [*st.METHODS, *st.ITERATIONS] * 3
     alone = {name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes() for name in methods}
     with ThreadPoolExecutor(4) as pool:
         drawn = pool.map(lambda name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes(), methods)

@@ -79,7 +79,8 @@ def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Flo
     grid = _grid(theta, krylov.largest, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
     # all in units of the largest eigenvalue, the first gain and the response: nothing over- or underflows
     unit, first, size = krylov.largest, np.where(start > 0, start, 1.0), np.abs(z).max(initial=0) or 1.0
-    at_theta, at_grid = method.gain(theta[:, None], stops) / first, method.gain(grid[:, None], stops) / first
+    gains = method.gain(np.concatenate([theta, grid])[:, None], stops) / first
+    at_theta, at_grid = gains[: len(theta)], gains[len(theta) :]
     lengths = np.sqrt(at_theta.T**2 @ (z / size) ** 2)
     flat = FLAT / np.maximum(start, FLAT / unit)
     slopes = (method.gain(flat, stops) / first - at_grid[0]) / (flat / unit)
