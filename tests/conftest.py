@@ -8,6 +8,7 @@ mpl.use("Agg")
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=100, print_blob=False
 )
+hypothesis.settings.register_profile("soak", deadline=None, print_blob=True)  # other problems every time
 hypothesis.settings.load_profile("repeatable")
 
 

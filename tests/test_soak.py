@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as some
-from soak import oracle
-from soak.problems import KINDS, MATRIX_FREE, STREAMED, data, methods, stops, typical
 
 import stoptime as st
+from soak import oracle
+from soak.problems import KINDS, MATRIX_FREE, STREAMED, data, methods, stops, typical
 
 PROBLEMS = int(os.environ.get("STOPTIME_SOAK", "240"))
 SEEN: Counter[str] = Counter()
@@ -36,11 +36,9 @@ OWN_WARNINGS = f"gcv|Generalised|stop|{LOST}"
 
 def campaign(share: float):
     """Return settings for a share of the problems."""
-    return settings(
-        max_examples=max(10, round(PROBLEMS * share)),
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    profile = settings.get_profile("soak" if "STOPTIME_SOAK" in os.environ else "repeatable")
+    count = max(10, round(PROBLEMS * share))
+    return settings(profile, max_examples=count, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,6 +54,11 @@ def note(kind: str) -> None:
     event(kind)
 
 
+def named(refusal: ValueError) -> str:
+    assert NAMED.search(str(refusal)), f"no argument named: {refusal}"
+    return str(refusal)
+
+
 def fitted(estimator, generated):
     """Return the fitted estimator and its warnings, or None and why the data were refused."""
     try:
@@ -63,19 +66,20 @@ def fitted(estimator, generated):
             warnings.simplefilter("always")
             model = estimator.fit(*generated.handed_over())
     except ValueError as refusal:
-        assert NAMED.search(str(refusal)), f"no argument named: {refusal}"
         note("refused")
-        return None, str(refusal)
+        return None, named(refusal)
     for warning in caught:
         own = issubclass(warning.category, UserWarning) and re.search(OWN_WARNINGS, str(warning.message))
         assert own, f"{warning.category.__name__} leaks from {warning.filename}: {warning.message}"
     return model, " ".join(str(warning.message) for warning in caught)
 
 
-def check_tuning(given_method, tuned, exact, slack, shortest):
+def check_tuning(given_method, tuned, exact, slack, shortest, unseen):
     """Hold parameters that the method took from the spectrum to the exact eigenvalues."""
     largest = float(exact.largest) if 0 < exact.largest < mp.mpf("1e300") else None
     if largest is None or largest < 1e-290:
+        return
+    if unseen:  # an operator is known by what the response sees of it
         return
     if getattr(given_method, "step", None) == "auto":
         assert tuned.step * largest <= 1 + slack  # less where rows are to be left out
@@ -106,7 +110,7 @@ def check_coefficients(model, generated, given_method):
         eps = max(generated.eps, noise)
         shortest = 0.0 if isinstance(model, st.StoppedRegressorCV) else 1.0
         slack = max(1e4 * eps, KRYLOV if generated.kind in MATRIX_FREE else 0.0)
-        check_tuning(given_method, model.method_, exact, slack, shortest)
+        check_tuning(given_method, model.method_, exact, slack, shortest, generated.kind == "operator")
         for one, stop in enumerate(stop_of):
             compare(exact, model, generated, (one, float(stop)), eps, (coef[one], intercept[one]))
 
@@ -123,8 +127,8 @@ def compare(exact, model, generated, where, eps, found):
     if np.isinf(stop) and oracle.undecided(exact, max(cut, eps)):
         note("at the rank cut")
         return
-    if oracle.too_long(method, stop):
-        note("too many iterations for the oracle")
+    if oracle.too_long(method, stop, exact.largest):
+        note("too long for the oracle")
         return
     right = oracle.coefficients(exact, method, stop, max(cut, eps))[one]
     allowed = tolerance(exact, method, stop, eps, cut, one, right, generated)
@@ -134,7 +138,8 @@ def compare(exact, model, generated, where, eps, found):
     tiny = mp.mpf("1e-290") if generated.kind != "float32" else mp.mpf("1e-36")
     if allowed > size:
         note("ill-conditioned beyond comparison")
-    assert error <= allowed + tiny, f"coefficients off by {mp.nstr(error)} of {mp.nstr(size)}, allowed {mp.nstr(allowed)}"
+    sizes = [mp.nstr(one) for one in (error, size, allowed)]
+    assert error <= allowed + tiny, "coefficients off by {} of {}, allowed {}".format(*sizes)
     b = exact.target_mean[one] - mp.fsum(m * v for m, v in zip(exact.feature_mean, right, strict=True))
     slack = mean_size * allowed + 100 * generated.eps * (abs(exact.target_mean[one]) + mean_size * size)
     slack += 100 * generated.eps * mp.mpf(float(np.abs(generated.y).max()))
@@ -168,12 +173,20 @@ def moved_by_rounding(exact, method, stop, eps, one, right):
     return worst
 
 
+def slow_to_search(generated, method) -> bool:
+    """Tell an iteration on an operator: every bound of its error is a run, and a search may take a minute."""
+    return generated.kind == "operator" and isinstance(method, st.Iteration)
+
+
 @campaign(0.6)
 @given(generated=data(), draw=some.data())
 def test_a_path_is_right_or_refused(generated, draw):
     scale = typical(generated)
     method = draw.draw(methods(scale), "method")
-    stop = draw.draw(some.one_of(stops(method, scale), stops(method, scale), some.none()), "stop")
+    some_stop = stops(method, scale)
+    if not slow_to_search(generated, method):
+        some_stop = some.one_of(some_stop, some_stop, some.none())
+    stop = draw.draw(some_stop, "stop")
     note("paths")
     model, said = fitted(st.StoppedRegressor(method, stop, generated.fit_intercept), generated)
     if model is None:
@@ -186,8 +199,8 @@ def test_a_path_is_right_or_refused(generated, draw):
 
 def check_refusal(refusal: str, generated) -> None:
     """Let data of ordinary size be refused only for what the method cannot do."""
-    needs = "smallest eigenvalue|diverges|conjugate gradients|overflow at the largest stops|reads? once|rows|converged"
-    assert not generated.tame or re.search(needs + "|A stop after|no stop|X is too|twice", refusal), refusal
+    needs = "smallest eigenvalue|diverges|conjugate gradients|overflow at|converged|A stop after"
+    assert not generated.tame or re.search(needs, refusal), refusal
 
 
 RULES = [*st.RULES, 2, 3]
@@ -199,10 +212,10 @@ def test_a_chosen_stop_is_right_or_refused(generated, draw):
     scale = typical(generated)
     method = draw.draw(methods(scale), "method")
     rule = draw.draw(some.sampled_from(RULES), "rule")
-    grid = draw.draw(
-        some.one_of(some.none(), some.integers(3, 20), some.lists(stops(method, scale), min_size=1, max_size=5)),
-        "stops",
-    )
+    some_stops = some.lists(stops(method, scale), min_size=1, max_size=5)
+    if not slow_to_search(generated, method):
+        some_stops = some.one_of(some.none(), some.integers(3, 20), some_stops)
+    grid = draw.draw(some_stops, "stops")
     note("choices")
     options = {"cv": rule} if isinstance(rule, int) else {"rule": rule}
     per_target = draw.draw(some.booleans(), "per_target")
@@ -213,7 +226,7 @@ def test_a_chosen_stop_is_right_or_refused(generated, draw):
     if model is None:
         return
     assert not np.isnan(np.asarray(model.errors_, float)).any(), "NaN among the errors"
-    assert (np.asarray(model.errors_) >= 0).all() or rule in {"sure"}, "negative error"
+    assert (np.asarray(model.errors_) >= 0).all() or rule == "sure", "negative error"
     assert np.isin(model.stop_, model.stops_).all() or rule in {"plug-in", "discrepancy"}
     if LOST not in said:
         check_coefficients(model, generated, method)
@@ -229,9 +242,10 @@ def test_a_kernel_fit_is_right_or_refused(generated, draw):
     method = draw.draw(methods(1.0, conjugate=False), "method")
     stop = draw.draw(some.one_of(stops(method, 1.0), some.none()), "stop")
     note("kernels")
-    estimator = st.StoppedKernelRegressor(method, stop, kernel=kernel, degree=2, fit_intercept=generated.fit_intercept)
+    options = {"kernel": kernel, "degree": 2, "fit_intercept": generated.fit_intercept}
+    estimator = st.StoppedKernelRegressor(method, stop, **options)
     if draw.draw(some.booleans(), "choose"):
-        estimator = st.StoppedKernelRegressorCV(method, kernel=kernel, degree=2, fit_intercept=generated.fit_intercept)
+        estimator = st.StoppedKernelRegressorCV(method, **options)
     model, _ = fitted(estimator, generated)
     if model is None:
         return
@@ -246,11 +260,14 @@ def check_kernel_fit(model, generated):
     assert np.isfinite(model.dual_coef_).all()
     if generated.kind == "float32":
         return
+    if model.kernel == "rbf" and generated.eps * np.abs(np.asarray(generated.X, float)).max() > 1e-12:
+        note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
+        return
     kernel = model._values(np.asarray(model.X_fit_, float), None)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight
     y = np.asarray(generated.y, float).reshape(len(kernel), -1)
     with mp.workdps(oracle.DIGITS):
-        fit = kernel_fit(kernel, y, weight, model)
+        fit = oracle.kernel_fit(kernel, y, weight, model)
         if fit is None:
             note("kernel at the rank cut")
             return
@@ -259,49 +276,3 @@ def check_kernel_fit(model, generated):
         error = max(abs(mp.mpf(float(a)) - b) for a, b in zip(predicted.ravel(), right, strict=True))
         assert error <= (allowed + 1e-9) * mp.mpf(size), f"fit off by {mp.nstr(error)} of {size}"
     note("right")
-
-
-def kernel_fit(kernel, y, weight, model):
-    """Return the exact fit at the training rows, flattened, and what rounding may do beside |y|."""
-    n = len(kernel)
-    total = mp.fsum(mp.mpf(float(w)) for w in weight)
-    shares = [mp.mpf(float(w)) / total for w in weight]
-    if min(shares) <= 0:
-        return None
-    K = mp.matrix(kernel.tolist())
-    K = (K + K.T) / 2
-    C = mp.eye(n)
-    if model.fit_intercept:
-        for i in range(n):
-            for j in range(n):
-                C[i, j] -= shares[j]
-    root = mp.diag([mp.sqrt(w) for w in shares])
-    gram = root * C * K * C.T * root
-    values, U = mp.eigsy((gram + gram.T) / 2)
-    largest, entry = max(abs(v) for v in values), abs(mp.mpf(float(np.abs(kernel).max())))
-    noise = mp.mpf("2e-16") * n * max(largest, entry * max(shares))
-    if any(noise / 1000 < abs(v) < noise * mp.mpf("1e6") for v in values) or largest < noise * 1000:
-        return None
-    t = mp.inf if np.isinf(model.stop_) else mp.mpf(float(model.stop_))
-    phase = 0 if mp.isinf(t) else t * mp.sqrt(largest)
-    if phase > 1e5:
-        return None
-    if oracle.too_long(model.method_, model.stop_):
-        return None
-    learned = [s * oracle.gain(model.method_, s, t) if s > noise else mp.mpf(0) for s in values]
-    slope = max(
-        abs((s * (1 + mp.mpf("1e-9"))) * oracle.gain(model.method_, s * (1 + mp.mpf("1e-9")), t) - h) / (s * mp.mpf("1e-9"))
-        for s, h in zip(values, learned, strict=True)
-        if s > noise
-    )
-    slope = max([slope, *(abs(h / s) for s, h in zip(values, learned, strict=True) if s > noise)])
-    right = mp.matrix(n, y.shape[1])
-    for q in range(y.shape[1]):
-        target = mp.matrix([float(v) for v in y[:, q]])
-        mean = mp.fsum(w * v for w, v in zip(shares, target, strict=True)) if model.fit_intercept else mp.mpf(0)
-        inner = U.T * (root * (target - mean * mp.ones(n, 1)))
-        fitted_values = U * mp.matrix([h * v for h, v in zip(learned, inner, strict=True)])
-        for i in range(n):
-            right[i, q] = fitted_values[i] / mp.sqrt(shares[i]) + mean
-    uneven = 1 / mp.sqrt(min(shares))
-    return list(right), 1000 * uneven * slope * noise * n

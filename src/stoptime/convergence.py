@@ -74,18 +74,23 @@ def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> ND
 def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats) -> Array:
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
-    radians = np.sqrt(8 * krylov.largest * method.gain(0.0, stops).max()) if method.order == 2 else 0.0
+    start = method.gain(0.0, stops)
+    radians = np.sqrt(8 * krylov.largest * start.max()) if method.order == 2 else 0.0
     grid = _grid(theta, krylov.largest, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
-    at_theta, at_grid = method.gain(theta[:, None], stops), method.gain(grid[:, None], stops)
-    lengths = np.sqrt(at_theta.T**2 @ z**2)
-    flat = FLAT / np.maximum(at_grid[0], FLAT / krylov.largest)
-    slopes = (method.gain(flat, stops) - at_grid[0]) / flat
+    # all in units of the largest eigenvalue, the first gain and the response: nothing over- or underflows
+    unit, first, size = krylov.largest, np.where(start > 0, start, 1.0), np.abs(z).max(initial=0) or 1.0
+    gains = method.gain(np.concatenate([theta, grid])[:, None], stops) / first
+    at_theta, at_grid = gains[: len(theta)], gains[len(theta) :]
+    lengths = np.sqrt(at_theta.T**2 @ (z / size) ** 2)
+    flat = FLAT / np.maximum(start, FLAT / unit)
+    slopes = (method.gain(flat, stops) / first - at_grid[0]) / (flat / unit)
+    apart, residues = (grid[:, None] - theta) / unit, krylov.residues / size / unit
     worst = np.empty_like(lengths)
     for k in range(len(stops)):
-        differences = (at_grid[:, k, None] - at_theta[:, k]) / (grid[:, None] - theta)
+        differences = (at_grid[:, k, None] - at_theta[:, k]) / apart
         differences[0] = np.where(theta < flat[k], slopes[k], differences[0])
-        worst[k] = np.abs(differences @ krylov.residues).max(axis=0)
-    return SAFETY * worst / np.where(lengths > 0, lengths, np.inf)
+        worst[k] = np.abs(differences @ residues).max(axis=0)
+    return np.asarray(SAFETY * worst / np.where(lengths > 0, lengths, np.inf))
 
 
 def _grid(theta: Floats, largest: float, size: int) -> Array:
@@ -105,6 +110,7 @@ def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
         mine = z[:, target] != 0
         s, response, residues = theta[mine], z[mine, target], krylov.residues[mine, target]
         if s.size:
-            gradient = np.abs((residues / s).sum()) / np.linalg.norm(response)
+            size = np.abs(response).max()
+            gradient = np.abs((residues / s / size).sum()) / np.linalg.norm(response / size)
             out[target] = ROUNDINGS * EPS * s[-1] / s[0] if gradient <= ROUNDINGS * EPS else np.inf
     return out

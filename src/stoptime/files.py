@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 __all__ = ["atomic", "load_arrays", "save_arrays"]
+
+BROKEN = (zipfile.BadZipFile, EOFError, KeyError, OSError, RuntimeError, SyntaxError, ValueError)
+"""What reading a damaged archive may raise; OSError where it points outside of itself."""
 
 
 @contextmanager
@@ -31,12 +33,11 @@ def atomic(target: Path) -> Iterator[Path]:
     ...     print((Path(folder) / "a.txt").read_text())
     whole
     """
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    # named before it is made, so that no interrupt can come between the file and its removal
+    temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
     try:
+        temporary.touch(exist_ok=False)
         yield temporary
-        temporary.chmod(0o644)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -53,13 +54,14 @@ def load_arrays(source: Path) -> dict[str, NDArray[Any]]:
 
     Nothing is unpickled and nothing is unpacked, so no file asks for more memory than it is long.
     """
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return {
-                entry.filename.removesuffix(".npy"): _read(archive, entry) for entry in archive.infolist()
-            }
-    except (zipfile.BadZipFile, EOFError, KeyError, RuntimeError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{source} is not a file of arrays written by stoptime: {error}") from error
+    with source.open("rb") as file:  # a file that cannot be opened is another error
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return {
+                    entry.filename.removesuffix(".npy"): _read(archive, entry) for entry in archive.infolist()
+                }
+        except BROKEN as error:
+            raise ValueError(f"{source} is not a file of arrays written by stoptime: {error}") from error
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:

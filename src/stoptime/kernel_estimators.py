@@ -57,6 +57,12 @@ class _KernelRegressor(_LinearRegressor):
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
+        largest = float(np.abs(values).max())
+        if rows.dtype == np.float32 and largest > np.sqrt(np.finfo(np.float32).max):
+            raise ValueError(
+                f"X is too large: values of the kernel, up to {largest:.3g}, are too much for float32. "
+                "Rescale its columns, for example with StandardScaler, or give X as float64."
+            )
         return values, np.asarray(y, dtype=np.float64)
 
     def _factored(self, data: Data, **_: Any) -> Spectrum:

@@ -1,4 +1,4 @@
-"""The slow way: coefficients to sixty digits from the exact rational data, and how far rounding may move them.
+"""The slow way: coefficients to sixty digits from the exact rational data, and what rounding may do.
 
 Nothing here is shared with the library. Flows are evaluated from their closed forms on the eigenvalues of the
 exact covariance; iterations and conjugate gradients are run on the raw data.
@@ -16,6 +16,7 @@ import stoptime as st
 DIGITS = 60
 ON_RAW_DATA = 30  # iterations; later ones are run in the eigenbasis
 MOST_ITERATIONS = 1000
+LONGEST_PHASE = 1e6
 UNDECIDED = 1e4  # around the rank cut: a singular value within this factor of it may be kept or dropped
 
 
@@ -69,7 +70,7 @@ def exact_data(X, y, sample_weight, fit_intercept) -> Exact:
 # ---------------------------------------------------------------- filters
 
 
-def shrinkage(method: st.Method, s, t):
+def shrinkage(method: st.Method, s, t):  # noqa: PLR0911 - one formula for each flow
     """Return g(s, t) from the formula of a flow."""
     if s == 0 or t == 0:
         return mp.mpf(1)
@@ -99,7 +100,7 @@ def _oscillator(a, square, velocity, t):
     return mp.re(mp.exp(-a * t) * (mp.cos(omega * t) + (a + velocity) * mp.sin(omega * t) / omega))
 
 
-def gain(method: st.Method, s, t):
+def gain(method: st.Method, s, t):  # noqa: PLR0911 - one limit for each method
     """Return (1 - g)/s, at s = 0 by its limit."""
     if t == 0:
         return mp.mpf(0)
@@ -176,13 +177,17 @@ def coefficients(data: Exact, method: st.Method, stop: float, cut: float) -> lis
         sources = [data.rows.T * mp.matrix(column) for column in data.targets]
         return [_iterate(method, lambda v: gram * v, source, int(stop)) for source in sources]
     gains = gains_of(data, method, t, cut)
-    return [data.vectors * mp.matrix([g * z for g, z in zip(gains, zs, strict=True)]) for zs in data.responses]
+    parts = [[g * z for g, z in zip(gains, zs, strict=True)] for zs in data.responses]
+    return [data.vectors * mp.matrix(part) for part in parts]
 
 
-def too_long(method, stop: float) -> bool:
-    """Tell whether an iteration takes more steps than are run here; powers cost the same for any number."""
-    counted = isinstance(method, st.Iteration) and not isinstance(method, st.GradientDescent)
-    return counted and MOST_ITERATIONS < stop < np.inf
+def too_long(method, stop: float, largest) -> bool:
+    """Tell whether there are more iterations, or more swings, than are followed here."""
+    if isinstance(method, st.Ridge | st.GradientFlow | st.GradientDescent) or np.isinf(stop):
+        return False
+    if isinstance(method, st.Iteration):
+        return stop > MOST_ITERATIONS
+    return method.order == 2 and mp.mpf(stop) * mp.sqrt(largest) > LONGEST_PHASE
 
 
 def gains_of(data: Exact, method, t, cut):
@@ -260,3 +265,58 @@ def _slope(method, s, t, g, least):
         return 1 / s**2
     moved = s * (1 + mp.mpf(10) ** -12)
     return abs((gain(method, moved, t) - g) / (moved - s))
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def kernel_fit(kernel, y, weight, model):
+    """Return the exact fit at the training rows, flattened, and what rounding may do beside |y|.
+
+    None where an eigenvalue is too near to rounding for either answer to be wrong.
+    """
+    n, shares = len(kernel), _shares(weight)
+    if min(shares) <= 0:
+        return None
+    root = mp.diag([mp.sqrt(w) for w in shares])
+    values, U = mp.eigsy(_centred_gram(kernel, shares, root, model.fit_intercept))
+    largest, entry = max(abs(v) for v in values), mp.mpf(float(np.abs(kernel).max()))
+    noise = mp.mpf("2e-16") * n * max(largest, entry * max(shares))
+    t = mp.inf if np.isinf(model.stop_) else mp.mpf(float(model.stop_))
+    near = any(noise / 1000 < abs(v) < noise * mp.mpf("1e6") for v in values)
+    if near or largest < noise * 1000 or too_long(model.method_, model.stop_, largest):
+        return None
+    learned = [s * gain(model.method_, s, t) if s > noise else mp.mpf(0) for s in values]
+    fits = []
+    for column in y.T:
+        target = mp.matrix([float(v) for v in column])
+        mean = mp.fsum(w * v for w, v in zip(shares, target, strict=True)) if model.fit_intercept else 0
+        inner = U.T * (root * (target - mean * mp.ones(n, 1)))
+        fit = U * mp.matrix([h * v for h, v in zip(learned, inner, strict=True)])
+        fits.append([value / mp.sqrt(w) + mean for value, w in zip(fit, shares, strict=True)])
+    right = [fit[i] for i in range(n) for fit in fits]
+    steepest = max(
+        _learning_slope(model.method_, s, t, h) for s, h in zip(values, learned, strict=True) if s > noise
+    )
+    return right, 1000 / mp.sqrt(min(shares)) * steepest * noise * n
+
+
+def _shares(weight):
+    total = mp.fsum(mp.mpf(float(w)) for w in weight)
+    return [mp.mpf(float(w)) / total for w in weight]
+
+
+def _centred_gram(kernel, shares, root, fit_intercept):
+    K, C = mp.matrix(kernel.tolist()), mp.eye(len(kernel))
+    if fit_intercept:
+        for i in range(len(kernel)):
+            for j in range(len(kernel)):
+                C[i, j] -= shares[j]
+    gram = root * C * K * C.T * root
+    return (gram + gram.T) / 2
+
+
+def _learning_slope(method, s, t, learned):
+    """Return how steeply 1 - g rises at s, and at least on its way there."""
+    moved = s * (1 + mp.mpf("1e-9"))
+    return max(abs((moved * gain(method, moved, t) - learned) / (moved - s)), abs(learned / s))

@@ -47,13 +47,16 @@ def reach(
     response: Floats,
     dropped: Floats,
     powers: Floats,
+    most_lost: float | None = None,
 ) -> float:
     r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
 
     Eigenvalues are off by about :math:`\epsilon L`, which moves :math:`\varphi z` by the relative
     amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
     if their image under X, of length ``dropped``, vanishes to rounding, else they cost
-    :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\|z\|/L`.
+    :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\min(\varphi, 1/L)\|z\|`. Where
+    they carry more than the share ``most_lost`` of the response, by default the tolerance, no stop is early
+    enough.
     """
     if not kept.any():
         return np.inf
@@ -61,9 +64,12 @@ def reach(
     tolerance, lost_digits = data.tolerance, data.eps * largest
     furthest = np.inf if lost_digits <= tolerance * smallest else tolerance / lost_digits
     real = dropped > data.rounding * np.sqrt(largest)
+    response = response / (np.abs(response).max(initial=0) or 1.0)  # of which only shares count
     lost = np.linalg.norm(response[~kept][real], axis=0)
     total = np.linalg.norm(response, axis=0)
     share = np.max(lost / np.where(total > 0, total, 1), initial=0)
+    if share > (tolerance if most_lost is None else most_lost):
+        return 0.0
     hidden = powers[drowned(data, powers)].max(initial=0)
     return float(min([furthest, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
 

@@ -37,6 +37,7 @@ TOLERANCE = 1e-6
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
 ROUGH = 0.1  # of which the square is about the relative error of a Ritz value
+PRODUCTS = (1e-285, 1e285)  # of an eigenvalue and the response, with room for sums
 UNDAMPED = 1e-9  # of the frequency: the path that swings most
 
 
@@ -194,6 +195,8 @@ class KrylovSpaces:
         """Grow one space, begun with a response of this length, until its goals are reached."""
         if not run.size and not run.exhausted:
             self._step(run)
+        if run.size:
+            self._check_products(float(run.alphas[0]) ** 2 * run.length)
         if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
             run.forget()  # what X seems to see of this target is rounding
         while not run.exhausted:
@@ -283,6 +286,13 @@ class KrylovSpaces:
         tuned = self._tuned(goal.method, values)
         with np.errstate(over="ignore"):
             return float((tuned.pace * goal.stop) ** tuned.order)
+
+    def _check_products(self, product: float) -> None:
+        """Raise where products of an eigenvalue with the response are not among the floats."""
+        low, high = PRODUCTS
+        if not low < product < high:
+            size = "small" if product < 1 else "large"
+            raise ValueError(f"X and y are too {size} for a Krylov space: rescale y, or the columns of X.")
 
     def _check_range(self, largest: float) -> None:
         info = np.finfo(np.float64)

@@ -11,7 +11,10 @@ from stoptime.moments import Moments
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
 
-__all__ = ["by_statistics"]
+__all__ = ["VISIBLE", "by_statistics"]
+
+VISIBLE = 1e-6
+"""Relative error of the coefficients that is warned about."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class _Squared:
     tolerance: float
 
 
+@np.errstate(over="ignore", invalid="ignore")  # overflow is looked for in the products
 def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     """Diagonalise XᵀX; what falls below the rank cut cannot be looked at again."""
     if statistics.weight == 0:
@@ -40,7 +44,7 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     kept = eigenvalues > eps * max(statistics.n_rows, statistics.n_features) * eigenvalues[-1]
     precision = _Squared(eps, float(np.sqrt(eps * statistics.n_features)), GRAM_TOLERANCE["float64"])
     lengths = np.sqrt(np.maximum(eigenvalues[~kept], 0))
-    far = reach(precision, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    far = reach(precision, eigenvalues, kept, response, lengths, np.diagonal(m.gram), VISIBLE)
     response, target_mean = response[kept], m.target_mean
     if statistics.single_target:
         response, target_mean, power = response[:, 0], target_mean[0], power[0]

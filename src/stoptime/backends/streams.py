@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.folds import WHOLE, Folds, Parts
 from stoptime.backends.kinds import STREAMED, kind_of
-from stoptime.backends.products import by_statistics
+from stoptime.backends.products import VISIBLE, by_statistics
 from stoptime.files import load_arrays, save_arrays
 from stoptime.spectrum import Spectrum
 from stoptime.statistics import Statistics
@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
-VISIBLE = 1e-6  # relative error of the coefficients that is warned about
 
 
 class Stream(Protocol):

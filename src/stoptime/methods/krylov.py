@@ -137,10 +137,16 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     t = np.atleast_1d(nonnegative("stops", stops, infinite=True))
     last = whole(np.minimum(t, len(s)))
     whole(t[np.isfinite(t)])
-    coefs, diagonal, off = _run(s, z, int(last.max(initial=0)))
+    unit, size = (
+        s.max(initial=0) or 1.0,
+        np.abs(z).max(initial=0) or 1.0,
+    )  # squares of all else must be floats
+    coefs, diagonal, off = _run(s / unit, z / size, int(last.max(initial=0)))
     reached = np.minimum(last, len(coefs) - 1)
-    filters = {int(k): RitzFilter(_ritz(diagonal[:k], off[: max(k - 1, 0)])) for k in np.unique(reached)}
-    return KrylovRun(np.array(coefs)[reached], tuple(filters[int(k)] for k in reached))
+    ritz = {int(k): unit * _ritz(diagonal[:k], off[: max(k - 1, 0)]) for k in np.unique(reached)}
+    with np.errstate(over="ignore"):  # the path looks for it
+        components = np.array(coefs)[reached] * size / unit
+    return KrylovRun(components, tuple(RitzFilter(ritz[int(k)]) for k in reached))
 
 
 def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[float]]:

@@ -271,7 +271,8 @@ def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | No
     if np.isfinite(last_swing(problem.spectrum, problem.tuned)):  # the limit is far, whatever happens here
         moves = columns[last] < columns[:last].min(axis=0, initial=np.inf)
     elif np.isinf(curve.stops[-1]):
-        moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
+        with np.errstate(invalid="ignore"):  # two infinite errors do not differ
+            moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(columns[last], columns[-1])
     elif problem.spaces is not None:
         moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
     else:
@@ -292,6 +293,7 @@ def _dips(curve: ErrorCurve, *, per_target: bool) -> Array:
     if len(x) < 3 or columns.shape[1] > MOST_REFINED:
         return np.empty(0)
     below = (e[1:-1] <= e[:-2]) & (e[1:-1] <= e[2:])
+    below &= np.isfinite(e[:-2]) & np.isfinite(e[2:])
     found = []
     for errors, dips in zip(e.T, below.T, strict=True):
         middle = 1 + np.flatnonzero(dips)

@@ -169,7 +169,7 @@ def _parts(spectrum: Spectrum, stops: ArrayLike) -> tuple[Array, Array, Array, A
     s = spectrum.eigenvalues.astype(np.float64)
     power = np.atleast_1d(spectrum.target_power).astype(np.float64)
     response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
-    energy = response**2 / s[:, None]
+    energy = (response / np.sqrt(s)[:, None]) ** 2
     return stops, s, energy, np.maximum(power - energy.sum(axis=0), 0)
 
 

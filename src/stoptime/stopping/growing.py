@@ -57,7 +57,9 @@ def open_data(
     """
     X = data[0]
     if is_small(X) or (rows and kind_of(X) == "sparse" and min(X.shape) <= LARGEST_WITH_ROWS):
-        return decompose(*data, solver="gram"), None
+        spectrum = decompose(*data, solver="gram")
+        lost_digits(spectrum)
+        return spectrum, None
     if rows:
         raise ValueError(WITHOUT_ROWS)
     probes = PROBES if trace else 0

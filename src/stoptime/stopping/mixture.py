@@ -106,7 +106,8 @@ def ridge_mixture(
     scales = np.ones(1) if scales is None else scales
     if isinstance(method, Ridge):
         return _of_ridge(stops, scales)
-    late = stops * (scales.max() * largest) > EARLY
+    with np.errstate(over="ignore"):
+        late = stops * (scales.max() * largest) > EARLY
     if isinstance(method, GradientFlow) and late.any():
         parts = [(late, _on_hyperbolas(stops[late], scales))]
         early = None if late.all() else _on_ellipse(method, stops[~late], largest, scales)

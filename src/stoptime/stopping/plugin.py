@@ -97,9 +97,12 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
 
     atoms, weights = spectrum.atoms
     resolved = spectrum.krylov is None or np.isinf(spectrum.reach)
-    edges = np.log(s[0] * NOISELESS if resolved else 1 / spectrum.reach), np.log(s[-1] * HOPELESS)
-    grid = np.linspace(*edges, int(POINTS_PER_DECADE * (edges[1] - edges[0]) / np.log(10)))
-    best = int(np.argmin(deviance(grid)))
+    with np.errstate(divide="ignore"):
+        lowest = np.log(s[0] * NOISELESS) if resolved else -np.log(spectrum.reach)
+    highest = np.log(s[-1] * HOPELESS)
+    decades = (highest - lowest) / np.log(10) if lowest < highest else 0.0  # none where no gain was asked for
+    grid = np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
+    best = int(np.argmin(deviance(grid))) if grid.size else 0
     if best == 0 and not resolved:
         raise UnresolvedError(
             "The noise cannot be told from the signal with a Krylov space that has converged up to a gain "
