@@ -117,7 +117,8 @@ def later(pip: list[str], name: str, version: str) -> list[str]:
         [*pip, "index", "versions", name], capture_output=True, text=True, check=True
     ).stdout
     line = next(line for line in told.splitlines() if line.startswith("Available versions:"))
-    numbers = {tuple(map(int, one.split(".")[:2])) for one in re.findall(r"[\d.]+(?=,|$)", line)}
+    words = line.removeprefix("Available versions:").replace(",", " ").split()
+    numbers = {_number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)}  # finished ones alone
     return [".".join(map(str, number)) for number in sorted(numbers) if number > _number(version)]
 
 
