@@ -3,13 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-<<<<<<< HEAD
-.PHONY: setup demo test lint bench bench-quick docs dist test-dist test-matrix mutants clean
-=======
 SOAK   ?= 20000
 
-.PHONY: setup demo test soak lint bench docs clean
->>>>>>> soak
+.PHONY: setup demo test lint soak bench bench-quick docs dist test-dist test-matrix mutants clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -31,14 +27,10 @@ demo: setup  ## run the main job on built-in data and leave a picture to look at
 test: setup  ## run all tests, docstrings and README included
 	$(BIN)/python -m pytest --cov --cov-report=term
 
-<<<<<<< HEAD
-lint: setup  ## style and strict types, from inside and as users see them
-=======
 soak: setup  ## try SOAK generated problems, 20000 by default, against a slow oracle: an hour or so
 	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/test_soak.py tests/test_robustness.py tests/test_extremes.py
 
-lint: setup  ## style and strict types
->>>>>>> soak
+lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -263,6 +263,14 @@ def test_swings_of_accelerated_flow_end_where_it_says(friction):
     np.testing.assert_allclose(flow.settled_at(0.25, level), 2 * phase)
 
 
+def test_shrinkage_of_much_friction_against_fifty_digits():
+    friction = 401.0  # its gamma function is beyond the largest float
+    u = np.array([50.0, 90.0, 130.0, 170.0, 200.0])  # up to the first zero
+    with mp.workdps(150):
+        exact = [float(mp.hyp0f1((friction + 1) / 2, -(mp.mpf(one) ** 2) / 4)) for one in u]
+    np.testing.assert_allclose(AcceleratedFlow(friction).shrinkage(1.0, u), exact, rtol=1e-12)
+
+
 def test_swings_of_much_friction_end_after_its_order():
     assert AcceleratedFlow(401).visible_until(0.99)[0] == 200
 

@@ -303,3 +303,24 @@ def test_bad_spectra_and_late_stops():
             st.inflation("ridge", eigenvalues=bad, signal=1.0, noise=1.0, n_samples=5)
     with pytest.raises(ValueError, match="stops must be at most"):
         st.limiting_risk("nesterov-flow", [1e9], aspect=0.5, signal=1.0, noise=1.0)
+
+
+@pytest.mark.parametrize(
+    "method", ["gradient-flow", "nesterov-flow", st.HeavyBallFlow(0.1), st.Nesterov(0.1)], ids=str
+)
+def test_the_best_stop_lies_between_the_first_and_the_last(method):
+    setting = {"eigenvalues": [1.0, 0.5], "signal": [1.0, 1.0], "noise": 1e-6, "n_samples": 10}
+    first, last = 0.9, 1.1  # long before the best of all
+    if isinstance(method, st.Nesterov):
+        first, last = 2, 3
+    curve = st.risk(method, [first, last], **setting)
+    assert first <= curve.best <= last
+    np.testing.assert_allclose(curve.best_total, curve.total.min())
+
+
+def test_where_nothing_can_be_learned_every_stop_is_best():
+    curve = st.risk(
+        "nesterov-flow", [1.0, 2.0], eigenvalues=[0.0, 0.0], signal=[1.0, 2.0], noise=1.0, n_samples=10
+    )
+    assert curve.best in {1.0, 2.0}
+    assert curve.best_total == 5.0

@@ -50,14 +50,24 @@ PRELOADED = (
     "sklearn.model_selection", "sklearn.metrics", "matplotlib.pyplot",
     "mpmath", "pytest",
 )  # fmt: skip
-ORDERINGS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+ORDERINGS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
     ast.Pow: ast.Mult, ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or,
     ast.Or: ast.And, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.In: ast.NotIn, ast.NotIn: ast.In, **ORDERINGS,
 }  # fmt: skip
-OPPOSITES = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}
+OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+}
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Place]]:
                 yield from places(child)
 
 
-def changes(node: ast.AST) -> Iterator[Place]:
+def changes(node: Place) -> Iterator[Place]:
     """Yield a node with one thing changed."""
     match node:
         case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op) if type(op) in SWAPS:
@@ -136,7 +146,7 @@ def changes(node: ast.AST) -> Iterator[Place]:
             yield ast.Return(ast.Constant(None))
 
 
-def _with(node: ast.AST, **fields: object) -> Place:
+def _with(node: Place, **fields: object) -> Place:
     changed = copy.copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)

@@ -51,17 +51,18 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
     shutil.rmtree(environment, ignore_errors=True)
     print(f"=== Python {python}, {versions} dependencies", flush=True)
     subprocess.run([interpreter, "-m", "venv", environment], check=True)
-    pip = [environment / "bin" / "python", "-m", "pip"]
+    own_python = str(environment / "bin" / "python")
+    pip = [own_python, "-m", "pip"]
     subprocess.run([*pip, "install", "--quiet", "--upgrade", "pip"], check=True)
     pins = [] if versions == "newest" else list(lowest(pip))
     constraints = environment / "constraints.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in pins))
-    install = [*pip, "install", "--quiet", "--constraint", constraints, "--editable", ".[all]", *TOOLS]
+    install = [*pip, "install", "--quiet", "--constraint", str(constraints), "--editable", ".[all]", *TOOLS]
     if subprocess.run(install, cwd=ROOT, check=False).returncode:
         return "dependencies cannot be installed together"
     # old releases warn about the newest of what they need themselves, which is none of our business
     quiet = ["-W", "ignore::DeprecationWarning"] if versions == "lowest" else []
-    pytest = [environment / "bin" / "python", "-m", "pytest", "-q", *quiet, *tests]
+    pytest = [own_python, "-m", "pytest", "-q", *quiet, *tests]
     run = subprocess.run(pytest, cwd=ROOT, check=False)
     return "failed" if run.returncode else "passed"
 
@@ -77,7 +78,7 @@ def found(python: str) -> str | None:
     return None
 
 
-def lowest(pip: list[str | Path]) -> Iterator[str]:
+def lowest(pip: list[str]) -> Iterator[str]:
     """Yield the pin of every dependency to its lowest release that has a wheel for this Python."""
     for name, version in sorted(lower_bounds().items()):
         for series in (version, *later(pip, name, version)):
@@ -110,13 +111,14 @@ def _bounds(groups: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
         yield match["name"], match["version"]
 
 
-def later(pip: list[str | Path], name: str, version: str) -> list[str]:
+def later(pip: list[str], name: str, version: str) -> list[str]:
     """Return the series of releases after a version, such as 2.1, from the lowest on."""
     told = subprocess.run(
         [*pip, "index", "versions", name], capture_output=True, text=True, check=True
     ).stdout
     line = next(line for line in told.splitlines() if line.startswith("Available versions:"))
-    numbers = {tuple(map(int, one.split(".")[:2])) for one in re.findall(r"[\d.]+(?=,|$)", line)}
+    words = line.removeprefix("Available versions:").replace(",", " ").split()
+    numbers = {_number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)}  # finished ones alone
     return [".".join(map(str, number)) for number in sorted(numbers) if number > _number(version)]
 
 

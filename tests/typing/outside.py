@@ -20,7 +20,7 @@ def results_have_types() -> None:
     assert_type(st.path(X, y, "nesterov-flow", [1.0, 10.0]), st.Path)
     assert_type(st.AcceleratedFlow(friction=5.0).shrinkage(1.0, [1.0, 2.0]), NDArray[np.float64])
     assert_type(st.get_method("ridge"), st.Method)
-    curve = st.risk(st.Ridge(), [1.0, 2.0], eigenvalues=[1.0], signal=1.0, noise=1.0, n_samples=9)
+    curve = st.risk(st.Ridge(), [1.0, 2.0], eigenvalues=[1.0], signal=[1.0], noise=1.0, n_samples=9)
     assert_type(curve, st.RiskCurve)
     assert_type(curve.bias, NDArray[np.float64])
     assert_type(st.calibrate("gradient-flow").inflation, float)

@@ -12,13 +12,15 @@ from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import decompose_matrix_free
 from stoptime.backends.operators import MatrixFreeData
-from stoptime.backends.streams import as_stream, spectrum_of
+from stoptime.backends.streams import as_stream, lost_digits, spectrum_of
 from stoptime.backends.tensors import TensorData
 from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
 from stoptime.spectrum import Spectrum
 
 __all__ = ["Data", "Solver", "decompose", "factored", "validated"]
+
+MOST_FILLED = 2**27  # numbers, a gigabyte: a sparse matrix that is ill-conditioned is filled up to here
 
 Data = DenseData | TensorData
 Solver = Literal["auto", "gram", "svd", "krylov"]
@@ -117,6 +119,17 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
         return DenseData.validated(X, y, sample_weight, fit_intercept)
 
 
+def _filled(data: MatrixFreeData, spectrum: Spectrum, max_gain: float) -> Spectrum:
+    """Factor a sparse matrix as a dense one, where squares would lose digits and it is not too large."""
+    if data.X.shape[0] * data.X.shape[1] > MOST_FILLED:
+        lost_digits(spectrum, max_gain)
+        return spectrum
+    y = data.y[:, 0] if data.single_target else data.y
+    weights = None if data.uneven_shares is None else data.uneven_shares * data.n_samples
+    filled = DenseData.validated(data.X.toarray(), y, weights, data.fit_intercept)
+    return dense.by_svd(filled, max_gain)
+
+
 def factored(
     data: Data, known: Moments | None = None, *, solver: Solver = "auto", max_gain: float = np.inf
 ) -> Spectrum:
@@ -126,8 +139,10 @@ def factored(
             spectrum = (
                 tensors.by_gram(data, known) if isinstance(data, TensorData) else dense.by_gram(data, known)
             )
-            if solver == "gram" or max_gain <= spectrum.reach or isinstance(data, MatrixFreeData):
+            if solver == "gram" or max_gain <= spectrum.reach:
                 return spectrum
+            if isinstance(data, MatrixFreeData):
+                return _filled(data, spectrum, max_gain)
         return (
             tensors.by_svd(data, max_gain) if isinstance(data, TensorData) else dense.by_svd(data, max_gain)
         )

@@ -10,9 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.arrays import is_tensor
 
-__all__ = ["MATRIX_FREE", "Kind", "kind_of"]
-
-__all__ = ["STREAMED", "Kind", "kind_of"]
+__all__ = ["MATRIX_FREE", "STREAMED", "Kind", "kind_of"]
 
 Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
