@@ -216,3 +216,27 @@ def test_wrong_features_are_refused(rng, device):
     X, y = tensors(device, *problem(rng))
     with pytest.raises(ValueError, match="8 were fitted"):
         st.StoppedRegressor(stop=1.0).fit(X, y).predict(X[:, :3])
+
+
+def test_models_predict_where_they_were_fitted(rng, device):
+    X, y = problem(rng)
+    T = tensors(device, X, y)
+    of_tensors, of_arrays = st.StoppedRegressor(stop=3.0).fit(*T), st.StoppedRegressor(stop=3.0).fit(X, y)
+    for rows in (X, X.tolist(), T[0].float()):
+        found = of_tensors.predict(rows)
+        assert found.device.type == device
+        np.testing.assert_allclose(host(found), of_arrays.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(of_arrays.predict(T[0]), of_arrays.predict(X))
+    assert of_tensors.fit(T[0], y.tolist()).coef_.device.type == device
+    with pytest.raises(ValueError, match="shape"):
+        of_tensors.predict(T[0][0])
+    with pytest.raises(ValueError, match="dense tensor"):
+        of_tensors.fit(T[0].to_sparse(), T[1])
+
+
+def test_wide_tensors_with_rows_of_no_weight(rng, device):
+    X, y = problem(rng, (12, 40))
+    weight = np.r_[0.0, np.ones(11)]
+    expected = st.StoppedRegressorCV(stops=20).fit(X, y, weight)
+    found = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y), weight)
+    np.testing.assert_allclose(found.errors_, expected.errors_, rtol=1e-6)

@@ -13,12 +13,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from stoptime.arrays import on_host
+from stoptime.arrays import is_tensor, on_host
 from stoptime.backends import decompose
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.operators import checked
 from stoptime.backends.streams import as_stream, noted, predictions
+from stoptime.backends.tensors import checked_tensors, rows_like
 from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
@@ -79,10 +80,12 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows: Any = X
-        if kind_of(X) in STREAMED:
+        if is_tensor(self.coef_) or is_tensor(X):
+            rows = rows_like(self.coef_, X)
+        elif kind_of(X) in STREAMED:
             return predictions(self, X)  # type: ignore[no-any-return]
-        if kind_of(X) in {"dense", "sparse"}:
-            rows = validate_data(self, X, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS)
+        if kind_of(rows) in {"dense", "sparse"}:
+            rows = validate_data(self, rows, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS)
         elif rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
         return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
@@ -407,8 +410,13 @@ def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None) -> t
         return X, y  # type: ignore[return-value]
     if kind == "operator":
         columns = checked(X)
+        if y is None:
+            raise ValueError("y must be given with X.")
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    if kind == "tensor":
+        columns, y = checked_tensors(X, y)
     if kind in {"operator", "tensor"}:
+        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
         estimator.n_features_in_ = columns.shape[1]  # type: ignore[union-attr]
         return columns, y  # type: ignore[return-value]
     options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES, "ensure_all_finite": False}

@@ -266,7 +266,9 @@ def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:
     read = f"Read in chunks: {statistics.n_rows} rows were fitted, of which the first {len(prepared.y)} "
     messages = (
         read + "say what the columns are and stand for all in comparisons and figures.",
-        *(*told, *table.messages, *rows.messages(), *warned, *notes),
+        *(*told, *table.messages),
+        *(message for message in prepared.messages if message.startswith("Column")),
+        *(*rows.messages(), *warned, *notes),
     )
     return Fitted(
         streamed, table, prepared, statistics.n_rows, model, spectrum, found, scores, tuple(messages)

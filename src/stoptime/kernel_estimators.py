@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kernel import decompose_kernel
+from stoptime.backends.kinds import kind_of
 from stoptime.estimators import Data, StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.methods import Method
 from stoptime.spectrum import Floats, Spectrum
@@ -54,6 +55,8 @@ class _KernelRegressor(_LinearRegressor):
     def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
         """Return the kernel between all training rows, in double precision: α cancels in its sums."""
         self._check_kernel()
+        if kind_of(X) not in {"dense", "sparse"}:
+            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)

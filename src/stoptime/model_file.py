@@ -193,6 +193,8 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         return model
     if not isinstance(model, StoppedRegressor | StoppedRegressorCV):
         raise TypeError(f"Only StoppedRegressor and StoppedRegressorCV can be saved, not {model!r}.")
+    if hasattr(model, "dual_coef_"):
+        raise TypeError("Models of kernels hold their training rows, and are not saved: pickle them.")
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))

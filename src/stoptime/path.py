@@ -16,6 +16,7 @@ from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import Goal
 from stoptime.backends.operators import checked
+from stoptime.backends.tensors import rows_like
 from stoptime.convergence import relative_errors, unconverged
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import list_of_stops
@@ -81,7 +82,9 @@ class Path:
         rows: Any = X
         if kind_of(X) in MATRIX_FREE:
             rows = checked(X)
-        elif not is_tensor(X):
+        elif is_tensor(X) or is_tensor(self.coef):
+            rows = rows_like(self.coef, X)
+        else:
             rows = check_array(X, dtype=DTYPES, input_name="X")
         if rows.shape[1] != self.coef.shape[1]:
             raise ValueError(
@@ -237,7 +240,8 @@ def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
     runs = [conjugate_gradients(s, column, stops) for column in columns.T]
     with np.errstate(over="ignore", invalid="ignore"):  # a filter that rounding has undone, late
         sums = [[(weights * atoms) @ one.gain(atoms) for one in run.filters] for run in runs]
-    freedom = np.array(sums).T + (float(spectrum.fit_intercept) if known else np.nan)
+    freedom = np.clip(np.array(sums).T, 0, spectrum.n_features)
+    freedom = freedom + (float(spectrum.fit_intercept) if known else np.nan)
     components = np.stack([run.components.T for run in runs], axis=-1)
     return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
 
@@ -253,6 +257,10 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     s, z = spectrum.eigenvalues[:, None], spectrum.response
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(stops, return_inverse=True)
+    if isinstance(method, ConjugateGradient):
+        drawn, targets = draw(spectrum, method, distinct), np.arange(len(stops))
+        freedom = drawn.degrees_of_freedom[own, targets]
+        return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom
     _converged(spectrum, method, distinct)
     gain = method.gain(s, distinct)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))

@@ -173,6 +173,8 @@ class Spectrum:
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
+        if isinstance(self.basis, DualVectors) and is_tensor(self.basis.rows):
+            return self.basis.rows.T @ self.basis.mix
         return self.basis if is_tensor(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
 
     def rounded(self, values: Any) -> Any:

@@ -18,6 +18,8 @@ from stoptime.stored import FORMAT, fault
 
 __all__ = ["Statistics", "checked_weights"]
 
+CANCELLED = 1e-6  # of a variance: what rounding may leave below zero of a difference
+TINY = float(np.finfo(np.float64).tiny)
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
 
 
@@ -110,6 +112,8 @@ class Statistics:
         if not (np.isfinite(found.target_power).all() and np.isfinite(found.cross).all()):
             _refuse("y", columns)
         np.fill_diagonal(found.gram, np.maximum(np.diagonal(found.gram), 0))
+        _check_underflow("X", features, np.diagonal(found.gram))
+        _check_underflow("y", columns, found.target_power)
         return cls(
             weight=found.weight,
             n_rows=len(features) if weights is None else int(np.count_nonzero(weights)),
@@ -195,7 +199,10 @@ class Statistics:
         away = (part.origin - self.origin) + part.offset
         mine = Moments(self.offset[:p], self.offset[p:], self.gram, self.cross)
         left = mine.without(Moments(away[:p], away[p:], part.gram, part.cross), share)
-        np.fill_diagonal(left.gram, np.maximum(np.diagonal(left.gram), 0))
+        diagonal = np.diagonal(left.gram)
+        if np.any(diagonal < -CANCELLED * np.diagonal(self.gram) / (1 - share)):
+            raise ValueError(f"{part} cannot be a part of {self}: more would vary than there is.")
+        np.fill_diagonal(left.gram, np.maximum(diagonal, 0))
         own, gone = self.offset[p:] - left.target_mean, away[p:] - left.target_mean
         power = self.target_power + own**2 - share * (part.target_power + gone**2)
         return replace(
@@ -307,6 +314,15 @@ def _checked_names(names: Sequence[str], n_features: int) -> tuple[str, ...]:
     if len(names) != n_features or len(set(names)) != n_features:
         raise ValueError(f"names must be {n_features} different names, one per feature; got {len(names)}.")
     return tuple(map(str, names))
+
+
+def _check_underflow(name: str, values: NDArray[Any], powers: Floats) -> None:
+    """Raise a ValueError where squares of entries that differ have vanished."""
+    for column in np.flatnonzero(powers == 0) if len(values) > 1 else ():
+        if np.ptp(values[:, column]) > 0 and not np.any(values[:, column] ** 2 > TINY):
+            raise ValueError(
+                f"{name} is too small: squares of its entries underflow, as in column {column}. Rescale it."
+            )
 
 
 def _refuse(name: str, columns: NDArray[Any]) -> None:

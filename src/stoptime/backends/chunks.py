@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.backends.folds import WHOLE, Folds, Parts, block_name, merged_parts, parts_of_block
+from stoptime.backends.kinds import kind_of
 from stoptime.progress import throughput
 from stoptime.statistics import check_size
 
@@ -87,6 +88,9 @@ class Chunks:
         rows : int, optional
             Rows of a block; by default 64 MB of them, in whole chunks of X where it has chunks.
         """
+        if kind_of(X) not in {"dense", "chunks"}:
+            raise TypeError(f"X must be an array that gives slices of rows; got {type(X).__name__}.")
+        X = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
         if len(X.shape) != 2 or X.shape[1] == 0:
             raise ValueError(f"X must be of shape (n, n_features); got {tuple(X.shape)}.")
         n, p = (int(size) for size in X.shape)

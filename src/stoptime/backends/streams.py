@@ -180,6 +180,7 @@ def lost_digits(spectrum: Spectrum, max_gain: float = np.inf) -> None:
 def noted(estimator: Any, stream: Stream) -> Stream:
     """Store in an estimator what scikit-learn tells of the columns."""
     estimator.n_features_in_ = stream.n_features
+    vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
     if stream.names is not None:
         estimator.feature_names_in_ = np.array(stream.names, dtype=object)
     return stream

@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoptime.arrays import like, on_host
+from stoptime.arrays import is_tensor, like, on_host
 from stoptime.backends.accuracy import GRAM_TOLERANCE, check_columns, constant, reach
 from stoptime.backends.dense import check_weights
+from stoptime.backends.kinds import kind_of
 from stoptime.moments import NEAR, OPENING, Moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 
-__all__ = ["TensorData", "by_gram", "by_svd"]
+__all__ = ["TensorData", "by_gram", "by_svd", "checked_tensors", "rows_like"]
 
 Tensor = Any  # of torch, which is not imported here
 ROOM = 2.0  # a second X is kept on a device that has room for this many
@@ -44,23 +45,7 @@ class TensorData:
     @classmethod
     def validated(cls, X: Tensor, y: Any, sample_weight: Any, fit_intercept: bool) -> TensorData:
         """Check the input; X is not searched for NaN: they surface in the products, at no price."""
-        import torch  # noqa: PLC0415 - an extra, and here already
-
-        if X.ndim != 2 or 0 in X.shape:
-            raise ValueError(f"X must be a tensor of shape (n, p), not empty; got {tuple(X.shape)}.")
-        if X.is_complex() or X.dtype in {torch.float16, torch.bfloat16}:
-            raise ValueError(f"X must be float32, float64 or integer; got {X.dtype}: convert it first.")
-        X = X.detach() if X.is_floating_point() else X.double()
-        y = torch.as_tensor(y).detach()
-        if y.device != X.device:
-            raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
-        if y.ndim not in {1, 2} or 0 in y.shape or len(y) != len(X):
-            raise ValueError(
-                f"y must be of shape ({len(X)},) or ({len(X)}, n_targets); got {tuple(y.shape)}."
-            )
-        y = y.to(X.dtype)
-        if not torch.isfinite(y).all():
-            raise ValueError("Input y contains NaN or infinity.")
+        X, y = checked_tensors(X, y)
         shares, n, rows = None, float(len(X)), len(X)
         if sample_weight is not None:
             weights = check_weights(on_host(sample_weight), len(X))
@@ -168,6 +153,40 @@ class TensorData:
             eigenvalues, basis, response, self.n_samples, self.n_observations,
             means[0], target_mean, power, self.fit_intercept, solver, far, precision=self.X.dtype,
         )  # fmt: skip
+
+
+def checked_tensors(X: Tensor, y: Any) -> tuple[Tensor, Tensor]:
+    """Return tensors of one device and one floating type; y may be anything that can be made a tensor."""
+    import torch  # noqa: PLC0415 - an extra, and here already
+
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must be a tensor of shape (n, p), not empty; got {tuple(X.shape)}.")
+    if X.layout != torch.strided or X.is_complex() or X.dtype in {torch.float16, torch.bfloat16}:
+        raise ValueError(
+            f"X must be a dense tensor of float32, float64 or integers; got {X.layout}, {X.dtype}."
+        )
+    X = X.detach() if X.is_floating_point() else X.double()
+    if y is None:
+        raise ValueError("y must be given with X.")
+    y = y.detach() if is_tensor(y) else like(X, np.asarray(y))
+    if y.device != X.device:
+        raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
+    if y.ndim not in {1, 2} or 0 in y.shape or len(y) != len(X):
+        raise ValueError(f"y must be of shape ({len(X)},) or ({len(X)}, n_targets); got {tuple(y.shape)}.")
+    y = y.to(X.dtype)
+    if not torch.isfinite(y).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    return X, y
+
+
+def rows_like(coef: Any, X: Any) -> Any:
+    """Return new rows where the coefficients are, in their type: a model predicts where it was fitted."""
+    if kind_of(X) not in {"dense", "tensor"}:
+        raise ValueError(f"A model of tensors predicts for tensors and arrays, not for {type(X).__name__}.")
+    rows = X.detach() if is_tensor(X) else np.asarray(X)
+    if rows.ndim != 2:
+        raise ValueError(f"X must be of shape (n, n_features); got {tuple(rows.shape)}.")
+    return like(coef, rows).to(coef) if is_tensor(coef) else on_host(rows)
 
 
 def by_gram(data: TensorData, known: Moments | None = None) -> Spectrum:

@@ -52,7 +52,8 @@ class ConjugateGradient(Method):
         raise ValueError(
             "The filter of conjugate gradients depends on the response: it draws path(X, y, "
             '"conjugate-gradient", stops), but shrinkage, gain, risk, calibration and exact leave-one-out '
-            'need a method whose filter does not, such as "nesterov".'
+            'need a method whose filter does not, such as "nesterov". Its stop can be given, or be chosen by '
+            "cv=5 or HoldOut(X_val, y_val)."
         )
 
     def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are

@@ -179,7 +179,7 @@ class CurveRule(Rule):
         problem = problem.reaching(grid)
         curve = rule.errors(problem, grid)
         if not given:
-            curve = rule._extended(problem, curve, per_target=per_target)
+            problem, curve = rule._extended(problem, curve, per_target=per_target)
             curve = rule._refined(problem, curve, per_target=per_target)
         return self._lowest(curve, per_target=per_target)
 
@@ -190,13 +190,15 @@ class CurveRule(Rule):
         dips = _dips(curve, per_target=per_target)
         return curve.joined(self.errors(problem, dips)) if dips.size else curve
 
-    def _extended(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+    def _extended(
+        self, problem: Problem, curve: ErrorCurve, *, per_target: bool
+    ) -> tuple[Problem, ErrorCurve]:
         """Look beyond the last finite stop while the error has not settled, of many targets their mean."""
         per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
             end = _end(problem, curve, per_target=per_target)
             if end is None:
-                return curve
+                return problem, curve
             later = later_stops(problem, end)
             if later.size == 0:
                 break
@@ -214,7 +216,7 @@ class CurveRule(Rule):
                 StopWarning,
                 stacklevel=3,
             )
-        return curve
+        return problem, curve
 
     def _between_whole_stops(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Look at whole numbers around the lowest points too, until their neighbours have been seen."""

@@ -43,7 +43,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     if size is not None and size < 3:
         raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
     if spectrum.rank == 0:
-        return np.array([0.0, np.inf])
+        return np.array([0.0, np.inf] if spectrum.krylov is None else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if isinstance(method, ConjugateGradient):
         return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)

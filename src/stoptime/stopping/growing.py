@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends import decompose
+from stoptime.backends import factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.matrix_free import Goal, KrylovSpaces, is_small
+from stoptime.backends.matrix_free import SMALL, Goal, KrylovSpaces, is_small
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.streams import lost_digits
 from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
@@ -28,6 +28,7 @@ PROBES = 10
 HORIZON = 30.0  # phase t√L up to which an unknown spectrum is first looked at
 SMOOTH_HORIZON = 100.0  # and tL, for methods that do not swing
 FARTHER = 16.0  # times the gain, every time that was not enough
+TO_EXHAUSTION = 20  # growths by that: as good as for ever
 LARGEST_WITH_ROWS = 3000  # rows or columns up to which leave-one-out factors a sparse X
 
 
@@ -57,9 +58,7 @@ def open_data(
     """
     X = data[0]
     if is_small(X) or (rows and kind_of(X) == "sparse" and min(X.shape) <= LARGEST_WITH_ROWS):
-        spectrum = decompose(*data, solver="gram")
-        lost_digits(spectrum)
-        return spectrum, None
+        return factored(validated(*data)), None
     if rows:
         raise ValueError(WITHOUT_ROWS)
     probes = PROBES if trace else 0
@@ -82,7 +81,8 @@ def _horizon(method: Method, spaces: KrylovSpaces) -> Goal:
 
 def resolved_oracle(problem: Problem) -> tuple[Oracle, Problem]:
     """Estimate noise and signal, growing a Krylov space until the best penalty lies within its reach."""
-    for _ in range(EXTENSIONS):
+    small = min(problem.X.shape) <= SMALL
+    for _ in range(TO_EXHAUSTION if small else EXTENSIONS):
         try:
             return estimate_oracle(problem.spectrum), problem
         except UnresolvedError:

@@ -14,9 +14,10 @@ from sklearn.utils import check_array, check_consistent_length
 from stoptime.arrays import as_float64, is_tensor, like, on_host
 from stoptime.backends import Data, factored, validated
 from stoptime.backends.kernel import decompose_kernel
-from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import KrylovSpaces
 from stoptime.backends.operators import MatrixFreeData, checked
+from stoptime.backends.tensors import checked_tensors, rows_like
 from stoptime.methods.base import Array
 from stoptime.moments import Moments
 from stoptime.path import draw, goals, largest_gain
@@ -106,7 +107,9 @@ class HoldOut(CurveRule):
 
     def _checked(self, problem: Problem) -> tuple[Any, Any]:
         if is_tensor(problem.X):
-            return self.X_val, self.y_val
+            return checked_tensors(rows_like(problem.X, self.X_val), self.y_val)
+        if kind_of(self.X_val) in STREAMED:
+            raise TypeError(f"X_val must be rows in memory; got {type(self.X_val).__name__}.")
         dtype = problem.spectrum.eigenvalues.dtype
         X: Any = self.X_val if problem.new_rows is None else problem.new_rows(self.X_val)
         free = kind_of(X) in MATRIX_FREE

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.arrays import empty, like, on_host
-from stoptime.backends import decompose
+from stoptime.backends import decompose, factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, kind_of
+from stoptime.backends.matrix_free import LARGEST_GRAM
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, list_of_stops, nonnegative
 from stoptime.progress import progress
@@ -24,7 +25,7 @@ from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import ErrorCurve
 from stoptime.stopping.plan import MANY_TARGETS, Plan
 from stoptime.stopping.routes import BySecular
-from stoptime.stopping.rows import Rows
+from stoptime.stopping.rows import WITHOUT_ROWS, Rows
 from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products
@@ -174,7 +175,7 @@ def residuals_at(rows: Rows, method: Method, stop: Array) -> Floats:
 
 
 def _prepared(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     method: Method,
     sample_weight: ArrayLike | None,
@@ -184,8 +185,11 @@ def _prepared(
     """Factor the data unless that is done, and tune the method to all rows."""
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be resolved at any stop
-        options: dict[str, Any] = {"solver": "gram"} if kind_of(X) in MATRIX_FREE else {}
-        spectrum = decompose(X, y, sample_weight, fit_intercept, **options)
+        free = kind_of(X) in MATRIX_FREE
+        if free and (kind_of(X) == "operator" or min(X.shape) > LARGEST_GRAM):
+            raise ValueError(WITHOUT_ROWS)
+        data = X, y, sample_weight, fit_intercept
+        spectrum = factored(validated(*data)) if free else decompose(*data)
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite.")
     elif spectrum.krylov is None and spectrum.reach < np.inf:

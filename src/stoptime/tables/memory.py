@@ -22,8 +22,10 @@ def fits_in_memory(source: str | Path, wanted: bool | None = None) -> bool:
     True
     """
     path = Path(source)
-    if wanted is not None or not path.is_file():
-        return wanted is not False
+    if not path.is_file():
+        return True
+    if wanted is not None:
+        return wanted
     return memory_needed(path) <= SHARE * available_memory()
 
 

@@ -171,6 +171,8 @@ def prepare(
     for name in (target, *([weights] if weights else []), *drop):
         if name not in frame.columns:
             raise ValueError(_no_such_column(name, list(frame.columns)))
+    if target in drop:
+        raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     frame, messages = _usable_rows(frame, target, used, policy)
     y = numbers_of("number", kind_of(frame[target], target)[1])

@@ -19,7 +19,7 @@ __all__ = ["OPENING_ROWS", "TableRows", "opening"]
 
 OPENING_ROWS = 100_000
 """Rows from the beginning of a file that tell what its columns are."""
-BLOCK_ROWS = 50_000
+BLOCK_ROWS = 5_000  # folds are dealt whole blocks: there should be many
 
 
 def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
