@@ -217,12 +217,10 @@ def test_verbose_changes_no_number(capsys, monkeypatch):
     assert "Krylov space: " in capsys.readouterr().err
 
 
-def test_the_tomography_example_runs(tmp_path, monkeypatch, capsys):
-    target = tmp_path / "tomography.png"
-    monkeypatch.setattr("sys.argv", ["tomography.py", str(target), "24"])
+def test_the_tomography_example_runs(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tomography.py", "36"])
     example = Path(__file__).parent.parent / "examples" / "tomography.py"
     found = runpy.run_path(str(example))
-    assert target.stat().st_size > 10_000
     assert "held-out rays" in capsys.readouterr().out
     best = found["errors"].min()
     assert found["errors"][-1] > 2 * best

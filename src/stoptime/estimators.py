@@ -11,15 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from stoptime.arrays import is_tensor, on_host
 from stoptime.backends import decompose
-from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.operators import checked
 from stoptime.backends.streams import as_stream, noted, predictions
-from stoptime.backends.tensors import checked_tensors, rows_like
 from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
@@ -36,6 +33,7 @@ from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.streaming import streamed_problems
+from stoptime.validation import checked_data, checked_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
 
 Data = tuple[Any, Any, Any, bool]  # X, y, sample_weight, fit_intercept
-ROWS_OR_COLUMNS = ["csr", "csc"]
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -57,7 +54,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
         """Return what is to be factored."""
-        return _validated(self, X, y)
+        return checked_data(self, X, y)
 
     def _factored(self, data: Data, **options: Any) -> Spectrum:
         return decompose(*data, **options)
@@ -79,15 +76,9 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Lazy where X is a Dask collection.
         """
         check_is_fitted(self)
-        rows: Any = X
-        if is_tensor(self.coef_) or is_tensor(X):
-            rows = rows_like(self.coef_, X)
-        elif kind_of(X) in STREAMED:
+        if kind_of(X) in STREAMED and not is_tensor(self.coef_):
             return predictions(self, X)  # type: ignore[no-any-return]
-        if kind_of(rows) in {"dense", "sparse"}:
-            rows = validate_data(self, rows, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS)
-        elif rows.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted.")
+        rows = checked_rows(self, X)
         return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -397,32 +388,6 @@ class StoppedRegressorCV(_LinearRegressor):
 
         check_is_fitted(self)
         return plots.error_curve(self.choice_, self.method_, self.eigenvalues_, ax=ax)
-
-
-def _validated(estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Check shapes and types as scikit-learn does; NaN in X are found in the products later.
-
-    Other kinds of data than dense are checked by their backend.
-    """
-    kind, columns = kind_of(X), X
-    if kind in STREAMED:
-        noted(estimator, as_stream(X, y))
-        return X, y  # type: ignore[return-value]
-    if kind == "operator":
-        columns = checked(X)
-        if y is None:
-            raise ValueError("y must be given with X.")
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-    if kind == "tensor":
-        columns, y = checked_tensors(X, y)
-    if kind in {"operator", "tensor"}:
-        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
-        estimator.n_features_in_ = columns.shape[1]  # type: ignore[union-attr]
-        return columns, y  # type: ignore[return-value]
-    options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES, "ensure_all_finite": False}
-    if kind == "sparse":
-        options |= {"dtype": np.float64, "accept_sparse": ["csr"], "ensure_all_finite": True}
-    return validate_data(estimator, X, y, **options)  # type: ignore[no-any-return]
 
 
 def _one_stop(stop: Any) -> float:
