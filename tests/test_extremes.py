@@ -101,6 +101,16 @@ def test_an_early_stop_keeps_what_products_cannot_see(rng):
     np.testing.assert_allclose(scaled, coef, rtol=1e-7, atol=1e-10 * np.linalg.norm(coef))
 
 
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_rows_without_which_a_direction_is_lost_are_not_predicted_by_late_stops(method, rng):
+    X, y = rng.standard_normal((3, 3)), rng.standard_normal(3)
+    late = st.leave_one_out(X, y, method, [1e7, 1e21, 1e60, 1e150, np.inf], fit_intercept=False).errors
+    np.testing.assert_allclose(late, late[-1], rtol=1e-3)
+    spectrum = st.decompose(X, y, fit_intercept=False)
+    late = st.path_gcv(spectrum, method, [1e7, 1e21, 1e60, 1e150, np.inf])
+    np.testing.assert_allclose(late, late[-1], rtol=1e-3)
+
+
 @pytest.mark.parametrize("rule", ["sure", "plug-in"])
 def test_an_operator_of_which_nothing_was_asked_says_so(data, rule):
     X, y = data

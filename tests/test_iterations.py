@@ -184,7 +184,7 @@ def test_a_hundred_thousand_iterations_in_bounded_memory():
     assert np.isfinite(gain).all()
     assert bias[1] == pytest.approx(1 / 300)
     assert float(GradientDescent(1.0).gain(1e-9, 1e12)) == pytest.approx(1e9)
-    with pytest.raises(ValueError, match="more than 10000000"):
+    with pytest.raises(ValueError, match="beyond 10000000"):
         Nesterov(1.0).gain(s, 1e150)
 
 

@@ -103,7 +103,7 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
         late[between], slopes[between] = alpha[:, 0], c[:, 0]
     if np.isinf(stops).any():
         late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
-    errors = np.multiply.outer(late**2, rest) + slopes**2 @ energy
+    errors = np.multiply.outer(late, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     return _shaped(errors * row.stretch[0] ** 2, spectrum)
 
 

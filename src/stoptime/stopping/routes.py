@@ -216,6 +216,7 @@ class BySecular:
         found = downdate(self._poles[0], self._gathered(block.shares), block.rest)
         scale = block.scale[:, None] * self._unit
         gain = self.method.gain((scale * found.eigenvalues)[..., None], self.stops)
+        gain[block.rest == 0, :1] = 0.0  # a row of leverage one leaves a null direction: no stop learns it
         return found, gain * (scale / found.slopes)[..., None]
 
     def _gathered(self, values: Array) -> Array:
