@@ -24,9 +24,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 @contextmanager
 def bar(steps: int) -> Iterator[Callable[[str], None]]:
     """Show a bar on a terminal, and nothing elsewhere; yields what is to be called before each step."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+    if not console.is_terminal:  # where rich 13 would end even a bar that is not shown with an empty line
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=steps, completed=-1)
 
         def advance(name: str) -> None:
