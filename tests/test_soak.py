@@ -110,7 +110,7 @@ def check_coefficients(model, generated, given_method):
         eps = max(generated.eps, noise)
         shortest = 0.0 if isinstance(model, st.StoppedRegressorCV) else 1.0
         slack = max(1e4 * eps, KRYLOV if generated.kind in MATRIX_FREE else 0.0)
-        check_tuning(given_method, model.method_, exact, slack, shortest, generated.kind == "operator")
+        check_tuning(given_method, model.method_, exact, slack, shortest, generated.kind in MATRIX_FREE)
         for one, stop in enumerate(stop_of):
             compare(exact, model, generated, (one, float(stop)), eps, (coef[one], intercept[one]))
 

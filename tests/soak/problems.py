@@ -43,7 +43,8 @@ class Generated:
     def tame(self) -> bool:
         """Whether nothing here may be refused for its size."""
         most = 8 if self.kind == "float32" else 60
-        powers = np.mean(np.asarray(self.X, float) ** 2, axis=0)
+        with np.errstate(over="ignore"):
+            powers = np.mean(np.asarray(self.X, float) ** 2, axis=0)
         sizes = powers[powers > 0]
         even = sizes.size == 0 or sizes.min() > 1e-8 * sizes.max()
         return bool(even and max(abs(s) for s in self.scales) <= most)

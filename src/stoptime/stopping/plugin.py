@@ -122,9 +122,11 @@ def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
     p, n = spectrum.n_features, spectrum.n_observations
     if penalty == 0:  # r² from the coefficients themselves
         z = spectrum.response.reshape(spectrum.rank, -1)
-        signal = ((z / spectrum.eigenvalues[:, None]) ** 2).sum(axis=0)
+        with np.errstate(over="ignore"):
+            signal = ((z / spectrum.eigenvalues[:, None]) ** 2).sum(axis=0)
     else:
-        signal = noise * p / (penalty * n)
+        with np.errstate(over="ignore"):  # infinite for the smallest of columns: the penalty is what counts
+            signal = noise * p / (penalty * n)
     if spectrum.response.ndim == 1:
         return Oracle(float(noise[0]), float(signal[0]), penalty)
     return Oracle(noise, signal, penalty)
