@@ -61,6 +61,20 @@ def positive_number(name: str, value: object, *, low: float = 0.0, high: float =
     return number
 
 
+def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
+    """Return the smallest eigenvalue, which a parameter is made of, if it is above ``least``."""
+    smallest = float(eigenvalues.min(initial=np.inf))
+    if not least < smallest < np.inf:
+        # a Krylov space puts a zero for what it does not know
+        known = f"{smallest:g}, a singular spectrum"
+        found = known if smallest else f"{known}, or unknown as of sparse matrices and operators"
+        raise ValueError(
+            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, for "
+            f"example {instead}."
+        )
+    return smallest
+
+
 @dataclass(frozen=True)
 class Method(ABC):
     r"""A path from nothing learned to least squares, as a filter of eigenvalues.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel, lambertw
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.methods.base import Array, Method, nonnegative, positive_number, smallest_positive
 from stoptime.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
 
 if TYPE_CHECKING:
@@ -174,13 +174,12 @@ class HeavyBallFlow(Method):
         """Return the flow with "critical" damping made concrete: the root of the least eigenvalue."""
         if self.damping != "critical":
             return self
-        smallest = nonnegative("eigenvalues", eigenvalues).min(initial=np.inf)
-        if not DAMPING_RANGE[0] ** 2 < smallest < DAMPING_RANGE[1] ** 2:
-            raise ValueError(
-                'damping="critical" needs a positive smallest eigenvalue, but it is '
-                f"{float(smallest):g} (a singular spectrum has zeros): give the damping as a number, for "
-                "example HeavyBallFlow(damping=0.1)."
-            )
+        smallest = smallest_positive(
+            'damping="critical"',
+            nonnegative("eigenvalues", eigenvalues),
+            least=DAMPING_RANGE[0] ** 2,
+            instead="HeavyBallFlow(damping=0.1)",
+        )
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.methods.base import Array, Method, nonnegative, positive_number, smallest_positive
 from stoptime.methods.flows import creep, oscillator_gain, swing
 
 if TYPE_CHECKING:
@@ -66,13 +66,8 @@ class HighResolutionFlow(Method):
             largest = float(s.max(initial=0))
             tuned = replace(tuned, step=1 / largest if largest > 0 else 1.0)
         if self.strong_convexity == "auto":
-            smallest = float(s.min(initial=np.inf))
-            if not 0 < smallest < np.inf:
-                raise ValueError(
-                    'strong_convexity="auto" needs a positive smallest eigenvalue, but it is '
-                    f"{smallest:g} (a singular spectrum has zeros): give a number, for example "
-                    "HighResolutionFlow(strong_convexity=0.01)."
-                )
+            instead = "HighResolutionFlow(strong_convexity=0.01)"
+            smallest = smallest_positive('strong_convexity="auto"', s, least=0.0, instead=instead)
             tuned = replace(tuned, strong_convexity=smallest)
         return tuned
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, positive_number
+from stoptime.methods.base import Array, Method, positive_number, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Coefficients, Iteration, fraction_below_one, whole
 
@@ -186,12 +186,9 @@ class HeavyBall(Iteration):
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
             return self
-        smallest, largest = float(s.min(initial=np.inf)), float(s.max(initial=0))
-        if not 0 < smallest < np.inf or smallest < np.finfo(np.float64).eps * largest:
-            raise ValueError(
-                f'momentum="auto" needs a positive smallest eigenvalue, but it is {smallest:g} (a singular '
-                "spectrum has zeros): give the momentum as a number, for example HeavyBall(momentum=0.9)."
-            )
+        largest = float(s.max(initial=0))
+        least, instead = np.finfo(np.float64).eps * largest, "HeavyBall(momentum=0.9)"
+        smallest = smallest_positive('momentum="auto"', s, least=least, instead=instead)
         self.check_convergence(largest)
         ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
         return replace(self, momentum=float(np.max(ends**2)))

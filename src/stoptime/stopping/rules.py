@@ -169,9 +169,11 @@ class OneStandardError(Rule):
     ) -> Choice:
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
         rule = get_rule(self.rule)
+        if isinstance(rule, PathGCV):  # that of its random probes says nothing of the data
+            raise _without_standard_error(rule)
         best = rule.choose(problem, stops, per_target=per_target)
         if best.standard_error is None or best.curve.standard_errors is None:
-            raise ValueError(f"{rule} knows no standard error: take LeaveOneOut(True) or a splitter.")
+            raise _without_standard_error(rule)
         seen = best.curve if per_target else best.curve.pooled()
         columns = seen.errors.reshape(len(seen.stops), -1)
         first = np.argmax(columns <= np.atleast_1d(best.error + best.standard_error), axis=0)
@@ -182,6 +184,13 @@ class OneStandardError(Rule):
             stop, error, spread = (float(values[0]) for values in picked)
             return Choice(stop, error, best.curve, spread, message)
         return Choice(picked[0], picked[1], best.curve, picked[2], message)
+
+
+def _without_standard_error(rule: Rule) -> ValueError:
+    return ValueError(
+        f"{rule} knows no standard error over rows or folds: take CrossValidation(5) or, where rows can be "
+        "left out, LeaveOneOut(True)."
+    )
 
 
 RULES: dict[str, type[Rule]] = {
