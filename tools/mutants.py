@@ -37,6 +37,7 @@ TESTS = {  # what is responsible for a file, the quickest first
     "methods/iterations.py": ["tests/test_iterations.py", "tests/test_planning.py"],
     "methods/krylov.py": ["tests/test_krylov.py"],
     "methods/recurrence.py": ["tests/test_iterations.py"],
+    "risk_model.py": ["tests/test_risk.py", "tests/test_iterations.py"],
     "risk.py": ["tests/test_risk.py", "tests/test_iterations.py", "tests/test_paper.py"],
     "stopping/loo.py": ["tests/test_loo.py"],
     "stopping/mixture.py": ["tests/test_loo.py"],

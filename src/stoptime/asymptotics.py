@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from stoptime.methods import Method, get_method
 from stoptime.methods.base import Array, nonnegative, positive_number
-from stoptime.risk import RiskCurve, RiskModel, curve_of
+from stoptime.risk import RiskCurve, curve_of
+from stoptime.risk_model import RiskModel
 
 __all__ = ["limiting_risk", "marchenko_pastur"]
 

@@ -194,30 +194,15 @@ def bias_and_variance(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | 
 
 
 def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the risks of several methods on a common axis 1/λ.
-
-    Parameters
-    ----------
-    curves : mapping of method name to RiskCurve
-        All of the length of ``x``.
-    x : array-like
-        The common axis, 1/penalty.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw the risks of several methods on a common axis 1/λ; parameters as of :func:`bias_and_variance`."""
     ax = _axes(ax)
     for name, curve in curves.items():
         ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
     ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
-    ticker = import_module("matplotlib.ticker")
     ax.yaxis.set_major_formatter("{x:g}")
     low, high = ax.get_ylim()
     if high < 30 * low:  # hardly a power of ten in sight: label a few numbers between them
-        ax.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 3, 5)))
+        ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
         ax.yaxis.set_minor_formatter("{x:g}")
     return ax
 

@@ -17,133 +17,20 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import Iteration, Method, Ridge, get_method
+from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops, nonnegative, positive_number
-from stoptime.methods.recurrence import closer_stops
+from stoptime.risk_model import RiskModel
 from stoptime.worst_case import stop_with_gain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Inflation", "RiskCurve", "RiskModel", "bayes_risk", "inflation", "risk"]
+__all__ = ["Inflation", "RiskCurve", "bayes_risk", "curve_of", "inflation", "risk"]
 
 Target = Literal["estimation", "prediction"]
 
-CHUNK = 2**20  # entries of one table of filters, eigenvalues by stops
 ROUNDED = 1e-10  # times its size: what a covariance may lack in symmetry or positivity
-POINTS_PER_SWING = 12
-MOST_POINTS = 20_000
-PER_DECADE = 60
-DIPS, ZOOMS = 40, 8
-BEGUN, SETTLED = 1e-4, 1e6  # phases before which nothing and after which nothing more happens
 SEARCH = 1e4  # stops around the one whose gain at s = 0 is that of the best ridge
-
-
-@dataclass(frozen=True, eq=False)
-class RiskModel:
-    """A method and what multiplies its squared filters.
-
-    Attributes
-    ----------
-    method : Method
-        Tuned to the eigenvalues.
-    eigenvalues : array of shape (k,)
-        Zeros included.
-    bias_weight : array of shape (k,) or (k, k)
-        The bias is the sum of weight times g², or the quadratic form of g.
-    variance_weight : array of shape (k,)
-        The variance is the sum of weight times s·φ².
-    """
-
-    method: Method
-    eigenvalues: Array
-    bias_weight: Array
-    variance_weight: Array
-
-    def evaluate(self, stops: Array) -> tuple[Array, Array]:
-        """Return bias and variance at the stops, a bounded number of them at a time."""
-        height = max(1, CHUNK // max(1, len(self.eigenvalues)))
-        parts = [self._summed(*tables) for tables in self.method.filters(self.eigenvalues, stops, height)]
-        bias, variance = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty(0)])
-        return np.concatenate(bias), np.concatenate(variance)
-
-    def _summed(self, g: Array, gain: Array) -> tuple[Array, Array]:
-        live = self.eigenvalues > 0
-        # φ√s before squaring: s φ² would lose small s to underflow
-        noise = gain[live] * np.sqrt(self.eigenvalues[live, None])
-        if self.bias_weight.ndim == 2:
-            bias = np.einsum("it,it->t", g, self.bias_weight @ g)
-        else:
-            bias = self.bias_weight @ g**2
-        return bias, self.variance_weight[live] @ noise**2
-
-    def total(self, stop: float) -> float:
-        """Return bias plus variance at one stop."""
-        bias, variance = self.evaluate(np.array([stop]))
-        return float(bias[0] + variance[0])
-
-    def minimum(self, first: float, last: float) -> tuple[float, float]:
-        """Return the stop in [first, last] with the least risk, and that risk.
-
-        The curve oscillates, so its lowest dip is looked for on a grid that follows the fastest
-        oscillation, and every dip that may be the lowest is refined between grid points.
-        """
-        if isinstance(self.method, Iteration):
-            return self._whole_minimum(first, last)
-        grid = self._grid(first, last)
-        total = np.add(*self.evaluate(grid))
-        best = int(np.argmin(total))
-        stop, least = float(grid[best]), float(total[best])
-        inner = total[1:-1]
-        dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]) & np.isfinite(grid[2:]))
-        dips = dips[np.argsort(total[dips])[:DIPS]]
-        left, right = grid[dips - 1], grid[dips + 1]
-        for _ in range(ZOOMS if dips.size else 0):  # every dip at once, ten times closer each time
-            points = np.linspace(left, right, 21)
-            heights = np.add(*self.evaluate(points.ravel())).reshape(points.shape)
-            lowest = np.clip(heights.argmin(axis=0), 1, 19)
-            columns = np.arange(len(dips))
-            left, right = points[lowest - 1, columns], points[lowest + 1, columns]
-            if heights.min() < least:
-                stop, least = float(points.flat[heights.argmin()]), float(heights.min())
-        return stop, least
-
-    def _whole_minimum(self, first: float, last: float) -> tuple[float, float]:
-        """Return the best iteration: the same search among whole numbers."""
-        last = last if np.isinf(last) else float(np.floor(last))
-        closer = np.unique(np.minimum(np.ceil(self._grid(np.ceil(first), last)), last))
-        grid = total = np.empty(0)
-        while closer.size:
-            grid, total = np.append(grid, closer), np.append(total, np.add(*self.evaluate(closer)))
-            grid, total = grid[np.argsort(grid)], total[np.argsort(grid)]
-            inner = total[1:-1]
-            dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]))
-            dips = np.append(dips[np.argsort(total[dips])[:8]], np.argmin(total))
-            closer = closer_stops(grid, dips)
-        best = int(np.argmin(total))
-        return float(grid[best]), float(total[best])
-
-    def _grid(self, first: float, last: float) -> Array:
-        positive = self.eigenvalues[self.eigenvalues > 0]
-        if positive.size == 0:
-            return np.unique([first, last])
-        largest, power = positive.max(), 1 / self.method.order
-        pace = self.method.pace
-        begin = max(first, BEGUN / largest**power / pace)
-        end = last if np.isfinite(last) else max(begin, SETTLED / positive.min() ** power / pace)
-        if isinstance(self.method, Iteration):
-            end = min(end, max(first, self.method.horizon))
-        if begin >= end:
-            return np.unique([first, last])
-        grids = [
-            np.array([first, last]),
-            np.geomspace(begin, end, int(PER_DECADE * np.log10(end / begin)) + 2),
-        ]
-        if self.method.order == 2:
-            step = np.pi / (np.sqrt(largest) * POINTS_PER_SWING) / pace
-            step = max(step, 1.0) if isinstance(self.method, Iteration) else step
-            grids.append(begin + step * np.arange(min(MOST_POINTS, (end - begin) / step)))
-        return np.unique(np.concatenate(grids))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
