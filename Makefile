@@ -42,7 +42,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 
 bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
-	$(BIN)/python benchmarks/import_time.py
+	$(BIN)/python -m benchmarks.import_time
 
 bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under two minutes
 	$(BIN)/python -m benchmarks --quick

@@ -1,6 +1,6 @@
 """Who wins? Nested cross-validation error of least squares, RidgeCV and the stopped methods.
 
-    python benchmarks/datasets.py
+    python -m benchmarks.datasets
 
 Data sets that ship with scikit-learn, plain and expanded until they are ill-conditioned, and classical
 ill-posed problems. Every method chooses its own stop (RidgeCV its penalty) inside each outer fold. Prints

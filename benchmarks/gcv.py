@@ -1,6 +1,6 @@
 """Does the estimate follow the truth? Test error, exact leave-one-out, path GCV and naive GCV along paths.
 
-    python benchmarks/gcv.py
+    python -m benchmarks.gcv
 
 Gaussian data with n = 1000 rows and p = 200 or 1200 columns, seeded. The true error is computed exactly
 from the coefficients. Writes docs/_static/gcv.png and gcv-dark.png, and prints the numbers behind it.

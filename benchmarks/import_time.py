@@ -1,5 +1,7 @@
 """How long ``import stoptime`` takes over importing the parts of scikit-learn that it is built on.
 
+    python -m benchmarks.import_time
+
 Every import is a fresh interpreter; the two take turns, and medians are compared. The processor time hardly
 feels what else the machine does.
 """
@@ -12,7 +14,7 @@ import sys
 import time
 from statistics import median
 
-from timing import environment
+from benchmarks import machine
 
 ROUNDS = 7
 GOAL = 0.5  # seconds
@@ -35,7 +37,8 @@ def main() -> None:
         print(f"{name:>14}  {elapsed:5.2f} s  {used:7.2f} s")
     elapsed, used = (more - less for less, more in zip(*middle.values(), strict=True))
     print(f"{'difference':>14}  {elapsed:5.2f} s  {used:7.2f} s  (goal: under {GOAL} s)")
-    print(environment())
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions().items())
+    print(f"{machine.processor()}; {versions}")
 
 
 def seconds(code: str) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 import stoptime as st
+from benchmarks.cases.paths import nesterov
 from benchmarks.data import gaussian, label
 from benchmarks.harness import Case, Work
 from benchmarks.results import Measure
@@ -80,23 +81,13 @@ def against_landweber(n: int, p: int, iterations: int) -> Work:
     )
 
 
-def nesterov(X: np.ndarray, y: np.ndarray, step: float, iterations: int) -> np.ndarray:
-    """Run Nesterov's method on the raw data, once."""
-    Xc, yc = X - X.mean(axis=0), y - y.mean()
-    b = theta = np.zeros(X.shape[1])
-    for k in range(1, iterations + 1):
-        b, old = theta + step / len(X) * (Xc.T @ (yc - Xc @ theta)), b
-        theta = b + (k - 1) / (k + 2) * (b - old)
-    return b
-
-
 def against_one_run(n: int, p: int, iterations: int) -> Work:
     """Compare exact leave-one-out of all iterates with one run of them."""
     X, y = gaussian(n, p)
     step = float(1 / st.decompose(X, y).eigenvalues[-1])
     return Work(
         lambda: st.leave_one_out(X, y, st.Nesterov(step), np.arange(1, iterations + 1)),
-        lambda: nesterov(X, y, step, iterations),
+        lambda: nesterov(X - X.mean(axis=0), y - y.mean(), step, iterations),
     )
 
 
