@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from stoptime.spectrum import Floats
 from stoptime.stopping.grid import default_stops, last_swing
 from stoptime.stopping.problem import Problem
 
-__all__ = ["Choice", "CurveRule", "ErrorCurve", "Problem", "Rule", "StopWarning"]
+__all__ = ["Choice", "CurveRule", "ErrorCurve", "Rule", "StopWarning"]
 
 UNSETTLED = 0.01  # relative distance of the error at the last stop from its limit that asks for more
 LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
@@ -29,6 +29,7 @@ EXTENSIONS = 3
 ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
 MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
+FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
 class StopWarning(UserWarning):
@@ -207,7 +208,7 @@ class CurveRule(Rule):
             except KrylovLimitError:  # the warning below says so, if the best stop may lie there
                 break
             curve = curve.joined(self.errors(problem, later))
-        columns = _columns(curve, per_target=per_target)
+        columns = columns_of(curve, per_target=per_target)
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
             warnings.warn(
@@ -221,8 +222,7 @@ class CurveRule(Rule):
     def _between_whole_stops(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Look at whole numbers around the lowest points too, until their neighbours have been seen."""
         for _ in range(ZOOMS):
-            seen = curve if per_target else curve.pooled()
-            best = np.unique(np.argmin(seen.errors.reshape(len(seen.stops), -1), axis=0))
+            best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
             closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
             if not closer.size:
                 break
@@ -230,20 +230,11 @@ class CurveRule(Rule):
         return curve
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
-        seen = curve if per_target else curve.pooled()
-        columns = seen.errors.reshape(len(seen.stops), -1)
-        best = np.argmin(columns, axis=0)
-        targets = np.arange(len(best))
-        stop, error, deviation = seen.stops[best], columns[best, targets], None
-        if seen.standard_errors is not None:
-            deviation = seen.standard_errors.reshape(columns.shape)[best, targets]
+        best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
         message = f"least {self.name} error at {len(curve.stops)} stops"
-        if np.isinf(stop).all():
+        if np.isinf(curve.stops[best]).all():
             message += ": that of least squares, stopping gains nothing"
-        if seen.errors.ndim == 1:
-            one = None if deviation is None else float(deviation[0])
-            return Choice(float(stop[0]), float(error[0]), curve, one, message)
-        return Choice(stop, error, curve, deviation, message)
+        return choice_at(best, curve, message, per_target=per_target)
 
 
 def later_stops(problem: Problem, last: float) -> Array:
@@ -258,9 +249,25 @@ def later_stops(problem: Problem, last: float) -> Array:
     return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])
 
 
-def _columns(curve: ErrorCurve, *, per_target: bool) -> Floats:
+def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
+    """Return the errors that are looked at, a column for each: of every target, or their mean."""
     errors = curve.errors if per_target else curve.pooled().errors
     return errors.reshape(len(errors), -1)
+
+
+def choice_at(places: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
+    """Return the choice of the stops at some places of a curve, one for each of its columns."""
+    seen = curve if per_target else curve.pooled()
+    stop: Any = seen.stops[places]
+    own = places, np.arange(len(places))
+    error: Any = columns_of(seen, per_target=per_target)[own]
+    deviation: Any = None
+    if seen.standard_errors is not None:
+        deviation = seen.standard_errors.reshape(len(seen.stops), -1)[own]
+    if seen.errors.ndim == 1:
+        stop, error = float(stop[0]), float(error[0])
+        deviation = None if deviation is None else float(deviation[0])
+    return Choice(stop, error, curve, deviation, message)
 
 
 def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | None:
@@ -268,7 +275,7 @@ def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | No
 
     Of a Krylov space nothing is known beyond: the error has to have been rising for half of the stops' range.
     """
-    columns = _columns(curve, per_target=per_target)
+    columns = columns_of(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
     if np.isfinite(last_swing(problem.spectrum, problem.tuned)):  # the limit is far, whatever happens here
         moves = columns[last] < columns[:last].min(axis=0, initial=np.inf)
@@ -287,7 +294,7 @@ def _dips(curve: ErrorCurve, *, per_target: bool) -> Array:
 
     Many targets are left at their grid points: they would need an evaluation each.
     """
-    columns = _columns(curve, per_target=per_target)
+    columns = columns_of(curve, per_target=per_target)
     inner = np.flatnonzero((curve.stops > 0) & np.isfinite(curve.stops))
     logs = np.log(curve.stops[inner].astype(np.float64))
     apart = np.diff(logs, prepend=-np.inf) > 0  # neighbouring floats may have one logarithm

@@ -20,13 +20,14 @@ from stoptime.stopping.choice import (
     Choice,
     CurveRule,
     ErrorCurve,
-    Problem,
     Rule,
     StopWarning,
+    columns_of,
     later_stops,
     stops_to_try,
 )
 from stoptime.stopping.growing import resolved_oracle
+from stoptime.stopping.problem import Problem, energies, shaped
 
 __all__ = ["SURE", "Discrepancy", "training_error"]
 
@@ -51,13 +52,10 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     -------
     array of shape (n_stops,) or (n_stops, n_targets)
     """
-    s = spectrum.eigenvalues.astype(np.float64)
-    z = spectrum.response.astype(np.float64)
-    energy = (z.T / np.sqrt(s)).T ** 2
-    outside = np.maximum(0, spectrum.target_power - energy.sum(axis=0))
+    energy, outside = energies(spectrum)
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    g = tuned.shrinkage(s[:, None], list_of_stops(stops))
-    return np.asarray((g**2).T @ energy + outside)
+    g = tuned.shrinkage(spectrum.eigenvalues[:, None], list_of_stops(stops))
+    return shaped((g**2).T @ energy + outside, spectrum)
 
 
 def _noise(given: float | None, problem: Problem) -> Floats:
@@ -124,21 +122,12 @@ class Discrepancy(Rule):
         """Pick the first stop at which the residual is down to the noise; see :meth:`Rule.choose`."""
         grid, given = stops_to_try(problem, stops)
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
-        problem = problem.reaching(grid)
-        for _ in range(1 + EXTENSIONS):
-            curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
-            seen = curve if per_target else curve.pooled()
-            columns = seen.errors.reshape(len(grid), -1)
-            levels = np.broadcast_to(level if per_target else level.mean(), columns.shape[1])
-            reached = columns <= levels
-            if given or problem.spaces is None or reached.any(axis=0).all():
-                break
-            later = later_stops(problem, float(grid[-1]))
-            try:
-                problem = problem.reaching(later)
-            except KrylovLimitError:  # the warning below says that the last stop is taken
-                break
-            grid = np.append(grid, later)
+        level = level if per_target else level.mean()
+        extensions = 0 if given else EXTENSIONS
+        problem, curve = _followed(problem.reaching(grid), grid, level, extensions, per_target=per_target)
+        columns = columns_of(curve, per_target=per_target)
+        levels = np.broadcast_to(level, columns.shape[1])
+        reached = columns <= levels
         if not reached.any(axis=0).all():
             warnings.warn(
                 f"The residual never falls to the noise, {levels.max():.3g}: the last stop is taken. "
@@ -146,35 +135,50 @@ class Discrepancy(Rule):
                 StopWarning,
                 stacklevel=2,
             )
-        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(grid) - 1)
-        stop = grid[first]
+        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(columns) - 1)
+        stop = curve.stops[first]
         if not given:
-            targets = range(columns.shape[1])
-            stop = np.array(
-                [self._crossing(problem, grid, first[k], levels[k], k, per_target) for k in targets]
-            )
+            targets = enumerate(zip(first, levels, strict=True))
+            stop = np.array([_crossing(problem, curve.stops, *one, k, per_target) for k, one in targets])
         residuals = training_error(problem.spectrum, problem.tuned, stop).reshape(len(stop), -1)
         error = np.diagonal(residuals) if per_target else residuals.mean(axis=1)
         message = f"first stop with a residual of at most the noise, {levels.max():.4g}"
-        if seen.errors.ndim == 1:
-            return Choice(float(stop[0]), float(error[0]), curve, None, message)
-        return Choice(stop, error, curve, None, message)
+        if per_target and curve.errors.ndim == 2:
+            return Choice(stop, error, curve, None, message)
+        return Choice(float(stop[0]), float(error[0]), curve, None, message)
 
-    @staticmethod
-    def _crossing(
-        problem: Problem, grid: Floats, first: int, level: float, target: int, per_target: bool
-    ) -> float:
-        """Refine the first crossing between two grid points."""
 
-        def excess(stop: float) -> float:
-            error = training_error(problem.spectrum, problem.tuned, stop)[0]
-            return float((np.atleast_1d(error)[target] if per_target else np.mean(error)) - level)
+def _followed(
+    problem: Problem, grid: Array, level: Floats, extensions: int, *, per_target: bool
+) -> tuple[Problem, ErrorCurve]:
+    """Return the residuals at the stops, and later while those of a Krylov space are above the level."""
+    curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+    for _ in range(0 if problem.spaces is None else extensions):
+        if (columns_of(curve, per_target=per_target) <= level).any(axis=0).all():
+            break
+        later = later_stops(problem, float(grid[-1]))
+        try:
+            problem = problem.reaching(later)
+        except KrylovLimitError:  # a warning will say that the last stop is taken
+            break
+        grid = np.append(grid, later)
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+    return problem, curve
 
-        if first == 0 or excess(grid[first]) > 0:
-            return float(grid[first])
-        if isinstance(problem.tuned, Iteration):
-            inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
-            errors = training_error(problem.spectrum, problem.tuned, inner).reshape(len(inner), -1)
-            low = (errors[:, target] if per_target else errors.mean(axis=1)) <= level
-            return float(inner[np.argmax(low)])
-        return float(brentq(excess, grid[first - 1], grid[first]))
+
+def _crossing(
+    problem: Problem, grid: Floats, first: int, level: float, target: int, per_target: bool
+) -> float:
+    """Refine the first crossing between two grid points."""
+
+    def residuals(stops: ArrayLike) -> Array:
+        errors = training_error(problem.spectrum, problem.tuned, stops)
+        errors = errors.reshape(len(errors), -1)
+        return errors[:, target] if per_target else errors.mean(axis=1)
+
+    if first == 0 or residuals(grid[first])[0] > level:
+        return float(grid[first])
+    if isinstance(problem.tuned, Iteration):
+        inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
+        return float(inner[np.argmax(residuals(inner) <= level)])
+    return float(brentq(lambda stop: residuals(stop)[0] - level, grid[first - 1], grid[first]))

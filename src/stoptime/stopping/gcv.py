@@ -13,6 +13,7 @@ from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import standard_error
 from stoptime.stopping.plan import cheapest_route
+from stoptime.stopping.problem import energies, shaped
 from stoptime.stopping.rows import average_row
 
 __all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]
@@ -75,7 +76,8 @@ def path_gcv_with_spread(
 
 
 def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
-    stops, s, energy, rest = _parts(spectrum, stops)
+    stops, s = list_of_stops(stops), spectrum.eigenvalues.astype(np.float64)
+    energy, rest = energies(spectrum)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError(
             "X must have at least two rows of positive sample_weight: of fewer, generalised cross-validation "
@@ -104,7 +106,7 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     if np.isinf(stops).any():
         late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
     errors = np.multiply.outer(late, np.sqrt(rest)) ** 2 + slopes**2 @ energy
-    return _shaped(errors * row.stretch[0] ** 2, spectrum)
+    return shaped(errors * row.stretch[0] ** 2, spectrum)
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
@@ -152,7 +154,8 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
             UserWarning,
             stacklevel=2,
         )
-    stops, s, energy, rest = _parts(spectrum, stops)
+    stops, s = list_of_stops(stops), spectrum.eigenvalues.astype(np.float64)
+    energy, rest = energies(spectrum)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     g, (atoms, weights) = method.shrinkage(s, stops[:, None]), spectrum.atoms
     freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.fit_intercept
@@ -160,17 +163,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED
     errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
-    return _shaped(errors, spectrum)
-
-
-def _parts(spectrum: Spectrum, stops: ArrayLike) -> tuple[Array, Array, Array, Array]:
-    """Return stops, eigenvalues, and the power of y along each eigenvector and outside of all."""
-    stops = list_of_stops(stops)
-    s = spectrum.eigenvalues.astype(np.float64)
-    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
-    response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
-    energy = (response / np.sqrt(s)[:, None]) ** 2
-    return stops, s, energy, np.maximum(power - energy.sum(axis=0), 0)
+    return shaped(errors, spectrum)
 
 
 def _converged(rest: float, shares: Array, s: Array) -> tuple[float, Array]:
@@ -179,7 +172,3 @@ def _converged(rest: float, shares: Array, s: Array) -> tuple[float, Array]:
         return 1 / rest, np.zeros(len(s))
     spread = s[0] / s
     return 0.0, spread / (shares @ spread)
-
-
-def _shaped(errors: Array, spectrum: Spectrum) -> Array:
-    return errors[:, 0] if spectrum.response.ndim == 1 else errors

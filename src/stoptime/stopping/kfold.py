@@ -23,12 +23,12 @@ from stoptime.moments import Moments
 from stoptime.path import draw, goals, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import CurveRule, ErrorCurve, Problem, standard_error
+from stoptime.stopping.choice import FEWEST_FOLDS, CurveRule, ErrorCurve, standard_error
 from stoptime.stopping.passed import errors_of_folds
+from stoptime.stopping.problem import Problem
 
 __all__ = ["CrossValidation", "HoldOut"]
 
-FEWEST_FOLDS = 3  # with fewer, the standard error is taken over rows instead of folds
 CHUNK = 2**23  # entries of one table of coefficients
 CANCELLED = 1e-6  # share of a column's variance that must be left for a difference of moments to be exact
 

@@ -11,12 +11,12 @@ from stoptime.methods.base import Array
 from stoptime.path import Path, draw
 from stoptime.spectrum import Floats
 from stoptime.statistics import Statistics
-from stoptime.stopping.choice import ErrorCurve, Problem, standard_error
+from stoptime.stopping.choice import FEWEST_FOLDS, ErrorCurve, standard_error
+from stoptime.stopping.problem import Problem
 
 __all__ = ["errors_of_folds", "mean_squared_error"]
 
 CHUNK = 2**22  # entries of one table of coefficients
-FEWEST_FOLDS = 3  # with fewer, there is no standard error: the rows it could be taken over are gone
 
 
 def mean_squared_error(path: Path, statistics: Statistics) -> Floats:
@@ -66,9 +66,8 @@ def errors_of_folds(problem: Problem, parts: Mapping[int, Statistics], stops: Ar
     ])  # fmt: skip
     weights = weights[weights > 0]
     mean = np.tensordot(weights / weights.sum(), errors, axes=1)
-    deviation = None
-    if len(errors) >= FEWEST_FOLDS:
-        deviation = standard_error(errors)
+    # of fewer there is none: the rows over which it could be taken are gone
+    deviation = standard_error(errors) if len(errors) >= FEWEST_FOLDS else None
     if problem.spectrum.response.ndim == 1:
         mean, deviation = mean[:, 0], None if deviation is None else deviation[:, 0]
     return ErrorCurve(stops, mean, deviation)

@@ -11,12 +11,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.backends.matrix_free import Goal, KrylovSpaces
 from stoptime.methods import Method
+from stoptime.methods.base import Array
 from stoptime.path import goals
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
 from stoptime.stopping.rows import Rows
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "energies", "shaped"]
+
+
+def energies(spectrum: Spectrum) -> tuple[Array, Array]:
+    """Return the power of every target along each eigenvector, (rank, n_targets), and outside of all."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
+    response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
+    energy = (response / np.sqrt(s)[:, None]) ** 2
+    return energy, np.maximum(power - energy.sum(axis=0), 0)
+
+
+def shaped(errors: Array, spectrum: Spectrum) -> Array:
+    """Return errors (n_stops, n_targets) as y was given: without the second axis where it was a vector."""
+    return errors[:, 0] if spectrum.response.ndim == 1 else errors
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.calibration import calibrate_to
 from stoptime.methods.base import Array
-from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Problem, Rule, stops_to_try
+from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Rule, choice_at, columns_of, stops_to_try
 from stoptime.stopping.discrepancy import SURE, Discrepancy
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.growing import resolved_oracle
@@ -18,6 +18,7 @@ from stoptime.stopping.kfold import CrossValidation
 from stoptime.stopping.loo import left_out_errors
 from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.plugin import Oracle
+from stoptime.stopping.problem import Problem
 
 __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
 
@@ -174,16 +175,10 @@ class OneStandardError(Rule):
         best = rule.choose(problem, stops, per_target=per_target)
         if best.standard_error is None or best.curve.standard_errors is None:
             raise _without_standard_error(rule)
-        seen = best.curve if per_target else best.curve.pooled()
-        columns = seen.errors.reshape(len(seen.stops), -1)
-        first = np.argmax(columns <= np.atleast_1d(best.error + best.standard_error), axis=0)
-        deviation = np.asarray(seen.standard_errors).reshape(columns.shape)
-        picked = seen.stops[first], *(table[first, np.arange(len(first))] for table in (columns, deviation))
+        limit = np.atleast_1d(best.error + best.standard_error)
+        within = columns_of(best.curve, per_target=per_target) <= limit
         message = f"earliest stop within one standard error of the {best.message}"
-        if seen.errors.ndim == 1:
-            stop, error, spread = (float(values[0]) for values in picked)
-            return Choice(stop, error, best.curve, spread, message)
-        return Choice(picked[0], picked[1], best.curve, picked[2], message)
+        return choice_at(np.argmax(within, axis=0), best.curve, message, per_target=per_target)
 
 
 def _without_standard_error(rule: Rule) -> ValueError:

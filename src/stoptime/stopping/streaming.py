@@ -11,8 +11,9 @@ from stoptime.backends.folds import Folds
 from stoptime.backends.products import by_statistics
 from stoptime.backends.streams import Stream, lost_digits, total
 from stoptime.methods import Method
-from stoptime.stopping.choice import Problem, Rule
+from stoptime.stopping.choice import Rule
 from stoptime.stopping.kfold import CrossValidation
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.rules import LeaveOneOut, OneStandardError, get_rule
 
 __all__ = ["streamed_problems"]
