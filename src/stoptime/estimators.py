@@ -110,7 +110,7 @@ class StoppedRegressor(_LinearRegressor):
     Parameters
     ----------
     method : str or Method, default="nesterov-flow"
-        What draws the path; names are the keys of ``stoptime.METHODS``.
+        What draws the path; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
     stop : float or None, default=None
         Where to stop: the time of a flow, 1/penalty of ridge; ``inf`` is least squares. None
         estimates noise and signal by marginal likelihood and stops where the method has the best

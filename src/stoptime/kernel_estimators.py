@@ -124,7 +124,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     Parameters
     ----------
     method : str or Method, default="nesterov-flow"
-        What draws the path; names are the keys of ``stoptime.METHODS``.
+        What draws the path; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
     stop : float or None, default=None
         Where to stop: the time of a flow, 1/penalty of ridge (KernelRidge's ``alpha`` is n times the
         penalty); ``inf`` is the interpolant of minimum norm. None estimates noise and signal by marginal

@@ -17,7 +17,7 @@ from stoptime.backends.dense import DTYPES
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.files import atomic
 from stoptime.intervals import jackknife
-from stoptime.methods import ITERATIONS, METHODS, Method
+from stoptime.methods import ALL_METHODS, Method
 from stoptime.methods.base import positive_number
 from stoptime.schema import Object, decoded, numbers, text, texts
 from stoptime.spectrum import Floats
@@ -220,9 +220,8 @@ def _content(model: Model) -> dict[str, Any]:
     from stoptime import __version__  # noqa: PLC0415 - which knows this file
 
     method = model.method
-    known = METHODS | ITERATIONS
-    if known.get(method.name) is not type(method):
-        raise ValueError(f"{method} cannot be saved: it is none of {', '.join(known)}.")
+    if ALL_METHODS.get(method.name) is not type(method):
+        raise ValueError(f"{method} cannot be saved: it is none of {', '.join(ALL_METHODS)}.")
     stops = np.asarray(model.stop, dtype=np.float64)
     sizes, shares = model.residuals, model.observations
     return {
@@ -290,14 +289,13 @@ def _model(file: Object) -> Model:
 
 
 def _method(content: Object) -> Method:
-    known = METHODS | ITERATIONS
-    name = text("method name", content.get("name"), among=known)
-    names = [one.name for one in fields(known[name])]
+    name = text("method name", content.get("name"), among=ALL_METHODS)
+    names = [one.name for one in fields(ALL_METHODS[name])]
     content.require("name", *names)
     for one in names:
         if isinstance(content[one], bool | list | dict):
             raise ValueError(f'"method": {one} must be a number or a word.')  # noqa: TRY004 - as all of load
-    return known[name](**{one: content[one] for one in names})
+    return ALL_METHODS[name](**{one: content[one] for one in names})
 
 
 def _stop(content: Any, targets: tuple[int, ...]) -> float | Floats:

@@ -6,18 +6,16 @@ from dataclasses import fields
 
 import typer
 
-from stoptime.methods import ITERATIONS, METHODS, Method
+from stoptime.methods import ALL_METHODS, Method
 from stoptime.stopping import RULES
 from stoptime.tables import did_you_mean
 
 __all__ = ["complete_method", "complete_rule", "parsed_method", "parsed_rule", "parsed_stops"]
 
-KNOWN = METHODS | ITERATIONS
-
 
 def complete_method(incomplete: str) -> list[str]:
     """Return the methods that begin so, for the shell."""
-    return [name for name in KNOWN if name.startswith(incomplete)]
+    return [name for name in ALL_METHODS if name.startswith(incomplete)]
 
 
 def complete_rule(incomplete: str) -> list[str]:
@@ -34,19 +32,19 @@ def parsed_method(word: str) -> Method:
     AcceleratedFlow(friction=5.0)
     """
     name, _, rest = word.partition(":")
-    if name not in KNOWN:
-        known = f" (known: {', '.join(KNOWN)})"
-        raise _bad("--method", f'there is no method "{name}"{did_you_mean(name, list(KNOWN)) or known}')
+    if name not in ALL_METHODS:
+        known = f" (known: {', '.join(ALL_METHODS)})"
+        raise _bad("--method", f'there is no method "{name}"{did_you_mean(name, list(ALL_METHODS)) or known}')
     parameters = dict(_parameter(name, pair) for pair in rest.split(",") if pair)
     try:
-        return KNOWN[name](**parameters)
+        return ALL_METHODS[name](**parameters)
     except (TypeError, ValueError) as error:
         raise _bad("--method", str(error)) from None
 
 
 def _parameter(method: str, pair: str) -> tuple[str, float | str]:
     key, _, value = pair.partition("=")
-    names = [one.name for one in fields(KNOWN[method])]
+    names = [one.name for one in fields(ALL_METHODS[method])]
     if key not in names:
         has = f"it has {', '.join(names)}" if names else "it has none"
         raise _bad("--method", f'{method} has no parameter "{key}"; {has}')

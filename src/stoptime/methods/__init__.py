@@ -11,6 +11,7 @@ from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 
 __all__ = [
+    "ALL_METHODS",
     "ITERATIONS",
     "METHODS",
     "AcceleratedFlow",
@@ -39,9 +40,14 @@ ITERATIONS: dict[str, type[Method]] = {
 }
 """The methods that know a step by their names: the iterations, and the flow that models one of them."""
 
+ALL_METHODS = METHODS | ITERATIONS
+"""All methods by their names."""
+
 
 def get_method(method: str | Method) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
+
+    The names are the keys of ``METHODS`` and of ``ITERATIONS``.
 
     Examples
     --------
@@ -50,7 +56,6 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
-    known = METHODS | ITERATIONS
-    if not isinstance(method, str) or method not in known:
-        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(known)}.")
-    return known[method]()
+    if not isinstance(method, str) or method not in ALL_METHODS:
+        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(ALL_METHODS)}.")
+    return ALL_METHODS[method]()
