@@ -28,7 +28,7 @@ PACKAGE = Path("src") / "stoptime"
 Place = ast.expr | ast.stmt
 TESTS = {  # what is responsible for a file, the quickest first
     "special.py": ["tests/test_methods.py"],
-    "phase.py": ["tests/test_methods.py"],
+    "methods/phase.py": ["tests/test_methods.py"],
     "methods/ridge.py": ["tests/test_methods.py"],
     "methods/base.py": ["tests/test_methods.py", "tests/test_iterations.py"],
     "methods/flows.py": ["tests/test_methods.py", "tests/test_iterations.py", "tests/test_planning.py"],

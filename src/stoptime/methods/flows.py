@@ -12,7 +12,7 @@ from scipy.special import exprel, lambertw
 
 from stoptime import special
 from stoptime.methods.base import Array, Method, nonnegative, positive_number, smallest_positive
-from stoptime.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
+from stoptime.methods.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov

@@ -138,10 +138,8 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     t = np.atleast_1d(nonnegative("stops", stops, infinite=True))
     last = whole(np.minimum(t, len(s)))
     whole(t[np.isfinite(t)])
-    unit, size = (
-        s.max(initial=0) or 1.0,
-        np.abs(z).max(initial=0) or 1.0,
-    )  # squares of all else must be floats
+    # squares of all else must be floats
+    unit, size = s.max(initial=0) or 1.0, np.abs(z).max(initial=0) or 1.0
     coefs, diagonal, off = _run(s / unit, z / size, int(last.max(initial=0)))
     reached = np.minimum(last, len(coefs) - 1)
     ritz = {int(k): unit * _ritz(diagonal[:k], off[: max(k - 1, 0)]) for k in np.unique(reached)}
