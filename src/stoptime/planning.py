@@ -14,6 +14,7 @@ from stoptime.methods import GradientDescent, HeavyBall, Iteration, Method, Nest
 from stoptime.methods.base import Array, nonnegative, positive_number
 from stoptime.spectrum import Spectrum
 from stoptime.stopping.plugin import estimate_oracle
+from stoptime.wording import aligned
 from stoptime.worst_case import eigenvalue_grid, risk_ratio
 
 if TYPE_CHECKING:
@@ -120,16 +121,9 @@ class Plan:
         return ax
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [
-            ("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")
-        ]
-        rows += [self._row(run) for run in self._runs]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
-        return f"To be like ridge with penalty {self.penalty:.4g}:\n" + "\n".join(lines)
+        head = ("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")
+        table = aligned([head, *map(self._row, self._runs)])
+        return f"To be like ridge with penalty {self.penalty:.4g}:\n{table}"
 
     def _row(self, run: PlannedRun) -> tuple[str, ...]:
         return (

@@ -12,27 +12,7 @@ __all__ = ["Ticker", "progress", "throughput"]
 Item = TypeVar("Item")
 PATIENCE = 2.0  # seconds of silence before the first line
 INTERVAL = 0.2
-
-
-def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
-    """Yield the items; where ``verbose``, keep a line on standard error up to date.
-
-    Examples
-    --------
-    >>> list(progress([1, 2, 3], "counting", verbose=False))
-    [1, 2, 3]
-    """
-    begin = shown = time.monotonic()
-    for done, item in enumerate(items):
-        yield item
-        now = time.monotonic()
-        if verbose and now - begin > PATIENCE and now - shown > INTERVAL:
-            shown = now
-            left = (now - begin) / (done + 1) * (len(items) - done - 1)
-            sys.stderr.write(f"\r{name}: {done + 1} of {len(items)}, {left:.0f} s left ")
-            sys.stderr.flush()
-    if shown != begin:
-        sys.stderr.write("\n")
+LEAST = 1e-9  # that counts as time, to divide by
 
 
 class Ticker:
@@ -47,6 +27,11 @@ class Ticker:
         self.name, self.verbose = name, verbose
         self._begin = self._shown = time.monotonic()
 
+    @property
+    def spent(self) -> float:
+        """Seconds since the work began."""
+        return time.monotonic() - self._begin
+
     def __call__(self, state: str) -> None:
         """Show how far the work is, if it is time to."""
         now = time.monotonic()
@@ -59,6 +44,21 @@ class Ticker:
         """End the line, if one was shown."""
         if self._shown != self._begin:
             sys.stderr.write("\n")
+
+
+def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
+    """Yield the items; where ``verbose``, keep a line on standard error up to date.
+
+    Examples
+    --------
+    >>> list(progress([1, 2, 3], "counting", verbose=False))
+    [1, 2, 3]
+    """
+    tick = Ticker(name, verbose)
+    for done, item in enumerate(items, start=1):
+        yield item
+        tick(f"{done} of {len(items)}, {tick.spent / done * (len(items) - done):.0f} s left")
+    tick.close()
 
 
 def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:
@@ -75,17 +75,12 @@ def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | Non
     total : int or None
         Number of rows to come, if it is known.
     """
-    begin = shown = time.monotonic()
+    tick = Ticker(name, verbose)
     rows = size = 0
     for block in blocks:
         yield block
-        rows, size, now = rows + len(block.X), size + block.X.nbytes, time.monotonic()
-        if verbose and now - begin > PATIENCE and now - shown > INTERVAL:
-            shown, spent = now, now - begin
-            left = "" if total is None else f", {spent / max(rows, 1) * (total - rows):.0f} s left"
-            done = f"{rows}" if total is None else f"{rows} of {total}"
-            rate = f"{rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s"
-            sys.stderr.write(f"\r{name}: {done} rows, {rate}{left} ")
-            sys.stderr.flush()
-    if shown != begin:
-        sys.stderr.write("\n")
+        rows, size, spent = rows + len(block.X), size + block.X.nbytes, max(tick.spent, LEAST)
+        left = "" if total is None else f", {spent / max(rows, 1) * (total - rows):.0f} s left"
+        done = f"{rows}" if total is None else f"{rows} of {total}"
+        tick(f"{done} rows, {rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s{left}")
+    tick.close()

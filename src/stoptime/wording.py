@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.assessment import Assessment
 from stoptime.methods import Method
 
-__all__ = ["guarantee_in_words", "method_in_words", "number", "with_error"]
+if TYPE_CHECKING:
+    from stoptime.assessment import Assessment
+
+__all__ = ["aligned", "guarantee_in_words", "method_in_words", "number", "with_error"]
 
 DIGITS = 4
 
@@ -47,6 +51,21 @@ def with_error(value: float, error: float | None, *, sign: bool = False) -> str:
     decimals = max(decimals, 0)
     value = round(value, decimals) + 0.0  # no minus before a zero
     return f"{value:{plus}.{decimals}f} ± {error:.{decimals}f}"
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as text: the first column flush left, the others flush right.
+
+    Examples
+    --------
+    >>> print(aligned([("method", "stop"), ("ridge", "1"), ("flow", "100")]))
+    method  stop
+    ridge      1
+    flow     100
+    """
+    rows = list(rows)
+    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join("  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)]) for row in rows)
 
 
 def method_in_words(method: Method) -> str:

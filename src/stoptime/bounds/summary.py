@@ -9,6 +9,7 @@ from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.bounds.enclosure import Enclosure
 from stoptime.bounds.theorems import heavy_ball_theorem
 from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.wording import aligned
 
 PAPER_PRECISION = 1e-4  # it prints four decimals
 PRINTED_DIGITS = 10
@@ -44,17 +45,15 @@ class BoundsTable:
 
     def __str__(self) -> str:
         """Print one line per statement."""
-        lines = [("statement", "paper", "lower", "upper", "stop", "")]
-        for row in self.rows:
-            paper = "-" if row.paper is None else f"{row.paper:.7g}"
-            ends = row.certified.printed(PRINTED_DIGITS)
-            lines.append((row.statement, paper, *ends, f"{row.certified.stop:.6g}", row.verdict))
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        padded = (
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:-1], widths[1:-1]), line[-1]])
-            for line in lines
-        )
-        return "\n".join(line.rstrip() for line in padded)
+        numbers = aligned([("statement", "paper", "lower", "upper", "stop"), *map(_numbers, self.rows)])
+        verdicts = ["", *(row.verdict for row in self.rows)]
+        lines = zip(numbers.splitlines(), verdicts, strict=True)
+        return "\n".join(f"{line}  {verdict}".rstrip() for line, verdict in lines)
+
+
+def _numbers(row: BoundsRow) -> tuple[str, ...]:
+    paper = "-" if row.paper is None else f"{row.paper:.7g}"
+    return row.statement, paper, *row.certified.printed(PRINTED_DIGITS), f"{row.certified.stop:.6g}"
 
 
 def table(
