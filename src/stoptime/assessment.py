@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold
 
@@ -151,7 +152,7 @@ def _finite(value: float) -> float | None:
 
 
 def rivals(spectrum: Spectrum) -> dict[str, Any]:
-    """Return what people would otherwise use, as estimators: ridge with its own penalty, and least squares.
+    """Return what people would otherwise use, as estimators: RidgeCV, least squares and the mean.
 
     RidgeCV gets 41 penalties over ten decades around the mean eigenvalue.
     """
@@ -161,6 +162,7 @@ def rivals(spectrum: Spectrum) -> dict[str, Any]:
     return {
         "RidgeCV": RidgeCV(alphas=penalties, fit_intercept=intercept),
         "least squares": LinearRegression(fit_intercept=intercept),
+        "the mean": DummyRegressor(),
     }
 
 

@@ -339,7 +339,7 @@ def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> f
     """Return the iteration with the best guarantee for unit penalty, by search among whole numbers."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
-    center, ratio = stop_with_gain(method, 1.0), risk_ratio if kind == "risk" else distance_ratio
+    center, ratio = stop_with_gain(method, 1.0), _ratio(kind)
     x = eigenvalue_grid(low, high)[:, None]
     first = center / 8 if _universal(method) else center / SEARCH
     closer = np.unique(np.round(np.append(np.geomspace(first, 4 * center + 2, COARSE), [0, 1])))

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold
 
 from stoptime.assessment import FOLDS, Assessment, Score, assess, compare, rivals
 from stoptime.backends import decompose
 from stoptime.backends.streams import summarise
 from stoptime.estimators import StoppedRegressorCV
-from stoptime.methods import ITERATIONS, METHODS, Method, get_method
+from stoptime.methods import ALL_METHODS, Method, get_method
 from stoptime.notes import noted
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import StopWarning
@@ -156,8 +155,7 @@ class Request:
 
 def _source(method: Method) -> str:
     """Return Python for a method: its name where that says all."""
-    known = METHODS | ITERATIONS
-    plain = method.name in known and method == known[method.name]()
+    plain = method.name in ALL_METHODS and method == ALL_METHODS[method.name]()
     return repr(method.name) if plain else f"st.{method!r}"
 
 
@@ -283,7 +281,7 @@ def _scores(
     progress: Callable[[str], None],
 ) -> tuple[list[Score], list[str]]:
     """Compare on folds; where a fold is too small for the method, say so instead."""
-    candidates: dict[str, Any] = {"stoptime": estimator, **rivals(spectrum), "the mean": DummyRegressor()}
+    candidates = {"stoptime": estimator, **rivals(spectrum)}
     data = prepared.X, prepared.y, prepared.sample_weight
     try:
         with warnings.catch_warnings():

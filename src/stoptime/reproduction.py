@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from stoptime.files import atomic
 from stoptime.methods import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.base import Array
 from stoptime.risk import RiskCurve, risk
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Experiment", "reproduce"]
 
@@ -260,7 +257,6 @@ def _source(constant: str) -> str:
 
 def _numerical_constants() -> list[tuple[str, ...]]:
     gradient, nesterov = GradientFlow(), AcceleratedFlow()
-    kappas = CERTIFIED_NUMBERS
     return [
         ("gradient flow / ridge", "1.0786", f"{calibrate(gradient).inflation:.8f}", "confirmed"),
         (
@@ -288,7 +284,7 @@ def _numerical_constants() -> list[tuple[str, ...]]:
                 f"{1 + make_plan(kappa, TABLE_TOLERANCE).floor:.3g}",
                 "sharper",
             )
-            for kappa in kappas
+            for kappa in CERTIFIED_NUMBERS
         ),
         ("accelerated flow / ridge, friction 5", "", f"{calibrate(AcceleratedFlow(5)).inflation:.8f}", "new"),
     ]

@@ -113,8 +113,6 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
         raise TypeError(f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by.")
     if kind in MATRIX_FREE:
         return MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
-    if kind != "dense":
-        raise TypeError(f"X of kind {kind!r} cannot be factored yet: make it a dense array.")
     with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn as well
         return DenseData.validated(X, y, sample_weight, fit_intercept)
 
@@ -134,15 +132,13 @@ def factored(
     data: Data, known: Moments | None = None, *, solver: Solver = "auto", max_gain: float = np.inf
 ) -> Spectrum:
     """Factor validated data; ``known`` moments of tall data spare the pass over them."""
+    route: Any = tensors if isinstance(data, TensorData) else dense
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
         if solver != "svd":
-            spectrum = (
-                tensors.by_gram(data, known) if isinstance(data, TensorData) else dense.by_gram(data, known)
-            )
+            spectrum: Spectrum = route.by_gram(data, known)
             if solver == "gram" or max_gain <= spectrum.reach:
                 return spectrum
             if isinstance(data, MatrixFreeData):
                 return _filled(data, spectrum, max_gain)
-        return (
-            tensors.by_svd(data, max_gain) if isinstance(data, TensorData) else dense.by_svd(data, max_gain)
-        )
+        svd: Spectrum = route.by_svd(data, max_gain)
+        return svd

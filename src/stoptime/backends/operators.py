@@ -198,16 +198,12 @@ class CentredOperator:
 def _product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
     """Multiply with X or Xᵀ, and refuse what is not finite."""
     try:
-        if isinstance(X, LinearOperator):
-            product = (
-                X.rmatmat(other)
-                if transposed and other.ndim == 2
-                else X.rmatvec(other)
-                if transposed
-                else X @ other
-            )
+        if not transposed:
+            product = X @ other
+        elif isinstance(X, LinearOperator):
+            product = X.rmatmat(other) if other.ndim == 2 else X.rmatvec(other)
         else:
-            product = X.T @ other if transposed else X @ other
+            product = X.T @ other
     except NotImplementedError:
         raise ValueError(
             "X must know its products with vectors and those of its transpose: define rmatvec."
