@@ -55,7 +55,8 @@ def test_a_message_that_is_not_raised_would_be_found(messages):
 
 def test_the_reference_shows_every_public_name():
     """Documented by its own name, or as a member of a module that is documented whole."""
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / "api").glob("*.md")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     shown = set(
         re.findall(
             r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$", text, flags=re.MULTILINE
@@ -76,6 +77,9 @@ def test_every_page_is_in_a_table_of_contents():
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert pages <= set(re.findall(r"^(\w+)$", index, flags=re.MULTILINE))
+    reference = {f"api/{path.stem}" for path in (ROOT / "docs" / "api").glob("*.md")}
+    listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert reference == set(re.findall(r"^(api/\w+)$", listed, flags=re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
