@@ -61,6 +61,22 @@ def positive_number(name: str, value: object, *, low: float = 0.0, high: float =
     return number
 
 
+def concrete(name: str, value: float | str) -> float:
+    """Return a parameter as a number, refusing a word such as "auto" that only a spectrum makes one.
+
+    Examples
+    --------
+    >>> concrete("step", "auto")
+    Traceback (most recent call last):
+    ValueError: step="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.
+    """
+    if isinstance(value, str):
+        raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
+            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
+        )
+    return value
+
+
 def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
     """Return the smallest eigenvalue, which a parameter is made of, if it is above ``least``."""
     smallest = float(eigenvalues.min(initial=np.inf))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel, lambertw
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, nonnegative, positive_number, smallest_positive
+from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number, smallest_positive
 from stoptime.methods.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
 
 if TYPE_CHECKING:
@@ -214,11 +214,7 @@ class HeavyBallFlow(Method):
 
     @property
     def _gamma(self) -> float:
-        if isinstance(self.damping, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal damping
-                'damping="critical" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
-            )
-        return self.damping
+        return concrete("damping", self.damping)
 
     def _frequency(self, s: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the size of ω, and where it is real: there the path swings, elsewhere it creeps."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, nonnegative, positive_number, smallest_positive
+from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number, smallest_positive
 from stoptime.methods.flows import creep, oscillator_gain, swing
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ class HighResolutionFlow(Method):
     @property
     def _parameters(self) -> tuple[float, float]:
         """Return ε and μ as numbers."""
-        if isinstance(self.step, str) or isinstance(self.strong_convexity, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is legal
-                '"auto" depends on the spectrum: call tuned_to(eigenvalues), or give numbers.'
-            )
-        return self.step, self.strong_convexity
+        return concrete("step", self.step), concrete("strong_convexity", self.strong_convexity)
 
     def _oscillator(self, s: Array) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
         """Return stiffness, a, the size of ω and where it is real."""

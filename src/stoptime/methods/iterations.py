@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from stoptime import special
-from stoptime.methods.base import Array, Method, positive_number, smallest_positive
+from stoptime.methods.base import Array, Method, concrete, positive_number, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Coefficients, Iteration, fraction_below_one, whole
 
@@ -196,11 +196,7 @@ class HeavyBall(Iteration):
     @property
     def eta(self) -> float:
         """The momentum as a number."""
-        if isinstance(self.momentum, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal momentum
-                'momentum="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
-            )
-        return self.momentum
+        return concrete("momentum", self.momentum)
 
     @property
     def limit(self) -> float:

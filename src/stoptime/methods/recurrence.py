@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Array, Method, nonnegative, positive_number
+from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number
 
 Places = NDArray[np.intp]
 
@@ -175,11 +175,7 @@ class Iteration(Method):
     @property
     def epsilon(self) -> float:
         """The step as a number."""
-        if isinstance(self.step, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a string is a legal step
-                'step="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
-            )
-        return self.step
+        return concrete("step", self.step)
 
     @property
     def pace(self) -> float:

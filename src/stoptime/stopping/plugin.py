@@ -96,14 +96,9 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
         return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
 
     atoms, weights = spectrum.atoms
-    resolved = spectrum.krylov is None or np.isinf(spectrum.reach)
-    with np.errstate(divide="ignore"):
-        lowest = np.log(s[0] * NOISELESS) if resolved else -np.log(spectrum.reach)
-    highest = np.log(s[-1] * HOPELESS)
-    decades = (highest - lowest) / np.log(10) if lowest < highest else 0.0  # none where no gain was asked for
-    grid = np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
+    grid = _log_penalties(spectrum)
     best = int(np.argmin(deviance(grid))) if grid.size else 0
-    if best == 0 and not resolved:
+    if best == 0 and not _resolved(spectrum):
         raise UnresolvedError(
             "The noise cannot be told from the signal with a Krylov space that has converged up to a gain "
             f"of {spectrum.reach:.3g}: decompose with a larger max_gain, or give the stop or the noise."
@@ -116,6 +111,21 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     penalty = np.exp(found.x)
     scale = spectrum.n_observations / observations
     return _oracle(spectrum, power * noise_share(penalty) * scale, float(penalty))
+
+
+def _resolved(spectrum: Spectrum) -> bool:
+    """Tell whether the spectrum has converged for every penalty."""
+    return spectrum.krylov is None or bool(np.isinf(spectrum.reach))
+
+
+def _log_penalties(spectrum: Spectrum) -> Floats:
+    """Return logarithms of penalties from no noise, or as far as the spectrum has converged, to no signal."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        lowest = np.log(s[0] * NOISELESS) if _resolved(spectrum) else -np.log(spectrum.reach)
+    highest = np.log(s[-1] * HOPELESS)
+    decades = (highest - lowest) / np.log(10) if lowest < highest else 0.0  # none where no gain was asked for
+    return np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
 
 
 def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
