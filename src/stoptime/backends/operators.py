@@ -20,6 +20,7 @@ from stoptime.spectrum import Floats
 __all__ = ["CentredOperator", "MatrixFreeData", "checked"]
 
 ROUNDINGS = 8.0  # of the means, that centring leaves behind
+COLUMNS_AT_ONCE = 64  # of a Gram matrix
 
 
 def checked(X: Any, name: str = "X") -> Any:
@@ -180,13 +181,13 @@ class CentredOperator:
             image = image - self.root**2 @ image
         return np.asarray((self.root * image.T).T)
 
-    def _gram(self, other: CentredOperator, width: int = 64) -> Floats:
+    def _gram(self, other: CentredOperator) -> Floats:
         """Return a symmetric product AᵀA or AAᵀ, formed a few columns at a time."""
         size = other.shape[1]
         gram = np.empty((size, size))
-        for start in range(0, size, width):
-            columns = np.eye(size, min(width, size - start), -start)
-            gram[:, start : start + width] = self @ (other @ columns)
+        for start in range(0, size, COLUMNS_AT_ONCE):
+            columns = np.eye(size, min(COLUMNS_AT_ONCE, size - start), -start)
+            gram[:, start : start + COLUMNS_AT_ONCE] = self @ (other @ columns)
         return (gram + gram.T) / 2
 
     def _weighted(self, other: Floats) -> Floats:

@@ -157,5 +157,5 @@
     return largest / smallest < 10 ? { smallest: largest / 100, largest } : { smallest, largest };
   }
 
-  Object.assign(stoptime, { chooseMethods, chooseSpectrum, filterCurve, filterRange, modelOf, standing });
+  Object.assign(stoptime, { chooseSpectrum, filterCurve, filterRange, modelOf, standing });
 })((globalThis.stoptime ??= {}));

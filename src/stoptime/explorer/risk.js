@@ -199,12 +199,12 @@
       if (!known.has(k)) known.set(k, totalRisk(method, spectrum, prior, k));
     };
     const decades = Math.log10(last);
+    look(0);
     for (let i = 0; i <= PER_DECADE * decades; i += 1) look(Math.ceil(10 ** (i / PER_DECADE)));
     for (let size = -1; size < known.size; ) {
       size = known.size;
       yield;
-      const stops = [0, ...known.keys()].sort((a, b) => a - b);
-      look(0);
+      const stops = [...known.keys()].sort((a, b) => a - b);
       const dips = dipsOf(stops, stops.map((k) => known.get(k))).slice(0, 8);
       for (const i of dips) {
         const [low, high] = [stops[i - 1], stops[i + 1]];
@@ -271,6 +271,6 @@
   }
 
   Object.assign(stoptime, {
-    inflation, inflationSearch, lowerBound, priorOf, quickInflation, spectrumOf, stopWithGain, totalRisk, unitCurve, unitRisk, work,
+    inflation, inflationSearch, lowerBound, priorOf, quickInflation, spectrumOf, totalRisk, unitCurve, unitRisk, work,
   });
 })((globalThis.stoptime ??= {}));

@@ -127,7 +127,7 @@
    * The normalised Bessel function Λ_ν(u) = Γ(ν+1) (2/u)^ν J_ν(u), for ν > -1/2 and u ≥ 0.
    *
    * Power series up to 3, the Taylor series of the nearest whole number up to 128, then Hankel's expansion.
-   * The property `gain` is (1 - Λ)/u², `seriesReach` the u up to which it does not cancel.
+   * The property `gain` is (1 - Λ)/u², free of cancellation.
    */
   function makeBessel(nu) {
     const series = powerSeries(nu);
@@ -155,5 +155,5 @@
     return remembered.get(nu);
   }
 
-  stoptime.special = { bessel, exprel, exprel2, exprelMinusOne, logGamma, oneMinusSinc, sinc, sincDefect };
+  stoptime.special = { bessel, exprel, exprel2, exprelMinusOne, oneMinusSinc, sinc, sincDefect };
 })((globalThis.stoptime ??= {}));

@@ -81,5 +81,5 @@
   /** A design of n rows has rank at most n: the smallest p - n eigenvalues are then zero. */
   const withRank = (values, n) => values.map((value, i) => (i < values.length - n ? 0 : value));
 
-  Object.assign(stoptime, { powerLaw, conditioned, marchenkoPastur, parseEigenvalues, withRank, bulkBelow });
+  Object.assign(stoptime, { powerLaw, conditioned, marchenkoPastur, parseEigenvalues, withRank });
 })((globalThis.stoptime ??= {}));

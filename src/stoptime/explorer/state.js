@@ -84,5 +84,5 @@
     return "#" + keys.map((key) => `${key}=${write(state[key])}`).join("&");
   }
 
-  Object.assign(stoptime, { PARAMETERS, fromHash, initialState, readValue, toHash });
+  Object.assign(stoptime, { PARAMETERS, fromHash, toHash });
 })((globalThis.stoptime ??= {}));
