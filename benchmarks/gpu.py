@@ -12,6 +12,7 @@ import argparse
 import datetime as dt
 import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def main() -> None:
             f"{outcome.name}: {', '.join(map(str, outcome.measures))} ({times}): {outcome.verdict}",
             flush=True,
         )
-        run = Run(run.mode, run.date, run.environment, (*run.outcomes, outcome))
+        run = replace(run, outcomes=(*run.outcomes, outcome))
         save(run, given.out)
     print(f"wrote {given.out.name}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,7 +102,7 @@ class Run:
     environment: Mapping[str, Any]
     outcomes: tuple[Outcome, ...] = ()
     growths: tuple[Growth, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def short(value: float) -> str:

@@ -34,12 +34,11 @@ FLOWS: dict[str, GradientFlow | AcceleratedFlow | HeavyBallFlow] = {
     "Nesterov": AcceleratedFlow(),
     "heavy ball": HeavyBallFlow(0.3),
 }
-ITERATIONS: dict[str, Iteration] = {
+SIMULATED: dict[str, Iteration] = {
     "gradient descent": GradientDescent(),
     "Nesterov": Nesterov(),
     "heavy ball": HeavyBall(momentum=0.8),
 }
-COLORS = {"gradient descent": "#0072B2", "Nesterov": "#D55E00", "heavy ball": "#009E73"}
 
 Rows = list[tuple[Any, ...]]
 
@@ -86,7 +85,7 @@ def _gaps(ax: Axes) -> Rows:
             k = np.arange(1, round(6 / pace) + 1)
             g = flow.as_iteration(float(pace**flow.order)).shrinkage(s, k)
             gaps.append(float(np.abs(g - flow.shrinkage(s, pace * k)).max()))
-        ax.loglog(paces, gaps, "o-", color=COLORS[label], markersize=4, linewidth=1, label=label)
+        ax.loglog(paces, gaps, "o-", color=plots.COLORS[flow.name], markersize=4, linewidth=1, label=label)
         rows += [("gap", label, float(pace), gap, "", "") for pace, gap in zip(paces, gaps, strict=True)]
     ax.loglog(paces, 0.08 * paces, ":", color="0.4", label="slope one")
     ax.set(xlabel="time of one iteration (ε or √ε)", ylabel="largest gap up to t = 6")
@@ -105,15 +104,14 @@ def _risks(ax: Axes) -> Rows:
     responses = (X @ beta)[:, None] + np.sqrt(noise) * rng.standard_normal((n, RUNS))
     k = np.arange(ITERATES + 1)
     rows: Rows = []
-    for label, method in ITERATIONS.items():
+    for label, method in SIMULATED.items():
         curve = risk(method, k, eigenvalues=values, signal=vectors.T @ beta, noise=noise, n_samples=n)
+        color = plots.COLORS[method.name]
         losses = _losses(curve.method, X, responses, beta)
         mean, error = losses.mean(axis=1), 2 * losses.std(axis=1) / np.sqrt(RUNS)
-        ax.plot(k, curve.total, color=COLORS[label], linewidth=1.4, label=label)
-        ax.errorbar(
-            k[::3], mean[::3], error[::3], fmt="o", color=COLORS[label], ms=3, mfc="white", elinewidth=0.8
-        )
-        ax.plot(curve.best, curve.best_total, "*", color=COLORS[label], markersize=11)
+        ax.plot(k, curve.total, color=color, linewidth=1.4, label=label)
+        ax.errorbar(k[::3], mean[::3], error[::3], fmt="o", color=color, ms=3, mfc="white", elinewidth=0.8)
+        ax.plot(curve.best, curve.best_total, "*", color=color, markersize=11)
         columns = (k, curve.total, mean, error)
         rows += [("risk", label, *map(float, row)) for row in zip(*columns, strict=True)]
     ax.plot([], [], "o", color="0.3", ms=3, mfc="white", label=f"mean of {RUNS} runs ± 2 s.e.")

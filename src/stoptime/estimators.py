@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.arrays import is_tensor, on_host
-from stoptime.backends import decompose
+from stoptime.backends import Arguments, decompose
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.streams import as_stream, noted, predictions
 from stoptime.intervals import jackknife
@@ -22,13 +22,7 @@ from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, needs
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping import (
-    Choice,
-    Discrepancy,
-    Problem,
-    Rule,
-    get_rule,
-)
+from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
@@ -39,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
-
-Data = tuple[Any, Any, Any, bool]  # X, y, sample_weight, fit_intercept
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -56,7 +48,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Return what is to be factored."""
         return checked_data(self, X, y)
 
-    def _factored(self, data: Data, **options: Any) -> Spectrum:
+    def _factored(self, data: Arguments, **options: Any) -> Spectrum:
         return decompose(*data, **options)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:

@@ -14,7 +14,7 @@ from stoptime.backends import decompose
 from stoptime.backends.streams import summarise
 from stoptime.estimators import StoppedRegressorCV
 from stoptime.methods import ALL_METHODS, Method, get_method
-from stoptime.notes import noted
+from stoptime.notes import warnings_noted
 from stoptime.spectrum import Spectrum
 from stoptime.stopping import StopWarning
 from stoptime.tables import Policy, Prepared, Table, prepare, read_table
@@ -231,7 +231,7 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("fitting")
     estimator = request.estimator()
     X, y, weights = prepared.X, prepared.y, prepared.sample_weight
-    with noted() as warned:
+    with warnings_noted() as warned:
         model = request.estimator().fit(X, y, weights)
     step("assessing")
     spectrum = decompose(X, y, weights, request.fit_intercept)
@@ -254,7 +254,7 @@ def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:
     )
     streamed, told = request.streamed()
     step("fitting")
-    with noted() as warned:
+    with warnings_noted() as warned:
         statistics = summarise(rows.chunks())
         model = streamed.estimator().fit(rows.chunks() if streamed.cv is not None else statistics)
     step("assessing")

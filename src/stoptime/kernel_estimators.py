@@ -11,10 +11,11 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stoptime.backends import Arguments
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kernel import decompose_kernel
 from stoptime.backends.kinds import kind_of
-from stoptime.estimators import Data, StoppedRegressor, StoppedRegressorCV, _LinearRegressor
+from stoptime.estimators import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.methods import Method
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import Rule
@@ -68,7 +69,7 @@ class _KernelRegressor(_LinearRegressor):
             )
         return values, np.asarray(y, dtype=np.float64)
 
-    def _factored(self, data: Data, **_: Any) -> Spectrum:
+    def _factored(self, data: Arguments, **_: Any) -> Spectrum:
         return decompose_kernel(*data)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:

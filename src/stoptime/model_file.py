@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,8 +68,8 @@ class Model:
     features: tuple[str, ...] | None = None
     target: str | None = None
     recipe: Recipe | None = None
-    residuals: Floats | None = field(default=None)
-    observations: Floats | None = field(default=None)
+    residuals: Floats | None = None
+    observations: Floats | None = None
 
     def predict(self, X: Any) -> Floats:
         """Predict the response, bit for bit as the model that was saved.

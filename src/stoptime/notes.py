@@ -6,16 +6,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["noted"]
+__all__ = ["warnings_noted"]
 
 
 @contextmanager
-def noted() -> Iterator[list[str]]:
+def warnings_noted() -> Iterator[list[str]]:
     """Collect warnings in a list of messages, each once; the list is filled when the block ends.
 
     Examples
     --------
-    >>> with noted() as messages:
+    >>> with warnings_noted() as messages:
     ...     warnings.warn("Mind the gap.", stacklevel=1)
     >>> messages
     ['Mind the gap.']

@@ -18,9 +18,12 @@ from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
 from stoptime.spectrum import Spectrum
 
-__all__ = ["Data", "Solver", "decompose", "factored", "validated"]
+__all__ = ["Arguments", "Data", "Solver", "decompose", "factored", "validated"]
 
 MOST_FILLED = 2**27  # numbers, a gigabyte: a sparse matrix that is ill-conditioned is filled up to here
+
+Arguments = tuple[Any, Any, Any, bool]
+"""X, y, sample_weight and fit_intercept, as :func:`decompose` takes them."""
 
 Data = DenseData | TensorData
 Solver = Literal["auto", "gram", "svd", "krylov"]

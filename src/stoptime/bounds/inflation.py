@@ -21,15 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from stoptime.bounds.balls import (
-    Box,
-    Bracket,
-    centre_and_radius,
-    downward,
-    exact,
-    supremum,
-    upward,
-)
+from stoptime.bounds.balls import Box, Bracket, centre_and_radius, downward, exact, supremum, upward
 from stoptime.bounds.enclosure import Enclosure, WorkLimitError
 from stoptime.bounds.filters import CosineFilter, gain, horizon
 

@@ -14,15 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds import oscillator
-from stoptime.bounds.balls import (
-    Box,
-    Bracket,
-    centre_and_radius,
-    downward,
-    exact,
-    supremum,
-    upward,
-)
+from stoptime.bounds.balls import Box, Bracket, centre_and_radius, downward, exact, supremum, upward
 from stoptime.bounds.enclosure import Enclosure
 from stoptime.bounds.filters import CosineFilter, gain, horizon
 

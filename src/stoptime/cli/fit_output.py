@@ -16,7 +16,7 @@ from stoptime.cli.terminal import bar, print_json, tell
 from stoptime.files import atomic
 from stoptime.fitting import STEPS, Fitted, Request, fit_table
 from stoptime.model_file import as_model, save
-from stoptime.notes import noted
+from stoptime.notes import warnings_noted
 from stoptime.tables import pandas, read_table, write_table
 from stoptime.wording import guarantee_in_words, method_in_words, number, with_error
 
@@ -28,7 +28,7 @@ def run(
 ) -> None:
     """Fit, write the outputs that were asked for, and show the result."""
     steps = STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
-    with bar(steps) as advance, noted() as warned:
+    with bar(steps) as advance, warnings_noted() as warned:
         fitted = fit_table(request, progress=advance)
         messages = list(fitted.messages)
         if "--model" in outputs:
@@ -60,10 +60,10 @@ def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> l
     """Write predictions with their intervals, and return what was noticed."""
     table = read_table(source, missing=fitted.request.missing)
     model = as_model(fitted.model, fitted.prepared)
-    with noted() as messages:
+    with warnings_noted() as messages:
         columns: dict[str, Any] = {"prediction": model.predict(table.frame)}
     if model.residuals is not None:
-        with noted():  # the same notes again
+        with warnings_noted():  # the same notes again
             ends = model.predict_interval(table.frame, confidence)
         columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
     with atomic(target) as path:

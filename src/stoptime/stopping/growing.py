@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends import factored, validated
+from stoptime.backends import Arguments, factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import SMALL, Goal, KrylovSpaces, is_small
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.streams import lost_digits
 from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
 from stoptime.path import goals, largest_gain
-from stoptime.spectrum import Floats, Spectrum
+from stoptime.spectrum import Spectrum
 from stoptime.stopping.choice import EXTENSIONS
 from stoptime.stopping.grid import MOST_CONJUGATE
 from stoptime.stopping.plugin import Oracle, UnresolvedError, estimate_oracle
@@ -33,7 +32,7 @@ LARGEST_WITH_ROWS = 3000  # rows or columns up to which leave-one-out factors a 
 
 
 def open_data(
-    data: tuple[Any, Floats, ArrayLike | None, bool],
+    data: Arguments,
     methods: Sequence[Method],
     stops: ArrayLike | int | None,
     *,
@@ -94,7 +93,7 @@ def resolved_oracle(problem: Problem) -> tuple[Oracle, Problem]:
 
 
 def plug_in(
-    data: tuple[Any, Floats, ArrayLike | None, bool], method: Method, factor: Callable[..., Spectrum]
+    data: Arguments, method: Method, factor: Callable[..., Spectrum]
 ) -> tuple[Spectrum, Oracle, float]:
     """Return the spectrum, the oracle, and the stop with the best guarantee against its ridge."""
     X, y = data[:2]

@@ -26,6 +26,7 @@ from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import FEWEST_FOLDS, CurveRule, ErrorCurve, standard_error
 from stoptime.stopping.passed import errors_of_folds
 from stoptime.stopping.problem import Problem
+from stoptime.stopping.rows import target_units
 
 __all__ = ["CrossValidation", "HoldOut"]
 
@@ -75,7 +76,7 @@ class CrossValidation(CurveRule):
             _test_errors(problem, _train_spectrum(problem, whole, train, test, stops), train, test, stops)
             for train, test in progress(splits, "cross-validation", problem.verbose)
         ]
-        return _combined(stops, tests, _units(problem), problem.y.ndim == 1)
+        return _combined(stops, tests, target_units(problem.spectrum), problem.y.ndim == 1)
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one answer to being equal
@@ -103,7 +104,7 @@ class HoldOut(CurveRule):
                 f"data, {problem.X.shape} and {problem.y.shape}."
             )
         squares = _squares(problem, problem.spectrum, X, y, np.ones(len(y)), stops)
-        return _combined(stops, [squares], _units(problem), y.ndim == 1)
+        return _combined(stops, [squares], target_units(problem.spectrum), y.ndim == 1)
 
     def _checked(self, problem: Problem) -> tuple[Any, Any]:
         if is_tensor(problem.X):
@@ -142,12 +143,6 @@ class _Test:
     squares: Floats
     weighted_squares: Floats
     fourths: Floats
-
-
-def _units(problem: Problem) -> Array:
-    """Return what every target is measured in, so that fourth powers neither overflow nor vanish."""
-    power = np.atleast_1d(np.asarray(on_host(problem.spectrum.target_power), np.float64))
-    return np.sqrt(np.where(power > 0, power, 1.0))
 
 
 def _part(problem: Problem, rows: NDArray[np.intp]) -> Data:
@@ -210,7 +205,7 @@ def _squares(
     """Sum powers of the prediction errors, a bounded number of stops at a time."""
     targets = y.reshape(len(y), -1)
     sums = np.empty((3, len(stops), targets.shape[1]))
-    shares, units = like(targets, weights), like(targets, _units(problem))
+    shares, units = like(targets, weights), like(targets, target_units(problem.spectrum))
     for rows in _chunks(len(stops), max(X.shape) * targets.shape[1]):
         fit = draw(spectrum, problem.method, stops[rows]).predict(X)
         squares = (as_float64(fit.reshape(len(fit), *targets.shape) - targets) / units) ** 2

@@ -15,7 +15,7 @@ from stoptime.methods.base import Array
 from stoptime.spectrum import Floats
 from stoptime.stopping.mixture import ALIASING, MAX_DEGREE, ridge_mixture
 from stoptime.stopping.routes import ByMixture, BySecular, Route, least_squares
-from stoptime.stopping.rows import Block, Index, Rows
+from stoptime.stopping.rows import Index, RowBlock, Rows
 from stoptime.stopping.skeleton import Skeleton, skeleton
 
 MANY_TARGETS = 16  # from here on the operator of a row is formed once for all targets
@@ -58,7 +58,7 @@ class Plan:
             for start in range(0, len(group), height):
                 yield _as_slice(group[start : start + height]), route
 
-    def residuals(self, block: Block, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield places of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         stretch = block.stretch[:, None]
         if self._nothing.size:
@@ -73,7 +73,7 @@ class Plan:
                 yield self._between[known.others], flat.reshape(-1, *values.shape[1:])
             yield self._between[known.bones], values
 
-    def _at_bones(self, block: Block, route: Route) -> Array:
+    def _at_bones(self, block: RowBlock, route: Route) -> Array:
         stretch = block.stretch[:, None]
         if not self._forms_operators:
             return route.residuals(block, self.rows.coef) * stretch
@@ -94,7 +94,7 @@ class Plan:
     def _narrow_coef(self) -> Floats:
         return self.rows.coef.astype(np.float32)
 
-    def own_residuals(self, block: Block, route: Route) -> Array:
+    def own_residuals(self, block: RowBlock, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
         out, coef = empty(block.targets, block.targets.shape), like(block.targets, self.rows.coef)
         for place in self._nothing:

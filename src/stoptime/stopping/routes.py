@@ -20,7 +20,7 @@ from stoptime.arrays import as_complex, as_real, empty, like, on_host
 from stoptime.methods import Method
 from stoptime.methods.base import Array
 from stoptime.stopping.mixture import Numbers, RidgeMixture
-from stoptime.stopping.rows import Block
+from stoptime.stopping.rows import RowBlock
 from stoptime.stopping.secular import Downdate, downdate
 
 WORK_PER_PAIR = 1500.0  # of eigenvalues: half a dozen steps of a few divisions, in units of a matrix product
@@ -38,10 +38,10 @@ class Route(Protocol):
     def depth(self) -> int:
         """Numbers held per row and stop while operators are formed, about."""
 
-    def residuals(self, block: Block, coef: Array) -> Array:
+    def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
 
-    def operators(self, block: Block) -> tuple[Array, Array]:
+    def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
 
 
@@ -93,7 +93,7 @@ class ByMixture:
     def _real_weights(self) -> Array:
         return np.stack([_for_real_part(weights) for weights in self.mixture.weights])
 
-    def residuals(self, block: Block, coef: Array) -> Array:
+    def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
         coef = like(block.scores, coef)
         inverse, portions = self._inverse_rests(block), lagrange(self.scales, on_host(block.scale))
@@ -104,7 +104,7 @@ class ByMixture:
             out[target] = _mixed(as_real(ridges * inverse), self._real_weights, portions)
         return out.swapaxes(0, 2)
 
-    def operators(self, block: Block) -> tuple[Array, Array]:
+    def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
         weights = self.mixture.weights.swapaxes(1, 2)
         if len(weights) == 1:
@@ -118,7 +118,7 @@ class ByMixture:
         slopes *= block.scores
         return own.sum(axis=2).real, slopes
 
-    def _inverse_rests(self, block: Block) -> Numbers:
+    def _inverse_rests(self, block: RowBlock) -> Numbers:
         """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
         return 1 / (block.rest[:, None] + _times(block.shares, self._kernel))
 
@@ -211,7 +211,7 @@ class BySecular:
     def _unit(self) -> float:
         return float(self.eigenvalues.max(initial=0)) or 1.0
 
-    def _remaining(self, block: Block) -> tuple[Downdate, Array]:
+    def _remaining(self, block: RowBlock) -> tuple[Downdate, Array]:
         """Return the remaining eigenvalues, and cφ(cλ, t)/h′ of shape (n_rows, n_poles, n_stops)."""
         found = downdate(self._poles[0], self._gathered(block.shares), block.rest)
         scale = block.scale[:, None] * self._unit
@@ -226,7 +226,7 @@ class BySecular:
             return values
         return np.add.reduceat(values, np.searchsorted(place, np.arange(len(poles))), axis=-1)
 
-    def residuals(self, block: Block, coef: Array) -> Array:
+    def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
         found, gains = self._remaining(block)
         parts = self._gathered(block.scores[:, None] * coef.T).swapaxes(1, 2)
@@ -234,7 +234,7 @@ class BySecular:
         drive -= (1 / found.eigenvalues)[..., None] * block.late[:, None]
         return np.asarray(block.targets - (gains.swapaxes(1, 2) @ drive).swapaxes(0, 1))
 
-    def operators(self, block: Block) -> tuple[Array, Array]:
+    def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
         found, gains = self._remaining(block)
         late = 1 + (gains / found.eigenvalues[..., None]).sum(axis=1)
@@ -242,7 +242,7 @@ class BySecular:
         return late.T, slopes.swapaxes(0, 1)[..., self._poles[1]] * block.scores
 
 
-def least_squares(block: Block, eigenvalues: Array, coef: Array, late: Array) -> Array:
+def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, late: Array) -> Array:
     r"""Return e/d at t = ∞, least squares of minimum norm: ridge as its penalty vanishes.
 
     .. math:: \frac{r_i}{1 - h_i}, \qquad\text{or}\qquad

@@ -35,7 +35,7 @@ Index = slice | NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     r"""Some rows and what deleting each changes.
 
     Attributes
@@ -66,9 +66,9 @@ class Block:
     weight: Array
     certain: NDArray[np.bool_]
 
-    def on_host(self) -> Block:
+    def on_host(self) -> RowBlock:
         """Return the same block in the memory of the processor."""
-        return Block(*(on_host(getattr(self, field.name)) for field in fields(self)))
+        return RowBlock(*(on_host(getattr(self, field.name)) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,8 @@ class Rows:
 
     @cached_property
     def unit(self) -> Array:
-        """What every target is measured in, so that fourth powers neither overflow nor vanish."""
-        root = np.sqrt(np.atleast_1d(self.spectrum.target_power).astype(np.float64))
-        return np.where(root > 0, root, 1.0)
+        """What every target is measured in."""
+        return target_units(self.spectrum)
 
     @property
     def accuracy(self) -> float:
@@ -162,7 +161,7 @@ class Rows:
         same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
         return same and self.n_present == self.data.X.shape[0]
 
-    def block(self, index: Index, *, on_host: bool = False) -> Block:
+    def block(self, index: Index, *, on_host: bool = False) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are or on the host."""
         scores = self._scores(index)
         weight, scale = like(scores, self.weights[index]), like(scores, self.scales[index])
@@ -178,7 +177,7 @@ class Rows:
         if len(self.eigenvalues) == self.n_present - self.spectrum.fit_intercept:
             full |= weight > 0
         rest[full], late[full] = 0, 0
-        block = Block(scores, shares, rest, late, targets, scale, stretch, weight, certain & ~full)
+        block = RowBlock(scores, shares, rest, late, targets, scale, stretch, weight, certain & ~full)
         return block.on_host() if on_host else block
 
     def _scores(self, index: Index) -> Array:
@@ -203,7 +202,13 @@ class Rows:
         return ROUNDINGS * self.data.eps * (1 + shares**root @ like(shares, condition**root))
 
 
-def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> Block:
+def target_units(spectrum: Spectrum) -> Array:
+    """Return what every target is measured in, so that fourth powers neither overflow nor vanish."""
+    power = np.atleast_1d(np.asarray(on_host(spectrum.target_power), np.float64))
+    return np.sqrt(np.where(power > 0, power, 1.0))
+
+
+def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:
     """Return the row that has the mean share in every direction, with scores of one and no response.
 
     ``counts`` says how many directions share each eigenvalue: one, or as many as a density has there.
@@ -217,7 +222,7 @@ def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> Bl
         rest = 0.0
     one = np.ones(1)
     nothing = np.zeros((1, 1))
-    return Block(
+    return RowBlock(
         np.ones((1, size)), share * counts[None], rest * one, nothing, nothing,
         scale * one, stretch * one, one / n_observations, np.array([rest > 0]),
     )  # fmt: skip

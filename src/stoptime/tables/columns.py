@@ -12,7 +12,7 @@ import numpy as np
 from stoptime.methods.base import Array
 from stoptime.tables.reading import pandas
 
-__all__ = ["Column", "Kind", "Note", "described", "encoded", "kind_of", "numbers_of", "sentences"]
+__all__ = ["Column", "Kind", "Note", "column_kind", "described", "encoded", "numbers_of", "sentences"]
 
 Kind = Literal["number", "date", "category"]
 
@@ -80,7 +80,7 @@ def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
     return tuple(f"{treatment}: {', '.join(names)}." for treatment, names in by_treatment.items())
 
 
-def kind_of(series: Any, name: str) -> tuple[Kind, Any]:
+def column_kind(series: Any, name: str) -> tuple[Kind, Any]:
     """Return what a column holds, and its values as such."""
     pd = pandas()
     types = pd.api.types
@@ -138,7 +138,7 @@ def encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     """Return the features of a column, of shape (n, n_features), and notes on its values."""
     if column.kind == "category":
         return _one_hot(column, series)
-    kind, series = kind_of(series, column.name)
+    kind, series = column_kind(series, column.name)
     if kind != column.kind and not series.isna().all():
         wanted = "numbers" if column.kind == "number" else "dates"
         raise ValueError(f'Column "{column.name}" must be {wanted}, not {described(kind, series)}.')

@@ -14,9 +14,9 @@ from stoptime.tables.columns import (
     Column,
     Kind,
     Note,
+    column_kind,
     described,
     encoded,
-    kind_of,
     numbers_of,
     sentences,
 )
@@ -175,7 +175,7 @@ def prepare(
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     frame, messages = _usable_rows(frame, target, used, policy)
-    y = numbers_of("number", kind_of(frame[target], target)[1])
+    y = numbers_of("number", column_kind(frame[target], target)[1])
     if len(y) < 2 or np.ptp(y) == 0:
         few = f"there is {_rows(len(y))} to learn from" if len(y) < 2 else "it is the same in every row"
         raise ValueError(f'Nothing can be learned about "{target}": {few}.')
@@ -197,7 +197,7 @@ def _no_such_column(name: str, known: list[str]) -> str:
 
 def _usable_rows(frame: Any, target: str, used: list[str], policy: Policy) -> tuple[Any, list[str]]:
     """Return the rows that have a target, and by policy all else."""
-    kind, series = kind_of(frame[target], target)
+    kind, series = column_kind(frame[target], target)
     if kind != "number":
         raise ValueError(f'The target "{target}" must be numbers, not {described(kind, series)}.')
     gaps, messages = np.isnan(numbers_of(kind, series)), []
@@ -216,12 +216,12 @@ def _usable_rows(frame: Any, target: str, used: list[str], policy: Policy) -> tu
 
 
 def _gaps(series: Any, name: str) -> Any:
-    kind, values = kind_of(series, name)
+    kind, values = column_kind(series, name)
     return np.asarray(values.isna()) if kind == "category" else np.isnan(numbers_of(kind, values))
 
 
 def _weights(series: Any, name: str) -> Array:
-    kind, series = kind_of(series, name)
+    kind, series = column_kind(series, name)
     values = numbers_of(kind, series) if kind == "number" else np.full(len(series), np.nan)
     if not (values >= 0).all():
         raise ValueError(f'The weights in "{name}" must be non-negative numbers, none of them missing.')
@@ -235,7 +235,7 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
     columns: list[Column] = []
     told: dict[str, list[str]] = {}
     for name in frame.columns:
-        kind, series = kind_of(frame[name], name)
+        kind, series = column_kind(frame[name], name)
         found, note = (_category if kind == "category" else _number)(name, kind, series, policy)
         if found is not None:
             columns.append(found)
