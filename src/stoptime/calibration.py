@@ -318,9 +318,9 @@ def _ratio(kind: Kind) -> Ratio:
     return distance_ratio if kind == "parameter" else risk_ratio
 
 
-def _minimum(worst: Callable[[float], float], center: float) -> float:
+def _minimum(worst: Callable[[float], float], centre: float) -> float:
     """Minimise a guarantee over the logarithm of its argument: on a grid, then between its points."""
-    logs = center + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    logs = centre + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
     best = int(np.argmin([worst(log) for log in logs]))
     bracket = logs[max(best - 1, 0)], logs[min(best + 1, COARSE - 1)]
     found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
@@ -339,10 +339,10 @@ def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> f
     """Return the iteration with the best guarantee for unit penalty, by search among whole numbers."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
-    center, ratio = stop_with_gain(method, 1.0), _ratio(kind)
+    centre, ratio = stop_with_gain(method, 1.0), _ratio(kind)
     x = eigenvalue_grid(low, high)[:, None]
-    first = center / 8 if _universal(method) else center / SEARCH
-    closer = np.unique(np.round(np.append(np.geomspace(first, 4 * center + 2, COARSE), [0, 1])))
+    first = centre / 8 if _universal(method) else centre / SEARCH
+    closer = np.unique(np.round(np.append(np.geomspace(first, 4 * centre + 2, COARSE), [0, 1])))
     stops = worst = np.empty(0)
     while closer.size:
         stops = np.append(stops, closer)

@@ -229,14 +229,13 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("preparing")
     prepared = request.prepare(table)
     step("fitting")
-    estimator = request.estimator()
     X, y, weights = prepared.X, prepared.y, prepared.sample_weight
     with warnings_noted() as warned:
         model = request.estimator().fit(X, y, weights)
     step("assessing")
     spectrum = decompose(X, y, weights, request.fit_intercept)
     found = assess(model, spectrum)
-    scores, notes = _scores(estimator, spectrum, prepared, request.seed, step)
+    scores, notes = _scores(request.estimator(), spectrum, prepared, request.seed, step)
     messages = (*table.messages, *prepared.messages, *warned, *notes)
     return Fitted(request, table, prepared, len(y), model, spectrum, found, scores, messages)
 

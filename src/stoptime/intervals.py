@@ -12,12 +12,12 @@ from stoptime.spectrum import Floats
 __all__ = ["jackknife"]
 
 
-def jackknife(center: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
+def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
     """Return intervals around predictions, as wide as the left-out residuals say.
 
     Parameters
     ----------
-    center : array of shape (n,) or (n, n_targets)
+    centre : array of shape (n,) or (n, n_targets)
         Predictions.
     sizes : array of shape (n_rows, n_targets)
         Absolute left-out residuals of the rows that were fitted.
@@ -37,9 +37,9 @@ def jackknife(center: Any, sizes: Floats, observations: Floats, confidence: floa
     array([[2., 8.]])
     """
     widths = np.array([_width(column, observations, confidence) for column in sizes.T])
-    width = like(center, widths.reshape(center.shape[1:]))
-    width = width.to(center.dtype) if is_tensor(width) else width.astype(center.dtype)
-    return pairs(center - width, center + width)
+    width = like(centre, widths.reshape(centre.shape[1:]))
+    width = width.to(centre.dtype) if is_tensor(width) else width.astype(centre.dtype)
+    return pairs(centre - width, centre + width)
 
 
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:

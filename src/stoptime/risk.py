@@ -230,8 +230,8 @@ def inflation(
     model = bayes_risk(method, [0.0], eigenvalues=s, signal=r2, noise=sigma2, n_samples=n).model
     if isinstance(model.method, Ridge):
         return Inflation(1.0, alpha)
-    center = stop_with_gain(model.method, alpha)
-    stop, least = model.minimum(center / SEARCH, center * SEARCH)
+    centre = stop_with_gain(model.method, alpha)
+    stop, least = model.minimum(centre / SEARCH, centre * SEARCH)
     least, stop = min((least, stop), (model.total(0.0), 0.0), (model.total(np.inf), np.inf))
     return Inflation(least / oracle, stop)
 

@@ -46,7 +46,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProofPlan:
     """What is to be proven: a cover at level ``cap``, and ``floor`` at the problem ``worst``."""
 
     pieces: list[Piece]
@@ -206,7 +206,7 @@ def _first_family(kappa: float, spacing: float, least: float) -> Family:
     return Family(kappa, spacing, {}).extended(alphas.tolist())
 
 
-def make_plan(kappa: float, tolerance: float) -> Plan:
+def make_plan(kappa: float, tolerance: float) -> ProofPlan:
     """Find the constant of a condition number > 1 in floating point, and what to prove about it."""
     least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
     family = _first_family(kappa, 0.6 * math.sqrt(tolerance), least)
@@ -226,11 +226,11 @@ def make_plan(kappa: float, tolerance: float) -> Plan:
     )
 
 
-def _with_margins(family: Family, d: float, floor: float, worst: float, tolerance: float) -> Plan:
+def _with_margins(family: Family, d: float, floor: float, worst: float, tolerance: float) -> ProofPlan:
     def excess(d: float, share: float) -> float:
         return (1 + d**2) * (1 + share * tolerance) - 1
 
     pieces, gaps = family.cover(math.sqrt(excess(d, COVER_SHARE)))
     if gaps:
         raise WorkLimitError(f"The cover of all problems has a gap at a = {gaps[0]:g}.")
-    return Plan(pieces, worst, excess(d, CAP_SHARE), excess(floor, -FLOOR_SHARE))
+    return ProofPlan(pieces, worst, excess(d, CAP_SHARE), excess(floor, -FLOOR_SHARE))

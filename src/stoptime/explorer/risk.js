@@ -238,12 +238,12 @@
   /** Find the stop with the least risk, that risk, and its ratio to the best ridge, as `stoptime.inflation`. */
   function* inflationSearch(method, spectrum, prior) {
     if (method.name === "ridge") return { stop: prior.alpha, risk: prior.oracle, ratio: 1 };
-    const center = stopWithGain(method, prior.alpha);
-    const last = Math.max(1, Math.floor(center * SEARCH));
+    const centre = stopWithGain(method, prior.alpha);
+    const last = Math.max(1, Math.floor(centre * SEARCH));
     let best;
     if (method.iterates) best = yield* runMinimum(method, spectrum, prior, last);
     else if (method.iteration) best = yield* descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
-    else best = yield* flowMinimum(method, spectrum, prior, center / SEARCH, center * SEARCH);
+    else best = yield* flowMinimum(method, spectrum, prior, centre / SEARCH, centre * SEARCH);
     for (const stop of [0, Infinity]) best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
     return { ...best, ratio: best.risk / prior.oracle };
   }

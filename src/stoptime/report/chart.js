@@ -294,8 +294,8 @@ class Chart {
   zoom(factor, around = null) {
     const [low, high] = [this.x.to(this.x.low), this.x.to(this.x.high)];
     const cursor = this.cursor && this.spec.series[this.cursor.series].x[this.cursor.i];
-    const center = around !== null ? this.x.to(around) : cursor ? this.x.to(cursor) : (low + high) / 2;
-    this.view(this.x.back(center - (center - low) * factor), this.x.back(center + (high - center) * factor));
+    const centre = around !== null ? this.x.to(around) : cursor ? this.x.to(cursor) : (low + high) / 2;
+    this.view(this.x.back(centre - (centre - low) * factor), this.x.back(centre + (high - centre) * factor));
   }
 
   view(low, high) {

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from stoptime.assessment import Assessment, Score, assess, compare, rivals
 from stoptime.backends import decompose
@@ -112,7 +111,7 @@ class Subject:
             raise ValueError(f"features must name {rows.shape[1]} columns; got {len(names)}.")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         spectrum = decompose(rows, response, weights, bool(model.fit_intercept))
-        candidates = {"stoptime": clone(model), **rivals(spectrum)}
+        candidates = {"stoptime": model, **rivals(spectrum)}
         n, p = rows.shape
         return cls(
             model,
