@@ -111,13 +111,15 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
             left[:, 0] = np.sqrt(weights[rows])
             features *= left[:, :1]
             left[:, 1:] *= left[:, :1]
-        gram += features.T @ features
+        product = features.T @ features
+        gram = np.add(gram, product, out=product) if start else product  # untouched zeros cost nothing
         others += left.T @ features
         target_total += left[:, 0] @ left[:, 1:]
         power += np.einsum("ij,ij->j", left[:, 1:], left[:, 1:])
     weight = float(n if weights is None else weights.sum(dtype=np.float64))
     scale = weight or 1.0
-    gram, others, target_total, power = gram / scale, others / scale, target_total / scale, power / scale
+    for summed in (gram, others, target_total, power):
+        np.divide(summed, scale, out=summed)
     total, cross = others[0], others[1:].T
     if not center:
         return Sums(weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power)
@@ -129,4 +131,5 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
 
 def _far_from_zero(opening: Floats) -> bool:
     """Tell whether the mean of any column is large beside its spread."""
-    return bool(np.any(np.abs(opening.mean(axis=0)) > NEAR * opening.std(axis=0)))
+    mean, power = opening.mean(axis=0), np.einsum("ij,ij->j", opening, opening) / len(opening)
+    return bool(np.any(mean**2 > NEAR**2 * (power - mean**2)))
