@@ -116,10 +116,10 @@ def test_empty_partitions_and_rows_without_weight(table, frame):
 
 
 def test_a_block_is_one_task_with_its_source_inside(table):
-    X, y = (da.from_array(Source(a), chunks=(100, *a.shape[1:])) for a in table)
+    X, y = (da.from_array(Source(a), chunks=(50, *a.shape[1:])) for a in table)
     graph = dict(tree(DaskRows.of(2 * X, y - 1, None).blocks(None)).__dask_graph__())
     names = [str(key[0] if isinstance(key, tuple) else key).split("-")[0] for key in graph]
-    assert names.count("statistics") == 10
+    assert names.count("statistics") == 20
     assert names.count("merged_parts") == 3
     assert set(names) == {"statistics", "merged_parts", "original"}
 
