@@ -14,6 +14,7 @@ import zarr
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
 
 import stoptime as st
+from helpers import same_fit
 from stoptime import progress as progress_module
 from stoptime.backends import streams
 from stoptime.backends.chunks import Block, Chunks
@@ -37,14 +38,6 @@ def weights(rng):
 def frame(X, y, weights=None):
     columns = pd.DataFrame(X, columns=COLUMNS).assign(y=y)
     return columns if weights is None else columns.assign(w=weights)
-
-
-def same_fit(a, b, rtol=1e-9):
-    np.testing.assert_allclose(a.errors_, b.errors_, rtol=rtol)
-    np.testing.assert_allclose(a.coef_, b.coef_, rtol=rtol, atol=rtol * np.abs(b.coef_).max())
-    np.testing.assert_allclose(a.intercept_, b.intercept_, rtol=1e-8)
-    if b.choice_.standard_error is not None and a.choice_.standard_error is not None:
-        assert a.choice_.standard_error == pytest.approx(b.choice_.standard_error, rel=1e-7)
 
 
 @pytest.mark.parametrize(

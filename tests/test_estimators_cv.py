@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import LeaveOneOut, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -16,11 +15,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime import progress as progress_module
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True)
 
 
 @parametrize_with_checks(
