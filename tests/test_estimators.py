@@ -20,11 +20,8 @@ import stoptime as st
 @parametrize_with_checks(
     [
         st.StoppedRegressor(),
-        st.StoppedRegressor(stop=5.0),
-        st.StoppedRegressor(fit_intercept=False),
-        st.StoppedRegressor("ridge"),
+        st.StoppedRegressor("ridge", fit_intercept=False),
         st.StoppedRegressor("gradient-flow", stop=5.0),
-        st.StoppedRegressor(st.AcceleratedFlow(5)),
         st.StoppedRegressor(st.HeavyBallFlow(0.5)),
     ]
 )
