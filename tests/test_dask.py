@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 from sklearn.model_selection import KFold, PredefinedSplit
 
 import stoptime as st
+from helpers import same_fit
 from stoptime.backends.dask import DaskRows, tree
 
 COLUMNS = list("abcdef")
@@ -46,11 +47,6 @@ class Source:
 def cluster(**options):
     """Start workers without a dashboard; they close with the block."""
     return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options)
-
-
-def same_fit(a, b, rtol=1e-9):
-    np.testing.assert_allclose(a.errors_, b.errors_, rtol=rtol)
-    np.testing.assert_allclose(a.coef_, b.coef_, rtol=rtol, atol=rtol * np.abs(b.coef_).max())
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
