@@ -24,8 +24,10 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 demo: setup  ## run the main job on built-in data and leave a picture to look at
 	$(BIN)/stoptime reproduce --out reproduction
 
+# A worker for each processor, four at most, and a thread for each worker.
 test: setup  ## run all tests, docstrings and README included
-	$(BIN)/python -m pytest --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal \
+		--cov --cov-report=term
 
 soak: setup  ## try SOAK generated problems, 20000 by default, against a slow oracle: an hour or so
 	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/test_soak.py tests/test_robustness.py tests/test_extremes.py
@@ -65,4 +67,4 @@ mutants: setup  ## change the mathematics at random places and see whether the t
 	$(BIN)/python tools/mutants.py $(ARGS)
 
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) .matrix dist docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage reproduction
+	rm -rf $(VENV) .matrix dist docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* reproduction

@@ -1,7 +1,14 @@
+"""What every test may ask for: random numbers, data, a browser."""
+
+import os
+import shutil
+from pathlib import Path
+
 import hypothesis
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 
 mpl.use("Agg")
 
@@ -11,10 +18,22 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("soak", deadline=None, print_blob=True)  # other problems every time
 hypothesis.settings.load_profile("repeatable")
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MISSING_PACKAGE = 'pages are tested in a browser: pip install "stoptime[browser]"'
+MISSING_BROWSER = (
+    "pages are tested in a browser: apt-get install chromium, or "
+    "python -m playwright install chromium, or set STOPTIME_BROWSER to the path of one"
+)
+
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(20220)
+
+
+@pytest.fixture(scope="session")
+def diabetes():
+    return load_diabetes(return_X_y=True)
 
 
 @pytest.fixture(autouse=True)
@@ -23,3 +42,23 @@ def close_figures():
     from matplotlib import pyplot as plt
 
     plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start a browser; without one the tests that ask for it are skipped, and say what to install."""
+    playwright = pytest.importorskip("playwright.sync_api", reason=MISSING_PACKAGE)
+    with playwright.sync_playwright() as running:
+        found = [
+            os.environ.get("STOPTIME_BROWSER"),
+            *map(shutil.which, BROWSERS),
+            running.chromium.executable_path,
+        ]
+        path = next((p for p in found if p and Path(p).exists()), None)
+        if path is None:
+            pytest.skip(MISSING_BROWSER)
+        # Chromium has no sandbox for root, and hosted runners do not let it make one
+        unboxed = "CI" in os.environ or (hasattr(os, "geteuid") and os.geteuid() == 0)
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if unboxed else [])
+        yield browser
+        browser.close()

@@ -5,15 +5,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import stoptime as st
-from stoptime.cli import app
+from helpers import run
 from stoptime.tables import memory, streaming
 
 
-def run(*arguments):
-    result = CliRunner(env={"COLUMNS": "120", "TERM": "dumb"}).invoke(app, ["fit", *map(str, arguments)])
+def fit(*arguments):
+    result = run("fit", *arguments)
     assert result.exit_code == 0, result.output
     return result
 
@@ -41,7 +40,7 @@ def table(request, tmp_path, rng, monkeypatch):
 @pytest.mark.parametrize("options", [[], ["--weights", "weight"], ["--missing", "drop", "--no-standardise"]])
 def test_models_are_those_of_the_whole_table(table, options):
     arguments = [table, "--target", "price", "--rule", "path-gcv", "--json", *options]
-    whole, chunked = (json.loads(run(*arguments, mode).stdout) for mode in ("--in-memory", "--chunked"))
+    whole, chunked = (json.loads(fit(*arguments, mode).stdout) for mode in ("--in-memory", "--chunked"))
     assert chunked["rows"] == whole["rows"]
     assert float(chunked["stop"]) == pytest.approx(float(whole["stop"]), rel=1e-6)
     assert chunked["error"] == pytest.approx(whole["error"], rel=1e-9)
@@ -52,16 +51,16 @@ def test_models_are_those_of_the_whole_table(table, options):
 
 
 def test_what_had_to_be_changed_is_told(table):
-    result = run(table, "--target", "price", "--chunked")
+    result = fit(table, "--target", "price", "--chunked")
     assert '"path-gcv" takes its place' in result.stderr
     assert "Read in chunks: 498 rows" in result.stderr
-    result = run(table, "--target", "price", "--chunked", "--cv", "3")
+    result = fit(table, "--target", "price", "--chunked", "--cv", "3")
     assert "dealt in turn" in result.stderr
 
 
 def test_the_recipe_is_made_of_the_opening_rows(table, monkeypatch):
     monkeypatch.setattr(streaming, "OPENING_ROWS", 120)
-    found = json.loads(run(table, "--target", "price", "--chunked", "--json").stdout)
+    found = json.loads(fit(table, "--target", "price", "--chunked", "--json").stdout)
     assert found["rows"] == 498
     assert any("the first 119" in note for note in found["messages"])
 
@@ -70,7 +69,7 @@ def test_report_model_and_predictions(table, tmp_path):
     names = {option: tmp_path / name for option, name in (("--report", "r.html"), ("--model", "m.json"))}
     written = [word for pair in names.items() for word in pair]
     out = tmp_path / "out.csv"
-    run(table, "--target", "price", "--chunked", *written, "--predict", table, "--out", out)
+    fit(table, "--target", "price", "--chunked", *written, "--predict", table, "--out", out)
     model = st.load(names["--model"])
     assert len(pd.read_csv(out)) == 500
     assert model.coef.shape == (8,)  # four numbers, three towns, the weights
@@ -99,8 +98,8 @@ def test_the_code_of_the_report_fits_the_same_model(table, options, capsys):
 
 def test_files_are_read_in_chunks_where_memory_is_short(table, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    assert "Read in chunks" in run(table, "--target", "price").stderr
-    assert "Read in chunks" not in run(table, "--target", "price", "--in-memory").stderr
+    assert "Read in chunks" in fit(table, "--target", "price").stderr
+    assert "Read in chunks" not in fit(table, "--target", "price", "--in-memory").stderr
 
 
 def test_a_word_among_numbers_far_down_is_told(tmp_path, monkeypatch):
@@ -110,6 +109,6 @@ def test_a_word_among_numbers_far_down_is_told(tmp_path, monkeypatch):
     rows[150] = "150,oops,1"
     path = tmp_path / "table.csv"
     path.write_text("\n".join(["y,a,b", *rows]))
-    result = CliRunner().invoke(app, ["fit", str(path), "--target", "y", "--chunked"])
+    result = run("fit", path, "--target", "y", "--chunked")
     assert result.exit_code == 1
     assert '"a"' in result.output

@@ -13,12 +13,9 @@ from sklearn.model_selection import KFold
 from typer.testing import CliRunner
 
 import stoptime as st
+from helpers import run
 from stoptime import fitting, report
 from stoptime.cli import app
-
-
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "120", "TERM": "dumb"}).invoke(app, [str(one) for one in arguments])
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 from sklearn.model_selection import KFold, PredefinedSplit
 
 import stoptime as st
+from helpers import same_fit
 from stoptime.backends.dask import DaskRows, tree
 
 COLUMNS = list("abcdef")
@@ -46,11 +47,6 @@ class Source:
 def cluster(**options):
     """Start workers without a dashboard; they close with the block."""
     return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options)
-
-
-def same_fit(a, b, rtol=1e-9):
-    np.testing.assert_allclose(a.errors_, b.errors_, rtol=rtol)
-    np.testing.assert_allclose(a.coef_, b.coef_, rtol=rtol, atol=rtol * np.abs(b.coef_).max())
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
@@ -116,10 +112,10 @@ def test_empty_partitions_and_rows_without_weight(table, frame):
 
 
 def test_a_block_is_one_task_with_its_source_inside(table):
-    X, y = (da.from_array(Source(a), chunks=(100, *a.shape[1:])) for a in table)
+    X, y = (da.from_array(Source(a), chunks=(50, *a.shape[1:])) for a in table)
     graph = dict(tree(DaskRows.of(2 * X, y - 1, None).blocks(None)).__dask_graph__())
     names = [str(key[0] if isinstance(key, tuple) else key).split("-")[0] for key in graph]
-    assert names.count("statistics") == 10
+    assert names.count("statistics") == 20
     assert names.count("merged_parts") == 3
     assert set(names) == {"statistics", "merged_parts", "original"}
 

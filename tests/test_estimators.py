@@ -4,7 +4,6 @@ import pickle
 import threading
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
@@ -18,19 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import stoptime as st
 
 
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True)
-
-
 @parametrize_with_checks(
     [
         st.StoppedRegressor(),
-        st.StoppedRegressor(stop=5.0),
-        st.StoppedRegressor(fit_intercept=False),
-        st.StoppedRegressor("ridge"),
+        st.StoppedRegressor("ridge", fit_intercept=False),
         st.StoppedRegressor("gradient-flow", stop=5.0),
-        st.StoppedRegressor(st.AcceleratedFlow(5)),
         st.StoppedRegressor(st.HeavyBallFlow(0.5)),
     ]
 )
@@ -97,7 +88,6 @@ def test_pandas_names_are_kept_and_checked(diabetes):
     np.testing.assert_allclose(model.coef_, st.StoppedRegressor().fit(*diabetes).coef_, rtol=1e-6)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"age": "years"}))
-    assert isinstance(pd.Series(model.predict(frame)), pd.Series)
 
 
 def test_clone_pickle_and_params(diabetes):

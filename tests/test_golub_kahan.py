@@ -6,8 +6,9 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
+from stoptime.backends.centred import CentredOperator
 from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors
-from stoptime.backends.operators import CentredOperator, MatrixFreeData
+from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +12,6 @@ import stoptime as st
 from stoptime import fitting, report
 
 EVIL = "<script>alert(1)</script>"
-INSTALL = "pip install playwright, and a Chromium on the path"
 
 
 def evil_table(folder, rows=80):
@@ -166,18 +164,6 @@ def test_reports_check_what_they_get(tmp_path):
     with pytest.raises(ValueError, match="features must name 2"):
         report.write(tmp_path / "report.html", model, X, y[:, 0], features=["a"])
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason=f"the report is tried with {INSTALL}")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip(f"the report is tried with {INSTALL}")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture

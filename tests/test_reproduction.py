@@ -5,14 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import stoptime
+from helpers import run
 from stoptime import reproduction
-from stoptime.cli import app
 from stoptime.files import atomic
-
-run = CliRunner().invoke
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +102,7 @@ def test_an_interrupted_file_is_not_there(tmp_path):
 def test_command_line_reproduces(tmp_path, monkeypatch):
     fast = reproduction.experiments(False)[-1:]
     monkeypatch.setattr(reproduction, "experiments", lambda _: fast)
-    result = run(app, ["reproduce", "--no-certify", "--out", str(tmp_path / "out")])
+    result = run("reproduce", "--no-certify", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "5 files in" in result.output
     assert (tmp_path / "out" / "summary.md").exists()
@@ -113,22 +110,22 @@ def test_command_line_reproduces(tmp_path, monkeypatch):
 
 def test_command_line_bounds():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
-    result = run(app, ["bounds"])
+    result = run("bounds")
     assert result.exit_code == 0
     assert "1.5991" in result.output
     assert "κ = 1000" in result.output
 
 
 def test_command_line_help_version_and_mistakes():
-    assert "Example: stoptime reproduce" in run(app, ["reproduce", "--help"]).output
-    assert run(app, ["--version"]).output.strip() == stoptime.__version__
-    assert run(app, ["reproduec"]).exit_code == 2
+    assert "Example: stoptime reproduce" in run("reproduce", "--help").output
+    assert run("--version").output.strip() == stoptime.__version__
+    assert run("reproduec").exit_code == 2
 
 
 def test_errors_are_told_in_one_line(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    result = run(app, ["reproduce", "--no-certify", "--out", str(file / "out")])
+    result = run("reproduce", "--no-certify", "--out", file / "out")
     assert result.exit_code == 1
     assert result.stderr.startswith("stoptime: ")
     assert result.stderr.count("\n") == 1
@@ -155,11 +152,11 @@ def test_simulated_runs_have_the_exact_risk(folder):
 
 def test_command_line_plans(tmp_path):
     picture = tmp_path / "plan.png"
-    result = run(app, ["plan", "--penalty", "0.001", "--lr", "0.5", "--out", str(picture)])
+    result = run("plan", "--penalty", "0.001", "--lr", "0.5", "--out", picture)
     assert result.exit_code == 0, result.output
     assert "iterations" in result.output
     assert picture.stat().st_size > 1000
-    assert run(
-        app, ["plan", "--penalty", "0.01", "--lr", "0.5", "--method", "heavy-ball", "--momentum", "0.9"]
-    ).output
-    assert run(app, ["plan", "--lr", "0.5"]).exit_code == 2
+    heavy_ball = ["--method", "heavy-ball", "--momentum", "0.9"]
+    result = run("plan", "--penalty", "0.01", "--lr", "0.5", *heavy_ball)
+    assert result.exit_code == 0, result.output
+    assert run("plan", "--lr", "0.5").exit_code == 2

@@ -21,11 +21,10 @@ import pytest
 from joblib import Parallel, delayed
 from scipy import linalg
 from threadpoolctl import threadpool_limits
-from typer.testing import CliRunner
 
 import stoptime as st
+from helpers import run
 from stoptime import explorer, files, report
-from stoptime.cli import app
 from stoptime.experiment import Experiment
 
 # ---------------------------------------------------------------- ill-conditioned problems
@@ -292,10 +291,6 @@ def test_a_folder_that_is_closed_to_us_is_an_error(table, tmp_path, name):
         WRITERS[name](table, tmp_path / name)
     tmp_path.chmod(0o700)
     assert not [*tmp_path.iterdir()]
-
-
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "120", "TERM": "dumb"}).invoke(app, [str(one) for one in arguments])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

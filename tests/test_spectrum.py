@@ -199,6 +199,39 @@ def test_input_is_never_modified(rng, order, solver, shape):
     np.testing.assert_array_equal(y, y0)
 
 
+@pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
+def test_a_spectrum_outlives_changes_to_the_data(rng, shape):
+    X, y = problem(rng, *shape)
+    spectrum, untouched = decompose(X, y), decompose(X.copy(), y).vectors
+    X *= 2
+    np.testing.assert_array_equal(spectrum.vectors, untouched)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("mean", [0, 1.5, 3, 1e6])
+def test_wide_data_keep_their_digits_however_far_from_zero(rng, mean, weighted):
+    """Means of a few deviations are taken off the products, larger ones off a copy."""
+    X, y = problem(rng, 12, 40)
+    X = X - X.mean(axis=0) + mean * rng.choice([-1, 1], 40) * X.std(axis=0)
+    weights = rng.uniform(0, 3, 12) * (np.arange(12) != 4) if weighted else None
+    near, exact = (decompose(X, y, weights, solver=solver) for solver in ("gram", "svd"))
+    rounding = 1e-13 * max(1, mean)
+    np.testing.assert_allclose(near.eigenvalues, exact.eigenvalues, rtol=rounding)
+    np.testing.assert_allclose(
+        path(near, "nesterov-flow", [1, 30]).coef, path(exact, "nesterov-flow", [1, 30]).coef, atol=rounding
+    )
+    np.testing.assert_allclose(near.vectors.T @ near.vectors, np.eye(near.rank), atol=10 * rounding)
+
+
+def test_a_path_of_wide_data_needs_no_copy_of_them(rng):
+    X, y = problem(rng, 100, 20_000, mean=0.0)
+    tracemalloc.start()
+    path(X, y, "nesterov-flow", [1.0, 2.0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 0.3 * X.nbytes
+
+
 @pytest.mark.parametrize(
     ("shape", "solver", "copies"),
     [

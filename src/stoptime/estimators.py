@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.arrays import is_tensor, on_host
-from stoptime.backends import Arguments, decompose
+from stoptime.backends import Arguments, borrow
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.streams import as_stream, noted, predictions
 from stoptime.intervals import jackknife
@@ -49,7 +49,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return checked_data(self, X, y)
 
     def _factored(self, data: Arguments, **options: Any) -> Spectrum:
-        return decompose(*data, **options)
+        return borrow(*data, **options)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_, self.intercept_ = coef, intercept

@@ -11,7 +11,8 @@ from stoptime.spectrum import Floats
 
 OPENING = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, and X is multiplied as it is
-BLOCK_BYTES = 2**21  # a block stays in the processor's cache between centring and multiplication
+BLOCK_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplications
+BLOCK_ROWS = 2**10  # of which it has at least so many, for products to be worth calling
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,9 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     if center and n:
         target_shift = y[:OPENING].mean(axis=0, dtype=dtype)
     as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
-    height = max(1, min(n, max(p, -(-n // max(1, n * p * dtype.itemsize // BLOCK_BYTES)))))
+    height = max(1, min(n, max(p, BLOCK_ROWS, BLOCK_BYTES // (p * dtype.itemsize))))
     gram = np.zeros((p, p), dtype)
     others = np.zeros((1 + y.shape[1], p), dtype)  # totals, then cross moments
-    target_total, power = np.zeros((2, y.shape[1]), dtype)
     buffer = np.empty((0 if as_it_is else height, p), dtype)
     pairs = np.ones((height, 1 + y.shape[1]), dtype)
     for start in range(0, n, height):
@@ -111,13 +111,14 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
             left[:, 0] = np.sqrt(weights[rows])
             features *= left[:, :1]
             left[:, 1:] *= left[:, :1]
-        gram += features.T @ features
+        product = features.T @ features
+        gram = np.add(gram, product, out=product) if start else product  # untouched zeros cost nothing
         others += left.T @ features
-        target_total += left[:, 0] @ left[:, 1:]
-        power += np.einsum("ij,ij->j", left[:, 1:], left[:, 1:])
+    target_total, power = _target_sums(y, target_shift, weights)
     weight = float(n if weights is None else weights.sum(dtype=np.float64))
     scale = weight or 1.0
-    gram, others, target_total, power = gram / scale, others / scale, target_total / scale, power / scale
+    for summed in (gram, others, target_total, power):
+        np.divide(summed, scale, out=summed)
     total, cross = others[0], others[1:].T
     if not center:
         return Sums(weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power)
@@ -127,6 +128,20 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     return Sums(weight, (feature_shift, target_shift), (total, target_total), gram, cross, power)
 
 
+def _target_sums(y: Floats, shift: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Return weighted sums of the shifted targets and of their squares, some rows at a time."""
+    total, power = np.zeros((2, len(shift)), shift.dtype)
+    height = max(1, BLOCK_BYTES // max(1, len(shift) * shift.dtype.itemsize))
+    for start in range(0, len(y), height):
+        rows = slice(start, start + height)
+        targets = y[rows] - shift
+        weighted = targets if weights is None else weights[rows, None] * targets
+        total += weighted.sum(axis=0)
+        power += np.einsum("ij,ij->j", weighted, targets)
+    return total, power
+
+
 def _far_from_zero(opening: Floats) -> bool:
     """Tell whether the mean of any column is large beside its spread."""
-    return bool(np.any(np.abs(opening.mean(axis=0)) > NEAR * opening.std(axis=0)))
+    mean, power = opening.mean(axis=0), np.einsum("ij,ij->j", opening, opening) / len(opening)
+    return bool(np.any(mean**2 > NEAR**2 * (power - mean**2)))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from stoptime.arrays import empty, is_tensor, like
-from stoptime.backends import decompose
+from stoptime.backends import borrow
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.dense import DTYPES
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
@@ -166,7 +166,7 @@ def path(*arguments: Any, **options: Any) -> Path:
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
         return draw(first, method, stops)
-    return draw(decompose(*data, **(needs(first, method, stops) | options)), method, stops)
+    return draw(borrow(*data, **(needs(first, method, stops) | options)), method, stops)
 
 
 def needs(X: Any, method: Method, stops: ArrayLike) -> dict[str, Any]:

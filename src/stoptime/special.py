@@ -87,7 +87,9 @@ def bessel_gain(nu: float, u: Array) -> Array:
 
 
 def _scipy_decay(nu: float, u: Array) -> Array:
-    wave = special.j1(u) if nu == 1 else special.jv(nu, u)
+    if nu == 1:
+        return np.asarray(special.j1(u) * (2 / u))
+    wave = special.jv(nu, u)
     if nu > LARGEST_GAMMA_ARGUMENT:
         with np.errstate(divide="ignore"):  # log 0 = -inf is the right exponent of an underflown J
             exponent = lgamma(nu + 1) + nu * np.log(2 / u) + np.log(np.abs(wave))
@@ -196,12 +198,14 @@ def _horner(coefficients: Iterable[float], x: Array) -> Array:
 def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:
     """Apply to every entry the formula of the one case whose mask holds there.
 
-    Only the entries of a case reach its formula, so a formula need not be safe outside its region.
+    Only the entries of a case reach its formula, in a row: a formula need not be safe outside its region.
     """
     arrays = np.broadcast_arrays(*arguments)
     out = np.empty(arrays[0].shape)
     for mask, formula in cases:
         here = np.broadcast_to(mask, out.shape)
+        if here.all():
+            return formula(*(a.ravel() for a in arrays)).reshape(out.shape)
         if here.any():
             out[here] = formula(*(a[here] for a in arrays))
     return out

@@ -1,38 +1,8 @@
-"""A browser with the explorer in it; without one these tests are skipped, and say what to install."""
-
-import os
-import shutil
-from pathlib import Path
+"""A browser with the explorer in it."""
 
 import pytest
 
 from stoptime import explorer
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-MISSING_PACKAGE = 'the explorer is tested in a browser: pip install "stoptime[browser]"'
-MISSING_BROWSER = (
-    "the explorer is tested in a browser: apt-get install chromium, or "
-    "python -m playwright install chromium, or set STOPTIME_BROWSER to the path of one"
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason=MISSING_PACKAGE)
-    with playwright.sync_playwright() as running:
-        found = [
-            os.environ.get("STOPTIME_BROWSER"),
-            *map(shutil.which, BROWSERS),
-            running.chromium.executable_path,
-        ]
-        path = next((p for p in found if p and Path(p).exists()), None)
-        if path is None:
-            pytest.skip(MISSING_BROWSER)
-        # Chromium has no sandbox for root, and hosted runners do not let it make one
-        unboxed = "CI" in os.environ or (hasattr(os, "geteuid") and os.geteuid() == 0)
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if unboxed else [])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 import stoptime as st
+from helpers import run
 from stoptime import explorer
-from stoptime.cli import app
 
 TOLERANCE = 1e-9
 FLOWS = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
@@ -329,7 +328,7 @@ def opened(monkeypatch):
 
 
 def test_command_line(tmp_path, opened):
-    result = CliRunner().invoke(app, ["explore", "--out", str(tmp_path / "a.html")])
+    result = run("explore", "--out", tmp_path / "a.html")
     assert result.exit_code == 0, result.output
     assert result.output.strip() == f"wrote {tmp_path / 'a.html'}"
     assert (tmp_path / "a.html").read_text(encoding="utf-8") == explorer.page()
@@ -340,6 +339,6 @@ def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch
     command = import_module("stoptime.cli.explore")
     monkeypatch.setattr(command, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
     page = tmp_path / "a b.html"
-    CliRunner().invoke(app, ["explore", "--out", str(page)])
-    CliRunner().invoke(app, ["explore", "--out", str(page), "--no-open"])
+    run("explore", "--out", page)
+    run("explore", "--out", page, "--no-open")
     assert opened == [page.as_uri()]

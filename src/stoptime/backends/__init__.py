@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends import dense, tensors
+from stoptime.backends.centred import owned
 from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import decompose_matrix_free
@@ -18,7 +20,7 @@ from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
 from stoptime.spectrum import Spectrum
 
-__all__ = ["Arguments", "Data", "Solver", "decompose", "factored", "validated"]
+__all__ = ["Arguments", "Data", "Solver", "borrow", "decompose", "factored", "validated"]
 
 MOST_FILLED = 2**27  # numbers, a gigabyte: a sparse matrix that is ill-conditioned is filled up to here
 
@@ -86,6 +88,25 @@ def decompose(
     >>> from sklearn.datasets import load_diabetes
     >>> decompose(*load_diabetes(return_X_y=True))
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
+    """
+    options |= {"solver": solver, "max_gain": max_gain}
+    spectrum = borrow(X, y, sample_weight, fit_intercept, **options)
+    return replace(spectrum, basis=owned(spectrum.basis))
+
+
+def borrow(
+    X: Any,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+    *,
+    solver: Solver = "auto",
+    max_gain: float = np.inf,
+    **options: Any,
+) -> Spectrum:
+    """Factor the data as :func:`decompose` does, for those who are done before X can change.
+
+    The eigenvectors of a wide array may refer to it, which spares a copy.
     """
     if solver not in {"auto", "gram", "svd", "krylov"}:
         raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')

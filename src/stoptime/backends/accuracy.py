@@ -63,15 +63,22 @@ def reach(
     largest, smallest = float(eigenvalues[-1]), float(eigenvalues[kept][0])
     tolerance, lost_digits = data.tolerance, data.eps * largest
     furthest = np.inf if lost_digits <= tolerance * smallest else tolerance / lost_digits
-    real = dropped > data.rounding * np.sqrt(largest)
-    response = response / (np.abs(response).max(initial=0) or 1.0)  # of which only shares count
-    lost = np.linalg.norm(response[~kept][real], axis=0)
-    total = np.linalg.norm(response, axis=0)
-    share = np.max(lost / np.where(total > 0, total, 1), initial=0)
+    share = 0.0 if kept.all() else _share_of_dropped(data, largest, kept, response, dropped)
     if share > (tolerance if most_lost is None else most_lost):
         return 0.0
     hidden = powers[drowned(data, powers)].max(initial=0)
     return float(min([furthest, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
+
+
+def _share_of_dropped(
+    data: Precision, largest: float, kept: NDArray[np.bool_], response: Floats, dropped: Floats
+) -> float:
+    """Return the largest share of a response that is in directions dropped although their image is real."""
+    real = dropped > data.rounding * np.sqrt(largest)
+    response = response / (np.abs(response).max(initial=0) or 1.0)  # of which only shares count
+    lost = np.linalg.norm(response[~kept][real], axis=0)
+    total = np.linalg.norm(response, axis=0)
+    return float(np.max(lost / np.where(total > 0, total, 1), initial=0))
 
 
 def drowned(data: Precision, powers: Floats) -> NDArray[np.bool_]:

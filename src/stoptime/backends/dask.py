@@ -16,7 +16,7 @@ from stoptime.statistics import check_size
 
 __all__ = ["DaskRows", "predicted"]
 
-SPLIT_EVERY = 8  # statistics merged in one task
+SPLIT_EVERY = 16  # statistics merged in one task
 ROOM = 0.8  # share of its memory at which a worker takes no more tasks
 
 

@@ -12,7 +12,8 @@ from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.moments import Moments, moments
+from stoptime.backends.centred import CentredOperator
+from stoptime.moments import NEAR, Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum, Vectors
 from stoptime.statistics import checked_weights
 
@@ -57,7 +58,8 @@ class DenseData:
         y = np.asarray(y)
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
-        check_consistent_length(X, y)
+        if len(X) != len(y):
+            check_consistent_length(X, y)
         shares, n, observations = sample_sizes(sample_weight, len(X))
         shares = None if shares is None else shares.astype(X.dtype)
         return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
@@ -102,13 +104,32 @@ class DenseData:
         """Return some centred rows times vectors."""
         return np.asarray((self.X[index] - mean) @ vectors)
 
+    def centred_in_products(self) -> Centred:
+        """Return the data as they are, to be centred in their products; copied where that costs digits."""
+        means, squares = self._means(), self._squares()
+        powers = squares - means[0] ** 2
+        far = np.any(means[0] ** 2 > NEAR**2 * powers)
+        if far or not np.isfinite(squares.sum() * len(self.X)):
+            return self.centred()
+        root = np.sqrt(self.shares)
+        rows = CentredOperator(self.X, root, self.fit_intercept)
+        return Centred(rows, root[:, None] * (self.y - means[1]), means, powers)
+
+    def _squares(self) -> Floats:
+        """Return the mean square of every column."""
+        if self.uneven_shares is None:
+            return np.einsum("ij,ij->j", self.X, self.X) / self.dtype.type(len(self.X))
+        return np.einsum("i,ij,ij->j", self.uneven_shares, self.X, self.X)
+
+    def _means(self) -> tuple[Floats, Floats]:
+        """Return what centring subtracts."""
+        if self.fit_intercept:
+            return self.shares @ self.X, self.shares @ self.y
+        return np.zeros(self.X.shape[1], self.dtype), np.zeros(self.y.shape[1], self.dtype)
+
     def centred(self) -> Centred:
         """Centre and weight the data in one new array, laid out for LAPACK to overwrite."""
-        shares = self.shares
-        root = np.sqrt(shares)[:, None]
-        means = np.zeros(self.X.shape[1], self.X.dtype), np.zeros(self.y.shape[1], self.X.dtype)
-        if self.fit_intercept:
-            means = shares @ self.X, shares @ self.y
+        root, means = np.sqrt(self.shares)[:, None], self._means()
         n, p = self.X.shape
         rows = np.empty((n, p), self.X.dtype, order="F" if p <= n else "C")
         np.subtract(self.X, means[0], out=rows)
@@ -200,19 +221,20 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
     m = known or data.moments()
     data.check_finite(m.gram)
     flat = constant(np.diagonal(m.gram), m.feature_mean)
-    m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
+    if flat.any():
+        m.gram[flat], m.gram[:, flat], m.cross[flat] = 0, 0, 0
     eigenvalues, vectors = _eigh(m.gram)
     data.check_underflow(eigenvalues[-1], m.feature_mean)
     response = vectors.T @ m.cross
     kept = eigenvalues > data.rounding * eigenvalues[-1]
-    lengths = data.image_lengths(vectors[:, ~kept], m.feature_mean)
-    far = reach(data, eigenvalues, kept, response, lengths, np.diagonal(m.gram))
+    dropped = eigenvalues[:0] if kept.all() else data.image_lengths(vectors[:, ~kept], m.feature_mean)
+    far = reach(data, eigenvalues, kept, response, dropped, np.diagonal(m.gram))
     means = m.feature_mean, m.target_mean
     return data.spectrum(eigenvalues[kept], vectors[:, kept], response[kept], means, "gram", far)
 
 
 def _by_rows(data: DenseData) -> Spectrum:
-    rows, targets, means, powers = data.centred()
+    rows, targets, means, powers = data.centred_in_products()
     eigenvalues, left = _eigh(rows @ rows.T)
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]

@@ -1,26 +1,24 @@
-"""Sparse matrices and operators, centred and weighted without being touched."""
+"""Sparse matrices and operators: data that are only ever multiplied with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
+from stoptime.backends.centred import CentredOperator, product
 from stoptime.backends.dense import Centred, DenseData, lengths_of, sample_sizes
-from stoptime.methods.base import Array
 from stoptime.moments import Moments
 from stoptime.spectrum import Floats
 
-__all__ = ["CentredOperator", "MatrixFreeData", "checked"]
+__all__ = ["MatrixFreeData", "checked"]
 
 ROUNDINGS = 8.0  # of the means, that centring leaves behind
-COLUMNS_AT_ONCE = 64  # of a Gram matrix
 
 
 def checked(X: Any, name: str = "X") -> Any:
@@ -71,7 +69,7 @@ class MatrixFreeData(DenseData):
         """What centring subtracts."""
         if not self.fit_intercept:
             return np.zeros(self.X.shape[1]), np.zeros(self.y.shape[1])
-        return _product(self.X, self.shares, transposed=True), self.shares @ self.y
+        return product(self.X, self.shares, transposed=True), self.shares @ self.y
 
     @property
     def floor(self) -> float:
@@ -91,6 +89,10 @@ class MatrixFreeData(DenseData):
     def centred(self) -> Centred:
         """Return the centred, weighted data; the mean squares of single columns are not known."""
         return Centred(self.operator, self.targets, self.means, np.zeros(self.X.shape[1]))
+
+    def centred_in_products(self) -> Centred:
+        """Return the same: nothing is ever copied here."""
+        return self.centred()
 
     def moments(self) -> Moments:
         """Return means and second moments, a few columns at a time."""
@@ -123,95 +125,3 @@ class MatrixFreeData(DenseData):
             return
         if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
             raise ValueError(f"X is too small: its largest eigenvalue is {largest:.3g}. Rescale its columns.")
-
-
-@dataclass(frozen=True, eq=False)
-class CentredOperator:
-    r"""The centred, weighted X, never formed.
-
-    .. math:: A = D^{1/2}(I - \mathbf 1 d^T)X, \qquad A^TA = X^TX/n
-
-    with d the weights divided by their sum and D their diagonal matrix. The vector that is multiplied is
-    centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit however large the means.
-
-    Attributes
-    ----------
-    X : sparse matrix or LinearOperator of shape (n, p)
-        As it was given.
-    root : array of shape (n,)
-        Square roots of d.
-    centre : bool
-        Whether to subtract means.
-    is_transposed : bool
-        Whether this is Aᵀ.
-    counter : list of one int
-        Products with X and with Xᵀ so far, column by column; shared with the transpose.
-    """
-
-    X: Any
-    root: Array
-    centre: bool
-    is_transposed: bool = False
-    counter: list[int] = field(default_factory=lambda: [0])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        n, p = self.X.shape
-        return (p, n) if self.is_transposed else (n, p)
-
-    @property
-    def T(self) -> CentredOperator:  # noqa: N802 - as arrays have it
-        """The transpose."""
-        return CentredOperator(self.X, self.root, self.centre, not self.is_transposed, self.counter)
-
-    @property
-    def products(self) -> int:
-        """Products with X and with Xᵀ so far."""
-        return self.counter[0]
-
-    def __matmul__(self, other: Floats | CentredOperator) -> Floats:
-        if isinstance(other, CentredOperator):
-            return self._gram(other)
-        self.counter[0] += 1 if other.ndim == 1 else other.shape[1]
-        if self.is_transposed:
-            return _product(self.X, self._weighted(other), transposed=True)
-        image = _product(self.X, other)
-        if self.centre:
-            image = image - self.root**2 @ image
-        return np.asarray((self.root * image.T).T)
-
-    def _gram(self, other: CentredOperator) -> Floats:
-        """Return a symmetric product AᵀA or AAᵀ, formed a few columns at a time."""
-        size = other.shape[1]
-        gram = np.empty((size, size))
-        for start in range(0, size, COLUMNS_AT_ONCE):
-            columns = np.eye(size, min(COLUMNS_AT_ONCE, size - start), -start)
-            gram[:, start : start + COLUMNS_AT_ONCE] = self @ (other @ columns)
-        return (gram + gram.T) / 2
-
-    def _weighted(self, other: Floats) -> Floats:
-        if self.centre:
-            other = other - np.multiply.outer(self.root, self.root @ other)
-        return np.asarray((self.root * other.T).T)
-
-
-def _product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
-    """Multiply with X or Xᵀ, and refuse what is not finite."""
-    try:
-        if not transposed:
-            product = X @ other
-        elif isinstance(X, LinearOperator):
-            product = X.rmatmat(other) if other.ndim == 2 else X.rmatvec(other)
-        else:
-            product = X.T @ other
-    except NotImplementedError:
-        raise ValueError(
-            "X must know its products with vectors and those of its transpose: define rmatvec."
-        ) from None
-    product = np.asarray(product)
-    if np.iscomplexobj(product):
-        raise ValueError("Complex data not supported: products with X are complex.")
-    if not np.isfinite(product).all():
-        raise ValueError("A product with X contains NaN or infinity: check the operator, or rescale X.")
-    return product.astype(np.float64, copy=False)

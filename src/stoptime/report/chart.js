@@ -57,7 +57,7 @@ class Chart {
       else make(sign, "path", { d: "M0 5H22", ...stroke });
       make(button, "span", {}, one.name);
       button.addEventListener("click", () => {
-        this.hidden.has(index) ? this.hidden.delete(index) : this.hidden.add(index);
+        if (!this.hidden.delete(index)) this.hidden.add(index);
         button.setAttribute("aria-pressed", !this.hidden.has(index));
         this.draw();
       });
@@ -87,8 +87,8 @@ class Chart {
     });
     for (const mark of this.spec.marks) if (mark.y !== null && ys.length) ys.push(mark.y);
     const seen = ys.filter((value) => this.y.shows(value));
-    let [bottom, top] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [this.y.log ? 0.1 : 0, 1];
-    if (this.y.log) bottom = Math.max(bottom, top * 1e-8);
+    const [least, top] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [this.y.log ? 0.1 : 0, 1];
+    const bottom = this.y.log ? Math.max(least, top * 1e-8) : least;
     const room = (this.y.to(top) - this.y.to(bottom)) * 0.06 || Math.abs(this.y.to(top)) * 0.1 || 1;
     this.y.low = this.y.back(this.y.to(bottom) - room);
     this.y.high = this.y.back(this.y.to(top) + room);
