@@ -47,7 +47,6 @@ def reach(
     response: Floats,
     dropped: Floats,
     powers: Floats,
-    most_lost: float | None = None,
 ) -> float:
     r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
 
@@ -55,8 +54,7 @@ def reach(
     amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
     if their image under X, of length ``dropped``, vanishes to rounding, else they cost
     :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\min(\varphi, 1/L)\|z\|`. Where
-    they carry more than the share ``most_lost`` of the response, by default the tolerance, no stop is early
-    enough.
+    they carry more than the tolerance of the response, no stop is early enough.
     """
     if not kept.any():
         return np.inf
@@ -68,7 +66,7 @@ def reach(
     lost = np.linalg.norm(response[~kept][real], axis=0)
     total = np.linalg.norm(response, axis=0)
     share = np.max(lost / np.where(total > 0, total, 1), initial=0)
-    if share > (tolerance if most_lost is None else most_lost):
+    if share > tolerance:
         return 0.0
     hidden = powers[drowned(data, powers)].max(initial=0)
     return float(min([furthest, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))
