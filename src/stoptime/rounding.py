@@ -18,9 +18,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from stoptime.arrays import on_host
 from stoptime.methods import ConjugateGradient, Method
 from stoptime.methods.base import Array
 from stoptime.methods.krylov import conjugate_gradients
@@ -57,14 +59,14 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
         Zeros where a target is fitted by nothing but zero.
     """
     rounding = spectrum.rounding
-    s, z = spectrum.eigenvalues, spectrum.response.reshape(spectrum.rank, -1)
+    power = np.atleast_1d(on_host(spectrum.target_power))
+    errors = np.zeros((len(stops), len(power)))
     if rounding is None or spectrum.rank == 0:
-        return np.zeros((len(stops), z.shape[1]))
-    errors = np.empty((len(stops), z.shape[1]))
-    power = np.atleast_1d(spectrum.target_power)
+        return errors
+    s, z = spectrum.eigenvalues, spectrum.response.reshape(spectrum.rank, len(power))
     for row, stop in enumerate(stops):
         if not isinstance(method, ConjugateGradient):
-            errors[row] = _at_stop(s, z, power, rounding, lambda at, stop=stop: method.gain(at, stop))
+            errors[row] = _at_stop(s, z, power, rounding, partial(method.gain, t=stop))
             continue
         for target in range(z.shape[1]):
             mine = slice(target, target + 1)
@@ -122,5 +124,6 @@ def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gai
 def _conjugate_gain(s: Floats, z: Floats, stop: float) -> Gain:
     """Return an upper estimate of the gain of one iterate, which grows from the largest eigenvalues down."""
     (filter_,) = conjugate_gradients(s, z, np.array([stop])).filters
-    most = float(np.sum(1 / filter_.values))
+    converged = stop > len(filter_.values)
+    most = np.inf if converged else float(np.sum(1 / filter_.values))
     return lambda at: np.minimum(most, 1 / at)

@@ -185,7 +185,7 @@ def predictions(model: Any, X: Any) -> Any:
 
 
 def scored(model: Any, chunks: Chunks) -> tuple[Any, Any, Any]:
-    """Return the response of chunks, what a linear model predicts, and weights or None, in one pass."""
+    """Return the response of chunks, what a linear model predicts, and weights, in one pass."""
     _check_columns(model, chunks)
     responses, predicted, weights = [], [], []
     for block in chunks:
@@ -196,7 +196,7 @@ def scored(model: Any, chunks: Chunks) -> tuple[Any, Any, Any]:
         weights.append(np.ones(len(block.X)) if block.weight is None else block.weight)
     if not responses:
         raise ValueError("There are no rows: every block is empty, or there is no block.")
-    return tuple(np.concatenate(parts) for parts in (responses, predicted, weights))
+    return np.concatenate(responses), np.concatenate(predicted), np.concatenate(weights)
 
 
 def _check_columns(model: Any, X: Any) -> None:
