@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.arrays import is_tensor, on_host
 from stoptime.backends import decompose
-from stoptime.backends.chunks import Chunks
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.streams import as_stream, noted, predictions, scored
 from stoptime.intervals import jackknife
@@ -94,14 +93,10 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         """
-        if y is None and isinstance(X, Chunks):
-            check_is_fitted(self)
-            if sample_weight is not None:
-                raise ValueError(f"{X} holds its own response and weights: leave sample_weight out.")
-            response, predicted, weights = scored(self, X)
-            return float(r2_score(response, predicted, sample_weight=weights))
+        check_is_fitted(self)
         if y is None:
-            raise ValueError("y must be given with X: only chunks hold their own response and rows.")
+            response, predicted, weights = scored(self, X, sample_weight)
+            return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
 

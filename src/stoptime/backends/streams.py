@@ -184,8 +184,12 @@ def predictions(model: Any, X: Any) -> Any:
     return np.concatenate([block.X @ model.coef_.T + model.intercept_ for block in blocks])
 
 
-def scored(model: Any, chunks: Chunks) -> tuple[Any, Any, Any]:
+def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     """Return the response of chunks, what a linear model predicts, and weights, in one pass."""
+    if not isinstance(chunks, Chunks):
+        raise ValueError("y must be given with X: only chunks hold their own response and rows.")  # noqa: TRY004
+    if sample_weight is not None:
+        raise ValueError(f"{chunks} holds its own response and weights: leave sample_weight out.")
     _check_columns(model, chunks)
     responses, predicted, weights = [], [], []
     for block in chunks:
