@@ -22,13 +22,7 @@ from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, needs
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping import (
-    Choice,
-    Discrepancy,
-    Problem,
-    Rule,
-    get_rule,
-)
+from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.loo import residuals_at
 from stoptime.stopping.plan import MANY_TARGETS
