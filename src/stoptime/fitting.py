@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold
 
@@ -174,7 +175,7 @@ class Fitted:
     prepared : Prepared
         The data as used; the opening rows of a file that was read in chunks.
     n_rows : int
-        How many rows were fitted.
+        How many rows were fitted: those of positive weight.
     model : StoppedRegressorCV
         Fitted to all rows.
     spectrum : Spectrum
@@ -240,7 +241,8 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     found = assess(model, spectrum)
     scores, notes = _scores(estimator, spectrum, prepared, request.seed, step)
     messages = (*table.messages, *prepared.messages, *warned, *notes)
-    return Fitted(request, table, prepared, len(y), model, spectrum, found, scores, messages)
+    n_rows = len(y) if weights is None else int(np.count_nonzero(weights))
+    return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, messages)
 
 
 def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:
