@@ -396,3 +396,17 @@ def test_memory_stays_bounded_by_blocks(tmp_path):
     in_blocks, in_one = map(float, told.split())
     assert in_blocks < 40
     assert in_one > 100
+
+
+def test_scores_of_chunks_with_their_own_response(table, weights):
+    X, y = table
+    model = st.StoppedRegressor(stop=3.0).fit(X, y)
+    np.testing.assert_allclose(model.score(st.Chunks.of(X, y, rows=37)), model.score(X, y), rtol=1e-12)
+    weighted = st.Chunks.of(X, y, weights, rows=37)
+    np.testing.assert_allclose(model.score(weighted), model.score(X, y, weights), rtol=1e-12)
+    with pytest.raises(ValueError, match="Chunks have no response"):
+        model.score(st.Chunks.of(X, rows=37))
+    with pytest.raises(ValueError, match="leave sample_weight out"):
+        model.score(weighted, sample_weight=weights)
+    with pytest.raises(ValueError, match="y must be given with X"):
+        model.score(X)

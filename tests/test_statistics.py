@@ -171,8 +171,9 @@ def test_lost_digits_are_told():
     X, y = data()
     X = np.column_stack([X, X[:, 0] + 1e-6 * np.random.default_rng(5).standard_normal(len(X))])
     with pytest.warns(UserWarning, match="standardise or drop columns"):
-        st.decompose(Statistics.of(X, y))
-    st.decompose(Statistics.of(X, y), max_gain=100.0)  # an early stop does not see them
+        st.path(Statistics.of(X, y), "ridge", [np.inf])
+    st.path(Statistics.of(X, y), "ridge", [100.0])  # an early stop does not see them
+    st.path(Statistics.of(X, y), "ridge", [np.inf], solver="gram")  # asked for
     with pytest.raises(ValueError, match="rows in memory"):
         st.decompose(Statistics.of(X, y), solver="svd")
 
@@ -299,3 +300,11 @@ def test_estimators_take_statistics():
         st.StoppedRegressor().fit(statistics, y)
     with pytest.raises(TypeError, match="no rows to predict"):
         model.predict(statistics)
+
+
+def test_sums_of_many_begin_with_zero():
+    X, y = data()
+    parts = [Statistics.of(X[rows], y[rows]) for rows in (slice(50), slice(50, 90), slice(90, None))]
+    assert_same(sum(parts), Statistics.of(X, y))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + parts[0]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.arrays import is_tensor, on_host
 from stoptime.backends import Arguments, borrow
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.streams import as_stream, noted, predictions
+from stoptime.backends.streams import as_stream, noted, predictions, scored
 from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
@@ -73,18 +73,22 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rows = checked_rows(self, X)
         return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R², the share of the variance of y that is predicted.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows to predict.
+            Rows to predict; chunks as well.
         y : array-like of shape (n,) or (n, n_targets)
-            Their response.
+            Their response, where X does not hold it.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         """
+        check_is_fitted(self)
+        if y is None:
+            response, predicted, weights = scored(self, X, sample_weight)
+            return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
 

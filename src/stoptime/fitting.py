@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from sklearn.model_selection import KFold
 
 from stoptime.assessment import FOLDS, Assessment, Score, assess, compare, rivals
@@ -172,7 +173,7 @@ class Fitted:
     prepared : Prepared
         The data as used; the opening rows of a file that was read in chunks.
     n_rows : int
-        How many rows were fitted.
+        How many rows were fitted: those of positive weight.
     model : StoppedRegressorCV
         Fitted to all rows.
     spectrum : Spectrum
@@ -237,7 +238,8 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     found = assess(model, spectrum)
     scores, notes = _scores(request.estimator(), spectrum, prepared, request.seed, step)
     messages = (*table.messages, *prepared.messages, *warned, *notes)
-    return Fitted(request, table, prepared, len(y), model, spectrum, found, scores, messages)
+    n_rows = len(y) if weights is None else int(np.count_nonzero(weights))
+    return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, messages)
 
 
 def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:

@@ -104,7 +104,9 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
         features, left = X[rows], pairs[: rows.stop - start]
-        if not as_it_is:
+        if as_it_is and not features.flags.aligned:  # as bytes from elsewhere are: products round otherwise
+            features = features.copy(order="K")
+        elif not as_it_is:
             features = np.subtract(features, feature_shift, out=buffer[: rows.stop - start])
         np.subtract(y[rows], target_shift, out=left[:, 1:])
         if weights is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -21,6 +21,7 @@ from stoptime.convergence import relative_errors, unconverged
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import list_of_stops
 from stoptime.methods.krylov import conjugate_gradients
+from stoptime.rounding import rounding_errors, warn_of_rounding
 from stoptime.spectrum import Floats, Krylov, Spectrum
 from stoptime.statistics import Statistics
 
@@ -54,7 +55,8 @@ class Path:
     krylov : Krylov or None
         Of a path from a Krylov space: how many products it took, and what it left out.
     error : array of shape (n_stops,) or None
-        And bounds of the relative error of the coefficients, of many targets the worst.
+        Bounds of the relative error of the coefficients, of many targets the worst: what a Krylov space
+        leaves out, or what rounding takes from rows that are known by their products alone.
     """
 
     method: Method
@@ -165,8 +167,18 @@ def path(*arguments: Any, **options: Any) -> Path:
     if isinstance(first, Spectrum):
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
-        return draw(first, method, stops)
-    return draw(borrow(*data, **(needs(first, method, stops) | options)), method, stops)
+        return _told(first, draw(first, method, stops))
+    spectrum = borrow(*data, **(needs(first, method, stops) | options))
+    return _told(spectrum, draw(spectrum, method, stops))
+
+
+def _told(spectrum: Spectrum, drawn: Path) -> Path:
+    """Return a path with the error that products of features leave in it, and warn where that shows."""
+    if spectrum.rounding is None:
+        return drawn
+    errors = rounding_errors(spectrum, drawn.method, drawn.stops)
+    warn_of_rounding(errors, stacklevel=3)
+    return replace(drawn, error=errors.max(axis=1, initial=0))
 
 
 def needs(X: Any, method: Method, stops: ArrayLike) -> dict[str, Any]:
@@ -249,6 +261,7 @@ def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
     path = draw(spectrum, method, np.array([stop]))
+    warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
     return path.coef[0].swapaxes(0, -1), path.intercept[0], float(np.mean(path.degrees_of_freedom[0]))
 
 
@@ -257,6 +270,9 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     s, z = spectrum.eigenvalues[:, None], spectrum.response
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(stops, return_inverse=True)
+    if spectrum.rounding is not None:
+        errors = rounding_errors(spectrum, method, distinct)
+        warn_of_rounding(errors[own, np.arange(len(stops))])
     if isinstance(method, ConjugateGradient):
         drawn, targets = draw(spectrum, method, distinct), np.arange(len(stops))
         freedom = drawn.degrees_of_freedom[own, targets]

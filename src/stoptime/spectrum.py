@@ -116,6 +116,46 @@ class Krylov:
         return not self.residues.any()
 
 
+@dataclass(frozen=True)
+class Left:
+    """Directions that fall below the rank cut, and columns too small to be seen.
+
+    Attributes
+    ----------
+    eigenvalues : array of shape (n_left,)
+        Mostly rounding.
+    response : array of shape (n_left, n_targets)
+        Response in these directions, known better than the eigenvalues.
+    scales : array of shape (n_left,)
+        As of :class:`Rounding`; zero where there is something for certain.
+    """
+
+    eigenvalues: Floats
+    response: Floats
+    scales: Floats
+
+
+@dataclass(frozen=True)
+class Rounding:
+    r"""What a spectrum from products alone knows of its own error; see :mod:`stoptime.rounding`.
+
+    .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
+
+    Attributes
+    ----------
+    unit : float
+        The η above: relative error of a product of two columns.
+    scales : array of shape (rank,)
+        The d: lengths of the columns that a direction is made of.
+    left : Left
+        What is left out.
+    """
+
+    unit: float
+    scales: Floats
+    left: Left
+
+
 @dataclass(frozen=True, repr=False)
 class Spectrum:
     r"""The data in its eigenbasis.
@@ -153,6 +193,8 @@ class Spectrum:
         What then stands for all the eigenvalues wherever a trace is needed, if it was asked for.
     precision : dtype of torch, optional
         What coefficients are rounded to in the end; by default they stay as they are.
+    rounding : Rounding or None
+        Of rows that have passed by: what is known of the digits that their products have lost.
     """
 
     eigenvalues: Floats
@@ -169,6 +211,7 @@ class Spectrum:
     krylov: Krylov | None = None
     density: Density | None = None
     precision: Any = None
+    rounding: Rounding | None = None
 
     @cached_property
     def vectors(self) -> Floats:

@@ -181,6 +181,10 @@ class Statistics:
 
     __add__ = merge
 
+    def __radd__(self, other: object) -> Statistics:
+        """Return the statistics themselves where a sum begins with zero, as ``sum`` does."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def update(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Statistics:
         """Return the statistics with new rows added; see :meth:`of`."""
         return self.merge(Statistics.of(X, y, sample_weight))

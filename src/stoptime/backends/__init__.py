@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -9,15 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends import dense, tensors
+from stoptime.backends.accuracy import GRAM_TOLERANCE
 from stoptime.backends.centred import owned
 from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import decompose_matrix_free
 from stoptime.backends.operators import MatrixFreeData
-from stoptime.backends.streams import as_stream, lost_digits, spectrum_of
+from stoptime.backends.streams import as_stream, spectrum_of
 from stoptime.backends.tensors import TensorData
 from stoptime.methods.base import nonnegative
 from stoptime.moments import Moments
+from stoptime.rounding import VISIBLE
 from stoptime.spectrum import Spectrum
 
 __all__ = ["Arguments", "Data", "Solver", "borrow", "decompose", "factored", "validated"]
@@ -118,7 +121,7 @@ def borrow(
             f"{named}: for sparse matrices and operators; see scipy.sparse.linalg.aslinearoperator."
         )
     if kind in STREAMED:
-        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver, max_gain)
+        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver)
     if y is None:
         raise ValueError("y must be given with X: only chunks and statistics hold their own response.")
     if kind in MATRIX_FREE:
@@ -144,12 +147,24 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
 def _filled(data: MatrixFreeData, spectrum: Spectrum, max_gain: float) -> Spectrum:
     """Factor a sparse matrix as a dense one, where squares would lose digits and it is not too large."""
     if data.X.shape[0] * data.X.shape[1] > MOST_FILLED:
-        lost_digits(spectrum, max_gain)
+        _warn_beyond(spectrum, max_gain)
         return spectrum
     y = data.y[:, 0] if data.single_target else data.y
     weights = None if data.uneven_shares is None else data.uneven_shares * data.n_samples
     filled = DenseData.validated(data.X.toarray(), y, weights, data.fit_intercept)
     return dense.by_svd(filled, max_gain)
+
+
+def _warn_beyond(spectrum: Spectrum, max_gain: float) -> None:
+    """Warn where the largest gain is so far beyond the reach that the error may be visible."""
+    steepest = np.inf if spectrum.rank < spectrum.n_features else 1 / spectrum.eigenvalues[0]
+    if min(max_gain, steepest) > spectrum.reach * VISIBLE / GRAM_TOLERANCE["float64"]:
+        warnings.warn(
+            "Columns are so dependent, or so different in scale, that products of features may lose more "
+            f"than {VISIBLE:g} of the coefficients at late stops: standardise or drop columns.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def factored(

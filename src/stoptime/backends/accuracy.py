@@ -47,7 +47,6 @@ def reach(
     response: Floats,
     dropped: Floats,
     powers: Floats,
-    most_lost: float | None = None,
 ) -> float:
     r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
 
@@ -55,8 +54,7 @@ def reach(
     amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped: harmless
     if their image under X, of length ``dropped``, vanishes to rounding, else they cost
     :math:`\varphi|z|`, to be compared with coefficients of at least :math:`\min(\varphi, 1/L)\|z\|`. Where
-    they carry more than the share ``most_lost`` of the response, by default the tolerance, no stop is early
-    enough.
+    they carry more than the tolerance of the response, no stop is early enough.
     """
     if not kept.any():
         return np.inf
@@ -64,7 +62,7 @@ def reach(
     tolerance, lost_digits = data.tolerance, data.eps * largest
     furthest = np.inf if lost_digits <= tolerance * smallest else tolerance / lost_digits
     share = 0.0 if kept.all() else _share_of_dropped(data, largest, kept, response, dropped)
-    if share > (tolerance if most_lost is None else most_lost):
+    if share > tolerance:
         return 0.0
     hidden = powers[drowned(data, powers)].max(initial=0)
     return float(min([furthest, *(tolerance / loss for loss in (largest * share, hidden) if loss > 0)]))

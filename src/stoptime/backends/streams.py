@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from stoptime.backends.chunks import Chunks
 from stoptime.backends.folds import WHOLE, Folds, Parts
 from stoptime.backends.kinds import STREAMED, kind_of
-from stoptime.backends.products import VISIBLE, by_statistics
+from stoptime.backends.products import by_statistics
 from stoptime.files import load_arrays, save_arrays
 from stoptime.spectrum import Spectrum
 from stoptime.statistics import Statistics
@@ -23,9 +22,9 @@ from stoptime.statistics import Statistics
 __all__ = [
     "Stream",
     "as_stream",
-    "lost_digits",
     "noted",
     "predictions",
+    "scored",
     "spectrum_of",
     "summarise",
     "total",
@@ -153,28 +152,14 @@ def total(parts: Parts) -> Statistics:
     return sum(folds[1:], start=folds[0])
 
 
-def spectrum_of(stream: Stream, fit_intercept: bool, solver: str, max_gain: float) -> Spectrum:
+def spectrum_of(stream: Stream, fit_intercept: bool, solver: str) -> Spectrum:
     """Factor the statistics of a stream."""
     if solver == "svd":
         raise ValueError(
             'solver="svd" needs the rows in memory; rows that pass by once are factored by "gram".'
         )
     spectrum = by_statistics(total(stream.parts()), fit_intercept)
-    if solver == "auto":
-        lost_digits(spectrum, max_gain)
-    return spectrum
-
-
-def lost_digits(spectrum: Spectrum, max_gain: float = np.inf) -> None:
-    """Warn where the coefficients may be off by more than a part in a million."""
-    # the reach is stated for one part in 1e10, and the error grows with the gain
-    if min(max_gain, _steepest(spectrum)) > spectrum.reach * VISIBLE / 1e-10:
-        warnings.warn(
-            "Columns are so dependent, or so different in scale, that products of features lose more than "
-            f"{VISIBLE:g} of the coefficients at late stops: standardise or drop columns, or fit in memory.",
-            UserWarning,
-            stacklevel=3,
-        )
+    return spectrum if solver == "auto" else replace(spectrum, rounding=None)  # nothing is to be told
 
 
 def noted(estimator: Any, stream: Stream) -> Stream:
@@ -199,6 +184,25 @@ def predictions(model: Any, X: Any) -> Any:
     return np.concatenate([block.X @ model.coef_.T + model.intercept_ for block in blocks])
 
 
+def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+    """Return the response of chunks, what a linear model predicts, and weights, in one pass."""
+    if not isinstance(chunks, Chunks):
+        raise ValueError("y must be given with X: only chunks hold their own response and rows.")  # noqa: TRY004
+    if sample_weight is not None:
+        raise ValueError(f"{chunks} holds its own response and weights: leave sample_weight out.")
+    _check_columns(model, chunks)
+    responses, predicted, weights = [], [], []
+    for block in chunks:
+        if block.y is None:
+            raise ValueError("Chunks have no response: give y, or the target column, where they are made.")
+        responses.append(block.y)
+        predicted.append(block.X @ model.coef_.T + model.intercept_)
+        weights.append(np.ones(len(block.X)) if block.weight is None else block.weight)
+    if not responses:
+        raise ValueError("There are no rows: every block is empty, or there is no block.")
+    return np.concatenate(responses), np.concatenate(predicted), np.concatenate(weights)
+
+
 def _check_columns(model: Any, X: Any) -> None:
     """Raise a ValueError where new rows have other columns than those that were fitted."""
     if X.shape[1] != model.n_features_in_:
@@ -207,11 +211,6 @@ def _check_columns(model: Any, X: Any) -> None:
     given = X.names if isinstance(X, Chunks) else getattr(X, "columns", None)
     if given is not None and names is not None and [*map(str, given)] != [*names]:
         raise ValueError(f"X has the columns {[*given][:8]}, but {[*names][:8]} were fitted, in this order.")
-
-
-def _steepest(spectrum: Spectrum) -> float:
-    """Return the largest gain there can be, that of least squares on all the data show."""
-    return np.inf if spectrum.rank < spectrum.n_features else float(1 / spectrum.eigenvalues[0])
 
 
 def _array(values: ArrayLike | None) -> Any:

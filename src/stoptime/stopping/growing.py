@@ -11,7 +11,6 @@ from stoptime.backends import Arguments, factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import SMALL, Goal, KrylovSpaces, is_small
 from stoptime.backends.operators import MatrixFreeData
-from stoptime.backends.streams import lost_digits
 from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
 from stoptime.path import goals, largest_gain
 from stoptime.spectrum import Spectrum
@@ -102,12 +101,10 @@ def plug_in(
         oracle, problem = resolved_oracle(Problem(X, y, method, spectrum, spaces=spaces))
         stop = oracle.stop(method, problem.spectrum)
         return problem.reaching(stop).spectrum, oracle, stop
-    spectrum = factor(solver="gram")
+    spectrum = factor(solver="auto" if kind_of(X) in STREAMED else "gram")
     oracle = estimate_oracle(spectrum)
     stop = oracle.stop(method, spectrum)
-    if kind_of(X) in STREAMED:
-        lost_digits(spectrum, largest_gain(method, stop))
-    elif largest_gain(method, stop) > spectrum.reach:
+    if kind_of(X) not in STREAMED and largest_gain(method, stop) > spectrum.reach:
         spectrum = factor(solver="svd")
         oracle = estimate_oracle(spectrum)
         stop = oracle.stop(method, spectrum)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.backends.folds import Folds
 from stoptime.backends.products import by_statistics
-from stoptime.backends.streams import Stream, lost_digits, total
+from stoptime.backends.streams import Stream, total
 from stoptime.methods import Method
 from stoptime.stopping.choice import Rule
 from stoptime.stopping.kfold import CrossValidation
@@ -41,7 +41,6 @@ def streamed_problems(
     spectrum = by_statistics(whole, fit_intercept)
     if spectrum.n_observations < 2:
         raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
-    lost_digits(spectrum)
     X = np.empty((0, whole.n_features))
     y = np.empty((0,) if whole.single_target else (0, whole.n_targets))
     return [Problem(X, y, method, spectrum, verbose=verbose, parts=parts) for method in methods]
