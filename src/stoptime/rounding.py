@@ -95,7 +95,7 @@ def _at_stop(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain
     unit, d = rounding.unit, rounding.scales
     at = gain(s)
     step = np.maximum(unit * d**2, SLOPE * s)
-    steep = np.maximum(at, np.sqrt(np.abs(gain(s + step) - at) / step)) * d
+    steep = np.maximum(at, np.sqrt(np.abs(gain(s + step) - at)) / np.sqrt(step)) * d
     products = unit * steep.max() * np.linalg.norm(steep[:, None] * z, axis=0)
     response = unit * np.max(at * d) * np.sqrt(power)
     left = np.linalg.norm(_left_out(s, z, power, rounding, gain), axis=0)
