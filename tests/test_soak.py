@@ -30,7 +30,7 @@ NAMED = re.compile(
     r"\b(X|y|sample_weight|stops?|damping|momentum|step|strong_convexity|columns?|[Cc]oefficients|kernel|"
     r"rule|method|cv|n_splits|weights?|rows?|target|solver)\b"
 )
-LOST = "products of features lose"
+LOST = "products of features may lose"
 OWN_WARNINGS = f"gcv|Generalised|stop|{LOST}"
 
 
