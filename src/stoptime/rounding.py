@@ -33,7 +33,7 @@ __all__ = ["VISIBLE", "rounding_errors", "warn_of_rounding"]
 VISIBLE = 1e-6
 """Relative error of the coefficients that is warned about."""
 
-NOTHING = 1e-20  # of the power of a target: a fit that explains less is rounding, and zero a good answer
+NOTHING = 1e-10  # of the size of a target: a fit that explains less is rounding, and zero a good answer
 SAFETY = 16.0  # over the typical error of first order
 GAP = 1e3  # roundings: eigenvalues that come closer to the rank cut may go on below it
 SLOPE = 1e-6  # relative step of a derivative
@@ -101,7 +101,7 @@ def _at_stop(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain
     left = np.linalg.norm(_left_out(s, z, power, rounding, gain), axis=0)
     length = np.linalg.norm(at[:, None] * z, axis=0)
     explained = np.linalg.norm((np.sqrt(s) * at)[:, None] * z, axis=0)
-    real = explained**2 > NOTHING * power
+    real = explained > NOTHING * np.sqrt(power)
     return np.where(real, (SAFETY * (products + response) + left) / np.where(length > 0, length, 1), 0.0)
 
 
@@ -116,7 +116,7 @@ def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gai
     doubt = unit * left.scales[:, None] * (np.sqrt(power) + mixed)
     gap = np.min(s / d**2) > GAP * unit
     seen = np.abs(left.response) > (doubt if gap else 0)
-    lowest = left.response**2 / np.where(power > 0, power, 1)  # as z² ≤ s‖y‖²/n
+    lowest = (left.response / np.sqrt(np.where(power > 0, power, 1))) ** 2  # as z² ≤ s‖y‖²/n
     gains = gain(np.maximum(lowest, left.eigenvalues[:, None]))
     return np.where(seen, gains * np.abs(left.response), 0.0)
 

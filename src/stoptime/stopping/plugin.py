@@ -14,6 +14,7 @@ from stoptime.spectrum import Floats, Spectrum
 
 __all__ = ["Oracle", "UnresolvedError", "estimate_oracle"]
 
+LOGARITHMS = -700.0, 700.0  # of floating-point numbers whose reciprocals are such numbers
 POINTS_PER_DECADE = 6
 NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
 HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
@@ -122,8 +123,8 @@ def _log_penalties(spectrum: Spectrum) -> Floats:
     """Return logarithms of penalties from no noise, or as far as the spectrum has converged, to no signal."""
     s = spectrum.eigenvalues.astype(np.float64)
     with np.errstate(divide="ignore"):
-        lowest = np.log(s[0] * NOISELESS) if _resolved(spectrum) else -np.log(spectrum.reach)
-    highest = np.log(s[-1] * HOPELESS)
+        lowest = np.log(s[0]) + np.log(NOISELESS) if _resolved(spectrum) else -np.log(spectrum.reach)
+    lowest, highest = np.clip([lowest, np.log(s[-1]) + np.log(HOPELESS)], *LOGARITHMS)
     decades = (highest - lowest) / np.log(10) if lowest < highest else 0.0  # none where no gain was asked for
     return np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
 
