@@ -324,3 +324,24 @@ def test_where_nothing_can_be_learned_every_stop_is_best():
     )
     assert curve.best in {1.0, 2.0}
     assert curve.best_total == 5.0
+
+
+def test_a_covariance_is_symmetric_and_not_negative_up_to_rounding():
+    known = {"eigenvalues": [1.0, 0.5], "signal": [1.0, 2.0], "noise": 1.0, "n_samples": 5}
+    singular = np.array([[1.0, 1.0], [1.0, 1.0]])
+    curve = st.risk("ridge", [0.0], **known, covariance=singular)
+    assert curve.bias[0] == pytest.approx(9)  # (1 + 2)²
+    nearly = singular - 1e-11 * np.eye(2)
+    assert st.risk("ridge", [0.0], **known, covariance=nearly).bias[0] == pytest.approx(9)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        st.risk("ridge", [0.0], **known, covariance=[[1.0, 0.5], [0.4, 1.0]])
+    with pytest.raises(ValueError, match=r"no negative eigenvalues; its least is -0\.5"):
+        st.risk("ridge", [0.0], **known, covariance=[[1.0, 1.5], [1.5, 1.0]])
+
+
+@pytest.mark.parametrize("method", ["ridge", "nesterov-flow", st.Nesterov(0.5)], ids=str)
+def test_the_only_stop_is_the_best(method):
+    for stop in (0.0, 3.0, np.inf):
+        curve = st.risk(method, [stop], eigenvalues=[1.0, 0.0], signal=[1.0, 1.0], noise=1.0, n_samples=5)
+        assert curve.best == stop
+        assert curve.best_total == curve.total[0]
