@@ -155,6 +155,9 @@ def test_parameter_error_of_accelerated_flow(friction, calibration):
     worst = ((f - 1) ** 2).max()
     found = bounds.parameter_error(AcceleratedFlow(friction), calibration=calibration)
     assert found.width <= 1e-6
+    at = max(found.stop, 1e-3)  # 0 is the limit
+    there = calibration * (1 - bessel(friction, at)) / at**2 - bessel(friction, at)
+    assert there**2 == pytest.approx(found.lower, abs=1e-5)
     assert worst <= found.upper + 1e-12
     assert worst == pytest.approx(found.lower, abs=1e-5)
 
@@ -172,9 +175,11 @@ def test_parameter_error_in_the_limit_is_exact():
 @pytest.mark.parametrize(("calibration", "value"), [(1.0, 0.0891), (0.79, 0.0441), (3.0, 4.0)])
 def test_parameter_error_of_gradient_flow(calibration, value):
     x = np.geomspace(1e-6, 1e4, 400_001)
-    worst = (((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2).max()
+    errors = ((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2
+    worst = errors.max()
     found = bounds.parameter_error(GradientFlow(), calibration=calibration)
     assert found.width <= 1e-6
+    assert np.interp(found.stop, x, errors) == pytest.approx(worst, abs=1e-5)
     assert found.lower == pytest.approx(value, abs=5e-5)
     assert worst == pytest.approx(found.upper, abs=1e-5)
 
