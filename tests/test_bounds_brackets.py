@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from stoptime.bounds import balls, certificates, filters, inflation
+from stoptime.bounds import balls, certificates, filters, inflation, oscillator
 from stoptime.methods import AcceleratedFlow, GradientFlow
 
 pytest.importorskip("flint")
@@ -153,3 +153,20 @@ def test_tail_is_sonins_envelope(friction):
         energy = q * p(u) ** 2 + mp.diff(p, u) ** 2
         expected = mp.sqrt(energy / q if friction >= 2 else energy) / u ** (mp.mpf(friction) / 2)
         assert float(bessel_filter.tail(6.3)) == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])
+@pytest.mark.parametrize("a", [0.1, 0.6, 2.0])
+def test_expansion_has_the_slopes_of_its_functions(a, b):
+    def parts(b):
+        u = mp.sqrt(a**2 + b**2)
+        return u * damped(a, b), (1 - damped(a, b)) / u
+
+    with mp.workdps(40), balls.working_precision():
+        thin = oscillator.expand(balls.exact(a), (b, b + 2.0**-30))
+        assert float(thin.radius) == 2.0**-31
+        for i in (0, 1):
+            assert float(thin.values[i]) == pytest.approx(float(parts(b + 2.0**-31)[i]), rel=1e-14)
+            slope = mp.diff(lambda b, i=i: parts(b)[i], mp.mpf(b))
+            assert float(thin.slopes[i].mid()) == pytest.approx(float(slope), abs=1e-7)
+            assert float(thin.slopes[i].rad()) < 1e-7

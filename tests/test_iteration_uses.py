@@ -201,3 +201,9 @@ def test_limiting_risk_tunes_the_step_to_the_bulk():
     curve = st.limiting_risk("nesterov", np.arange(40), aspect=0.5, signal=1.0, noise=1.0)
     assert curve.method.step == pytest.approx((1 + np.sqrt(0.5)) ** -2)
     assert np.isfinite(curve.total).all()
+
+
+def test_gradient_descent_reaches_any_iterate_at_once():
+    known = {"eigenvalues": [1e-12, 0.5], "signal": [3.0, 1.0], "noise": 0.0, "n_samples": 9}
+    curve = st.risk(GradientDescent(1.0), [0, 1, 10**12], **known)
+    np.testing.assert_allclose(curve.bias, [10, 9.25, 9 * np.exp(-2)], rtol=1e-11)

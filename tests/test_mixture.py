@@ -83,3 +83,10 @@ def test_secular_roots_are_singular_values(poles, shares):
         shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
         expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
         np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+@pytest.mark.parametrize("span", [1.0, 1.7, 5.0, 30.0, 500.0, 1e6])
+def test_contours_are_accurate_for_stretches_of_time_of_any_length(span):
+    stops, s = np.geomspace(1e3, 1e3 * span, 20), np.concatenate([[0.0], np.geomspace(1e-12, 1, 300)])
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=3e-13)
