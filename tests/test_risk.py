@@ -345,3 +345,22 @@ def test_the_only_stop_is_the_best(method):
         curve = st.risk(method, [stop], eigenvalues=[1.0, 0.0], signal=[1.0, 1.0], noise=1.0, n_samples=5)
         assert curve.best == stop
         assert curve.best_total == curve.total[0]
+
+
+@pytest.mark.parametrize("method", [st.Ridge(), st.GradientFlow(), st.GradientDescent(1.0)], ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_best_is_the_lowest_of_dips_that_lie_decades_apart(method, seed):
+    rng = np.random.default_rng(seed)
+    s = 10.0 ** -np.arange(1, 8, 1.5) * rng.uniform(0.5, 2, 5)
+    signal = np.sqrt(10 ** rng.uniform(-0.3, 0.3, 5) / s)  # in every direction about as strong as the noise
+    known = {"eigenvalues": s, "signal": signal, "noise": 1.0, "n_samples": 1, "target": "prediction"}
+    every = np.unique(np.round(np.geomspace(1, 1e9, 20_001)))
+    dense = st.risk(method, every, **known).total.min()
+    assert st.risk(method, [1, 1e9], **known).best_total <= dense * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("step", [1e-4, 1.0, 1e4])
+def test_best_of_all_iterates_is_found_however_short_the_step(step):
+    known = {"eigenvalues": [0.05 / step], "signal": [1.0], "noise": 1e-3 * 0.05 / step, "n_samples": 1}
+    curve = st.risk(st.GradientDescent(step / 1e4), [0, np.inf], **known)
+    assert curve.best_total == pytest.approx(1e-3 / (1 + 1e-3), rel=1e-8)  # g = σ²/(s + σ²)
