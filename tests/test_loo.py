@@ -109,7 +109,7 @@ def collected(plan, members=None, route=None):
     members = np.arange(len(rows.weights)) if members is None else members
     out = np.empty((len(plan.stops), *rows.data.y.shape))
     for index, own in plan.parts(members):
-        for places, residuals in plan.residuals(rows.block(index), route or own):
+        for places, residuals in plan.residuals(rows.block(index, on_host=False), route or own):
             out[places[:, None], np.arange(len(rows.weights))[index]] = residuals * rows.unit
     return out
 
