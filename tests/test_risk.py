@@ -142,6 +142,14 @@ def test_best_is_not_the_first_dip():
     assert curve.best_total < early.total.min() / 2
 
 
+@pytest.mark.parametrize("noise", [1e-6, 1e-3])
+def test_best_is_the_lowest_of_hundreds_of_dips(noise):
+    known = {"eigenvalues": [1.5e-7, 1.0], "signal": [3.0, 1.0], "noise": noise, "n_samples": 10}
+    curve = st.risk(st.HeavyBallFlow(1e-5), [0.1, 5000], **known)
+    dense = st.risk(st.HeavyBallFlow(1e-5), np.linspace(0.1, 5000, 200_001), **known)
+    assert curve.best_total <= dense.total.min()
+
+
 def test_best_ridge_is_the_oracle():
     s = np.geomspace(1e-3, 1, 20)
     curve = st.bayes_risk("ridge", [1e-3, 1e5], eigenvalues=s, signal=3.0, noise=2.0, n_samples=50)
