@@ -1,4 +1,4 @@
-"""Certified constants: against the paper, against brute force, and the proofs' own building blocks."""
+"""Certified constants: against the paper, against brute force, and what may be asked."""
 
 from __future__ import annotations
 
@@ -7,32 +7,15 @@ import sys
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import gamma, jv
 
+from bounds_formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, filters, heavy_ball, inflation, oscillator
 from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge
 
 flint = pytest.importorskip("flint")
 
 FRICTIONS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 21.0, 50.0)
 INFLATION = {2: 2.0577, 3: 1.59910940073, 4: 1.3744, 5: 1.2581, 6: 1.2029, 7: 1.1719, 9: 1.1392, 21: 1.0965}
-
-
-def bessel(friction, u):
-    """The shrinkage of accelerated flow, straight from its definition."""
-    nu = (friction - 1) / 2
-    return gamma(nu + 1) * (2 / u) ** nu * jv(nu, u)
-
-
-def oscillation(a, u):
-    """The shrinkage of heavy-ball flow at unit time, straight from its definition."""
-    b = np.sqrt(np.maximum(u**2 - a**2, 0))
-    return np.exp(-a) * (np.cos(b) + a * np.sinc(b / np.pi))
-
-
-def risk_ratio(x, g):
-    return (1 + x) * g**2 + (1 + x) * (1 - g) ** 2 / x
 
 
 def worst_ratio(method, stop):
@@ -135,6 +118,12 @@ def test_heavy_ball_inflation_is_valid_and_tight_against_brute_force(kappa, valu
         assert max(problems) >= found.lower * 0.97  # the grid of problems too: too small
 
 
+def test_heavy_ball_with_equal_eigenvalues_is_ridge():
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1)
+    assert found.lower == found.upper == 1.0
+    assert HeavyBallFlow(1.0).shrinkage(1.0, found.stop) == pytest.approx(0.5, rel=1e-15)
+
+
 def test_heavy_ball_theorem_is_far_from_sharp():
     h = bounds.heavy_ball_theorem([1, 10, 100, 1000])
     assert h == pytest.approx([9.0827, 40.694, 187.828, 870.82], rel=1e-5)
@@ -155,32 +144,6 @@ def test_heavy_ball_with_almost_equal_eigenvalues():
     assert found.width <= 1e-3
 
 
-def test_expansion_of_the_oscillator_caps_every_value():
-    rng = np.random.default_rng(0)
-    with balls.working_precision():
-        for alpha, low, width, tau in rng.uniform([0.01, 0, 0, 0.2], [3, 8, 1, 4], (60, 4)).tolist():
-            b = np.linspace(low, low + width, 301)
-            u = np.hypot(alpha, b)
-            g = oscillation(alpha, u)
-            values = np.abs(u * g / tau - tau * (1 - g) / u)
-            cap = oscillator.expand(balls.exact(alpha), (low, low + width)).cap(balls.exact(tau))
-            assert values.max() <= float(cap.upper()) + 1e-12
-            assert float(cap.upper()) <= values.max() + 6 * (tau + 9 / tau) * width
-
-
-def test_a_false_cover_and_a_false_floor_are_refused():
-    with balls.working_precision():
-        piece = heavy_ball.Piece(0.5, 1.2, 0.7)
-        with pytest.raises(bounds.WorkLimitError, match="easiest"):
-            heavy_ball._prove_cover([piece], 100.0, balls.exact(1.0))
-        with pytest.raises(bounds.WorkLimitError, match="hardest"):
-            heavy_ball._prove_cover([heavy_ball.Piece(0.05, 0.2, 0.7)], 100.0, balls.exact(1.0))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
-
-
 # --- parameter error ------------------------------------------------------------------------------
 
 
@@ -192,6 +155,9 @@ def test_parameter_error_of_accelerated_flow(friction, calibration):
     worst = ((f - 1) ** 2).max()
     found = bounds.parameter_error(AcceleratedFlow(friction), calibration=calibration)
     assert found.width <= 1e-6
+    at = max(found.stop, 1e-3)  # 0 is the limit
+    there = calibration * (1 - bessel(friction, at)) / at**2 - bessel(friction, at)
+    assert there**2 == pytest.approx(found.lower, abs=1e-5)
     assert worst <= found.upper + 1e-12
     assert worst == pytest.approx(found.lower, abs=1e-5)
 
@@ -209,9 +175,11 @@ def test_parameter_error_in_the_limit_is_exact():
 @pytest.mark.parametrize(("calibration", "value"), [(1.0, 0.0891), (0.79, 0.0441), (3.0, 4.0)])
 def test_parameter_error_of_gradient_flow(calibration, value):
     x = np.geomspace(1e-6, 1e4, 400_001)
-    worst = (((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2).max()
+    errors = ((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2
+    worst = errors.max()
     found = bounds.parameter_error(GradientFlow(), calibration=calibration)
     assert found.width <= 1e-6
+    assert np.interp(found.stop, x, errors) == pytest.approx(worst, abs=1e-5)
     assert found.lower == pytest.approx(value, abs=5e-5)
     assert worst == pytest.approx(found.upper, abs=1e-5)
 
@@ -256,6 +224,48 @@ def test_table_compares_the_paper_with_the_certificates():
     assert "1.5991094" in lines[3]
 
 
+def test_statements_of_the_table():
+    assert bounds.statements() == [
+        "gradient flow / ridge",
+        "gradient flow / ridge, t = 1/λ*",
+        "accelerated flow / ridge",
+        "accelerated flow, parameter error",
+        "heavy-ball flow, parameter error",
+        *(f"heavy-ball flow / ridge, κ = {kappa}" for kappa in (1, 10, 100, 1000)),
+        *(f"accelerated flow / ridge, friction {friction}" for friction in (4, 5, 7)),
+        "accelerated flow, parameter error, λ = 5/t²",
+        "gradient flow, parameter error, λ = 0.79/t",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paper", "verdict"),
+    [
+        (None, "new"),
+        (1.9999, "rounded down in the paper"),
+        (2.0, "confirmed"),
+        (2.99, "confirmed"),
+        (3.00009, "confirmed"),
+        (3.0002, "sharper"),
+    ],
+)
+def test_verdicts(paper, verdict):
+    row = bounds.BoundsRow("a statement", paper, bounds.Enclosure(2.0, 3.0, stop=1.5))
+    assert row.verdict == verdict
+
+
+def test_the_paper_has_four_decimals():
+    assert bounds.BoundsRow("nothing", 1e-4, bounds.Enclosure(0.0, 0.0, stop=0.0)).verdict == "sharper"
+
+
+def test_tables_are_printed_to_ten_digits_outwards():
+    row = bounds.BoundsRow("third", 0.33333333333, bounds.Enclosure(1 / 3, 2 / 3, stop=1 / 7))
+    assert str(bounds.BoundsTable((row,))).splitlines() == [
+        "statement      paper         lower         upper      stop",
+        "third      0.3333333  0.3333333333  0.6666666667  0.142857  rounded down in the paper",
+    ]
+
+
 def test_enclosures_print_outwards():
     third = bounds.Enclosure(1 / 3, 2 / 3, stop=1.0)
     assert str(third) == "[0.333333333333, 0.666666666667] at stop 1"
@@ -275,6 +285,7 @@ def test_enclosures_print_outwards():
         ({"method": AcceleratedFlow(1.9)}, "infinite"),
         ({"method": HeavyBallFlow()}, "condition_number"),
         ({"method": HeavyBallFlow(), "condition_number": 0.9}, "between 1 and"),
+        ({"method": HeavyBallFlow(), "condition_number": 10_000_000.5}, "between 1 and"),
         ({"method": HeavyBallFlow(damping=0.5), "condition_number": 10}, "critical"),
         ({"method": HeavyBallFlow(), "condition_number": 10, "stop": 1.0}, "stop"),
         ({"method": GradientFlow(), "condition_number": 10}, "HeavyBallFlow only"),
@@ -315,130 +326,3 @@ def test_without_flint_the_message_says_what_to_install(monkeypatch):
         with pytest.raises(ImportError, match=r"pip install \"stoptime\[certify\]\""):
             call()
     assert bounds.heavy_ball_theorem(1.0) > 9
-
-
-# --- building blocks ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("friction", [0.1, 1.0, 1.9, 2.0, 3.0, 7.5, 21.0, 300.0])
-def test_tail_really_bounds(friction):
-    bessel_filter = filters.BesselFilter(friction)
-    with balls.working_precision():
-        for factor in (1.0, 1.3, 2.0, 7.0):
-            start = factor * bessel_filter.tail_start
-            cap = float(bessel_filter.tail(start).upper())
-            u = np.linspace(start, start + 100, 1001)
-            g = np.array([float(bessel_filter.shrinkage(balls.exact(v))) for v in u.tolist()])
-            assert np.abs(g).max() <= cap * (1 + 1e-12)
-            if friction >= 2:
-                assert (u * np.abs(g)).max() <= start * cap * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("friction", [0.3, 1.0, 3.0, 8.0, 90.0, 4000.0])
-def test_shrinkage_encloses_the_bessel_function(friction):
-    bessel_filter, nu = filters.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
-    with balls.working_precision(), mpmath.workdps(60):
-        for u in (1e-3, 0.7, 5.0, 19.9, 20.1, 44.0, 150.0, 1900.0):
-            found = bessel_filter.shrinkage(balls.exact(u))
-            truth = mpmath.hyp0f1(nu + 1, -(mpmath.mpf(u) ** 2) / 4)
-            assert abs(mpmath.mpf(float(found.mid())) - truth) <= 1e-15
-            assert float(found.rad()) < 1e-20
-
-
-@pytest.mark.parametrize("cosine_filter", [filters.GaussianFilter(), filters.BesselFilter(4.2)], ids=repr)
-def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
-    with balls.working_precision():
-        h = balls.exact(2.0**-20)
-        for u in (0.4, 2.0, 5.0):
-            at = balls.exact(u)
-            ahead, behind = cosine_filter.shrinkage(at + h), cosine_filter.shrinkage(at - h)
-            assert float(cosine_filter.slope(at)) == pytest.approx(
-                float((ahead - behind) / (2 * h)), abs=1e-10
-            )
-        h = balls.exact(2.0**-8)  # 1 - g = E T²/2·u² - E T⁴/24·u⁴ + E T⁶/720·u⁶ - ...
-        second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
-        rest = 1 - cosine_filter.shrinkage(h) - second * h**2 / 2 + fourth * h**4 / 24
-        assert float(rest / (sixth * h**6 / 720)) == pytest.approx(1, abs=1e-4)
-
-
-def test_imbalance_is_the_root_of_the_excess():
-    with balls.working_precision():
-        imbalance = inflation.Imbalance(filters.BesselFilter(3.0))
-        value, _ = imbalance.value_and_slope(balls.exact(4.0), balls.exact(1.6))
-        x = (4.0 / 1.6) ** 2
-        assert 1 + float(value) ** 2 == pytest.approx(risk_ratio(x, bessel(3.0, 4.0)), rel=1e-13)
-
-
-@pytest.mark.parametrize("side", [1, -1])
-def test_a_lower_bound_of_the_witnesses_holds_at_every_stop(side):
-    rng = np.random.default_rng(1)
-    factors = np.geomspace(1, 1e3, 20_001) ** -side
-    with balls.working_precision():
-        for a, b, sigma in rng.uniform([-2, 0.01, 0.1], [2, 2, 3], (200, 3)).tolist():
-            least = np.abs(a / (sigma * factors) - sigma * factors * b).min()
-            found = float(inflation._least(*map(balls.exact, (a, b, sigma)), side=side))
-            assert found == pytest.approx(least, rel=1e-5, abs=1e-2)
-            assert found <= least + 1e-12
-
-
-def test_supremum_encloses_and_gives_up():
-    def bracket(box):
-        u, radius = balls.centre_and_radius(box[0])
-        value = u * (3 - u)
-        reach = value + abs(3 - 2 * u) * radius + radius**2
-        return balls.Bracket(balls.downward(value), balls.upward(reach), box)
-
-    nothing = balls.Bracket(0.0, 0.0, ((0.0, 0.0),))
-    with balls.working_precision():
-        found = balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9)
-        assert found.attained <= 2.25 <= found.cap <= found.attained + 1e-8
-        with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-            balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9, work_limit=10)
-        hidden = balls.Bracket(0.0, 5.0, ((0.0, 0.0),))
-        with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-            balls.supremum(bracket, ((0.0, 2.7),), known=hidden, tolerance=1e-9)
-
-
-def test_verify_covers_everything_or_gives_up():
-    examined = []
-
-    def short(box):
-        examined.append(box)
-        return box[0][1] - box[0][0] < 0.2
-
-    count = balls.verify(short, [((0.0, 1.0),)])
-    assert count == len(examined)
-    assert sum(high - low for ((low, high),) in examined if high - low < 0.2) == 1.0
-    with pytest.raises(bounds.WorkLimitError, match="Not proven"):
-        balls.verify(lambda _: False, [((0.0, 1.0),)], work_limit=30)
-    with pytest.raises(bounds.WorkLimitError, match="double precision"):
-        balls.verify(lambda _: False, [((0.0, 1.0),)])
-
-
-def test_an_impossible_tolerance_is_refused():
-    with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-        bounds.risk_inflation(GradientFlow(), tolerance=1e-14)
-
-
-def test_rounding_goes_outwards():
-    with balls.working_precision():
-        third = balls.exact(1) / 3
-        assert balls.downward(third) < balls.upward(third)
-        assert balls.exact(balls.downward(third)) < third < balls.exact(balls.upward(third))
-        assert balls.upward(balls.exact(0.75)) == balls.downward(balls.exact(0.75)) == 0.75
-        assert balls.upward(flint.arb.nan()) == np.inf
-        assert balls.downward(flint.arb.nan()) == -np.inf
-
-
-def test_precision_is_restored():
-    before = flint.ctx.prec
-
-    def fail_inside():
-        with balls.working_precision(333):
-            assert flint.ctx.prec == 333
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_inside()
-    bounds.parameter_error(GradientFlow(), calibration=0.123)
-    assert flint.ctx.prec == before

@@ -2,18 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
 from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, path
 from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
-from stoptime.stopping.mixture import ridge_mixture
-from stoptime.stopping.plan import Plan, cheapest_route
+from stoptime.stopping.plan import Plan
 from stoptime.stopping.routes import ByMixture, BySecular
 from stoptime.stopping.rows import Rows
-from stoptime.stopping.secular import downdate
-from stoptime.stopping.skeleton import curve_skeleton, skeleton
 
 METHODS = [
     Ridge(),
@@ -111,7 +109,7 @@ def collected(plan, members=None, route=None):
     members = np.arange(len(rows.weights)) if members is None else members
     out = np.empty((len(plan.stops), *rows.data.y.shape))
     for index, own in plan.parts(members):
-        for places, residuals in plan.residuals(rows.block(index), route or own):
+        for places, residuals in plan.residuals(rows.block(index, on_host=False), route or own):
             out[places[:, None], np.arange(len(rows.weights))[index]] = residuals * rows.unit
     return out
 
@@ -241,7 +239,9 @@ def test_verbosity_changes_no_number(capsys, monkeypatch):
     monkeypatch.setattr("stoptime.progress.PATIENCE", -1.0)
     monkeypatch.setattr("stoptime.progress.INTERVAL", -1.0)
     X, y, _ = problem("tall")
-    loud, quiet = (leave_one_out(X, y, "nesterov-flow", [1.0], verbose=v).errors for v in (True, False))
+    quiet = leave_one_out(X, y, "nesterov-flow", [1.0]).errors
+    assert capsys.readouterr().err == ""
+    loud = leave_one_out(X, y, "nesterov-flow", [1.0], verbose=True).errors
     np.testing.assert_array_equal(loud, quiet)
     assert "leave-one-out: 1 of 1" in capsys.readouterr().err
 
@@ -318,70 +318,6 @@ def test_early_stops_do_not_notice_bad_condition(method, shape):
     np.testing.assert_allclose(found.errors, np.mean(residuals**2, axis=1)[:, 0], rtol=1e-8)
 
 
-def test_route_by_horizon():
-    s, one = np.geomspace(1e-12, 1, 50), np.ones(1)
-    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([100.0]), s, one), ByMixture)
-    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([1e7]), s, one), BySecular)
-    assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
-
-
-@pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])
-@pytest.mark.parametrize("method", METHODS[1:], ids=str)
-def test_mixtures_of_ridges_are_the_method(method, horizon):
-    stops = horizon * np.geomspace(1e-3, 1, 30)
-    largest = 3.0
-    s = np.concatenate([[0.0], np.geomspace(1e-9, largest, 200), np.linspace(0, largest, 200)])
-    stops = stops / largest ** (1 / method.order)
-    mixture = ridge_mixture(method, stops, largest)
-    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
-
-
-def test_gradient_flow_needs_few_ridges_however_long():
-    stops = np.geomspace(1e-3, 1e12, 100)
-    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
-    s = np.concatenate([[0.0], np.geomspace(1e-15, 1, 300)])
-    assert len(mixture.penalties) < 350
-    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("last", [1.0, 100.0, 1e4])
-@pytest.mark.parametrize("method", METHODS, ids=str)
-def test_skeleton_determines_all_stops(method, last):
-    stops = np.geomspace(0.1, last, 100)
-    s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
-    linear = skeleton(method, stops, 1.0)
-    assert sorted([*linear.bones, *linear.others]) == list(range(100))
-    values = method.shrinkage(s, stops[:, None])
-    np.testing.assert_allclose(linear.extended(values[linear.bones]), values, rtol=0, atol=1e-11)
-    curve = curve_skeleton(method, stops, 1.0)
-    mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
-    for power in (2, 4):
-        powers = mixed**power
-        scale = np.abs(powers).max()
-        np.testing.assert_allclose(curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale)
-
-
-@pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
-@pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
-def test_secular_roots_are_singular_values(poles, shares):
-    rng = np.random.default_rng(5)
-    k, n = 12, 20
-    s = {
-        "even": np.linspace(0.1, 2, k),
-        "graded": np.geomspace(1e-12, 2, k),
-        "crowded": 1 + 1e-14 * np.arange(k),
-    }[poles]
-    u = rng.normal(size=(n, k))
-    u *= {"sparse": np.arange(k) % 2, "tiny": np.geomspace(1e-25, 1, k)}.get(shares, np.ones(k))
-    u *= (1.0 if shares == "full" else 0.7) / np.linalg.norm(u, axis=1, keepdims=True)
-    rest = np.zeros(n) if shares == "full" else 1 - (u**2).sum(axis=1)
-    found = downdate(s, u**2, rest).eigenvalues
-    for row, direction, left in zip(found, u, rest, strict=True):
-        shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
-        expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
-        np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
-
-
 def test_targets_a_block_at_a_time(rng, monkeypatch):
     X = rng.standard_normal((60, 12))
     y = X @ rng.standard_normal((12, 40)) + rng.standard_normal((60, 40))
@@ -400,3 +336,21 @@ def test_single_precision_loses_no_more_than_its_own(rng):
     narrow = leave_one_out(X, y, "nesterov-flow", stops)
     wide = leave_one_out(X.astype(float), y.astype(float), "nesterov-flow", stops)
     np.testing.assert_allclose(narrow.errors, wide.errors, rtol=2e-5)
+
+
+@pytest.mark.parametrize("method", ["ridge", "nesterov-flow"])
+def test_a_constant_response_leaves_nothing_over(method):
+    X, _, _ = problem("tall")
+    found = leave_one_out(X, np.full(len(X), 3.0), method, [0.0, 1.0, np.inf])
+    np.testing.assert_array_equal(found.errors, 0)
+    np.testing.assert_array_equal(found.standard_errors, 0)
+
+
+def test_a_sparse_design_is_factored_up_to_a_size(monkeypatch):
+    X, y, _ = problem("tall")
+    expected = leave_one_out(X, y, "nesterov-flow", [2.0]).errors
+    monkeypatch.setattr(loo, "LARGEST_GRAM", X.shape[1])
+    np.testing.assert_allclose(leave_one_out(csr_array(X), y, "nesterov-flow", [2.0]).errors, expected)
+    monkeypatch.setattr(loo, "LARGEST_GRAM", X.shape[1] - 1)
+    with pytest.raises(ValueError, match="needs every eigenvalue"):
+        leave_one_out(csr_array(X), y, "nesterov-flow", [2.0])

@@ -242,6 +242,15 @@ def test_bad_parameters_name_the_argument_and_the_value(value):
         HeavyBallFlow(value)
 
 
+def test_parameters_end_before_floats_do():
+    assert AcceleratedFlow(9.99e11).friction == 9.99e11
+    with pytest.raises(ValueError, match=r"between 0 and 1e\+12"):
+        AcceleratedFlow(1e12)
+    for damping in (1e-150, 1e150):
+        with pytest.raises(ValueError, match=r"between 1e-150 and 1e\+150"):
+            HeavyBallFlow(damping)
+
+
 @each_method
 def test_bad_arguments_name_the_argument_and_the_value(method):
     for bad in (-1.0, np.nan):
@@ -263,9 +272,9 @@ def test_swings_of_accelerated_flow_end_where_it_says(friction):
     np.testing.assert_allclose(flow.settled_at(0.25, level), 2 * phase)
 
 
-def test_shrinkage_of_much_friction_against_fifty_digits():
-    friction = 401.0  # its gamma function is beyond the largest float
-    u = np.array([50.0, 90.0, 130.0, 170.0, 200.0])  # up to the first zero
+@pytest.mark.parametrize("friction", [342.8, 401.0])  # their gamma functions are beyond the largest float
+def test_shrinkage_of_much_friction_against_fifty_digits(friction):
+    u = np.array([50.0, 90.0, 130.0, 170.0])  # before the first zero
     with mp.workdps(150):
         exact = [float(mp.hyp0f1((friction + 1) / 2, -(mp.mpf(one) ** 2) / 4)) for one in u]
     np.testing.assert_allclose(AcceleratedFlow(friction).shrinkage(1.0, u), exact, rtol=1e-12)
@@ -281,6 +290,7 @@ def test_swings_of_heavy_ball_end_where_it_says(damping):
     phase, time = flow.visible_until(level)
     assert phase == np.inf
     np.testing.assert_allclose(flow.shrinkage(damping**2, time), level)  # the envelope of all swings
+    assert flow.settled_at(damping**2, 10 * level) == time  # critically damped: nothing creeps
 
 
 @pytest.mark.parametrize("s", [0.01, 0.3, 1.5, 100.0])

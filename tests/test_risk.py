@@ -142,6 +142,14 @@ def test_best_is_not_the_first_dip():
     assert curve.best_total < early.total.min() / 2
 
 
+@pytest.mark.parametrize("noise", [1e-6, 1e-3])
+def test_best_is_the_lowest_of_hundreds_of_dips(noise):
+    known = {"eigenvalues": [1.5e-7, 1.0], "signal": [3.0, 1.0], "noise": noise, "n_samples": 10}
+    curve = st.risk(st.HeavyBallFlow(1e-5), [0.1, 5000], **known)
+    dense = st.risk(st.HeavyBallFlow(1e-5), np.linspace(0.1, 5000, 200_001), **known)
+    assert curve.best_total <= dense.total.min()
+
+
 def test_best_ridge_is_the_oracle():
     s = np.geomspace(1e-3, 1, 20)
     curve = st.bayes_risk("ridge", [1e-3, 1e5], eigenvalues=s, signal=3.0, noise=2.0, n_samples=50)
@@ -324,3 +332,43 @@ def test_where_nothing_can_be_learned_every_stop_is_best():
     )
     assert curve.best in {1.0, 2.0}
     assert curve.best_total == 5.0
+
+
+def test_a_covariance_is_symmetric_and_not_negative_up_to_rounding():
+    known = {"eigenvalues": [1.0, 0.5], "signal": [1.0, 2.0], "noise": 1.0, "n_samples": 5}
+    singular = np.array([[1.0, 1.0], [1.0, 1.0]])
+    curve = st.risk("ridge", [0.0], **known, covariance=singular)
+    assert curve.bias[0] == pytest.approx(9)  # (1 + 2)²
+    nearly = singular - 1e-11 * np.eye(2)
+    assert st.risk("ridge", [0.0], **known, covariance=nearly).bias[0] == pytest.approx(9)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        st.risk("ridge", [0.0], **known, covariance=[[1.0, 0.5], [0.4, 1.0]])
+    with pytest.raises(ValueError, match=r"no negative eigenvalues; its least is -0\.5"):
+        st.risk("ridge", [0.0], **known, covariance=[[1.0, 1.5], [1.5, 1.0]])
+
+
+@pytest.mark.parametrize("method", ["ridge", "nesterov-flow", st.Nesterov(0.5)], ids=str)
+def test_the_only_stop_is_the_best(method):
+    for stop in (0.0, 3.0, np.inf):
+        curve = st.risk(method, [stop], eigenvalues=[1.0, 0.0], signal=[1.0, 1.0], noise=1.0, n_samples=5)
+        assert curve.best == stop
+        assert curve.best_total == curve.total[0]
+
+
+@pytest.mark.parametrize("method", [st.Ridge(), st.GradientFlow(), st.GradientDescent(1.0)], ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_best_is_the_lowest_of_dips_that_lie_decades_apart(method, seed):
+    rng = np.random.default_rng(seed)
+    s = 10.0 ** -np.arange(1, 8, 1.5) * rng.uniform(0.5, 2, 5)
+    signal = np.sqrt(10 ** rng.uniform(-0.3, 0.3, 5) / s)  # in every direction about as strong as the noise
+    known = {"eigenvalues": s, "signal": signal, "noise": 1.0, "n_samples": 1, "target": "prediction"}
+    every = np.unique(np.round(np.geomspace(1, 1e9, 20_001)))
+    dense = st.risk(method, every, **known).total.min()
+    assert st.risk(method, [1, 1e9], **known).best_total <= dense * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("step", [1e-4, 1.0, 1e4])
+def test_best_of_all_iterates_is_found_however_short_the_step(step):
+    known = {"eigenvalues": [0.05 / step], "signal": [1.0], "noise": 1e-3 * 0.05 / step, "n_samples": 1}
+    curve = st.risk(st.GradientDescent(step / 1e4), [0, np.inf], **known)
+    assert curve.best_total == pytest.approx(1e-3 / (1 + 1e-3), rel=1e-8)  # g = σ²/(s + σ²)

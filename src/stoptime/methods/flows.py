@@ -245,7 +245,7 @@ def oscillator_gain(s: Array, t: Array, omega: Array, gamma: Array, swings: NDAr
         (swings & early, _swing_gain_early),
         (swings & ~early & returns, _return_gain),
         (swings & ~early & ~returns & ~settled, _swing_gain),
-        (swings & ~early & settled, lambda s, *rest: (1 - swing(s, *rest)) / s),
+        (swings & settled, lambda s, *rest: (1 - swing(s, *rest)) / s),
         (~swings & ~settled, _creep_gain),
         (~swings & settled, lambda s, *rest: (1 - creep(s, *rest)) / s),
     ]

@@ -138,7 +138,7 @@ class Nesterov(Iteration):
         """Return momentum, lookahead and weight of iteration k."""
         if self.momentum is not None:
             return Coefficients(self.momentum, self.momentum, 1.0)
-        eta = max(k - 2, 0) / (k + self.friction - 2) if k > 1 else 0.0
+        eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
         return Coefficients(eta, eta, 1.0)
 
     def as_flow(self) -> Method:

@@ -88,14 +88,9 @@ def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Itera
 def tabulate(schedule: Schedule, x: Array, stops: Places, start: float, source: float) -> Array:
     """Return the values at sorted distinct stops, of shape (n_stops, n_eigenvalues), in one run."""
     out = np.empty((len(stops), len(x)))
-    wanted = iter(enumerate(stops))
-    place, stop = next(wanted)
-    for k, value in enumerate(iterates(schedule, x, np.array(start), np.array(source))):
-        if k == stop:
-            out[place] = value
-            place, stop = next(wanted, (-1, -1))
-            if place < 0:
-                break
+    run = enumerate(iterates(schedule, x, np.array(start), np.array(source)))
+    for row, stop in zip(out, stops, strict=True):
+        row[...] = next(value for k, value in run if k == stop)
     return out
 
 
@@ -229,7 +224,7 @@ class Iteration(Method):
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ in tables as :meth:`Method.filters` does, all from one run where stops ascend."""
-        if np.any(np.diff(stops) <= 0) or not stops.size or np.isinf(stops[-1]):
+        if np.any(np.diff(stops) < 0) or not stops.size or np.isinf(stops[-1]):
             yield from super().filters(s, stops, height)
             return
         start, source = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])

@@ -161,7 +161,7 @@ class Rows:
         same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
         return same and self.n_present == self.data.X.shape[0]
 
-    def block(self, index: Index, *, on_host: bool = False) -> RowBlock:
+    def block(self, index: Index, *, on_host: bool) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are or on the host."""
         scores = self._scores(index)
         weight, scale = like(scores, self.weights[index]), like(scores, self.scales[index])

@@ -1,0 +1,92 @@
+"""What left-out errors are made of: mixtures of ridges, skeletons of curves, secular equations."""
+
+import numpy as np
+import pytest
+
+from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge
+from stoptime.stopping.mixture import ridge_mixture
+from stoptime.stopping.plan import cheapest_route
+from stoptime.stopping.routes import ByMixture, BySecular
+from stoptime.stopping.secular import downdate
+from stoptime.stopping.skeleton import curve_skeleton, skeleton
+
+METHODS = [
+    Ridge(),
+    GradientFlow(),
+    AcceleratedFlow(),
+    AcceleratedFlow(friction=1.5),
+    AcceleratedFlow(friction=6.0),
+    HeavyBallFlow(damping=0.3),
+    HeavyBallFlow(damping=1e-3),
+]
+
+
+def test_route_by_horizon():
+    s, one = np.geomspace(1e-12, 1, 50), np.ones(1)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([100.0]), s, one), ByMixture)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([1e7]), s, one), BySecular)
+    assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
+
+
+@pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])
+@pytest.mark.parametrize("method", METHODS[1:], ids=str)
+def test_mixtures_of_ridges_are_the_method(method, horizon):
+    stops = horizon * np.geomspace(1e-3, 1, 30)
+    largest = 3.0
+    s = np.concatenate([[0.0], np.geomspace(1e-9, largest, 200), np.linspace(0, largest, 200)])
+    stops = stops / largest ** (1 / method.order)
+    mixture = ridge_mixture(method, stops, largest)
+    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
+
+
+def test_gradient_flow_needs_few_ridges_however_long():
+    stops = np.geomspace(1e-3, 1e12, 100)
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    s = np.concatenate([[0.0], np.geomspace(1e-15, 1, 300)])
+    assert len(mixture.penalties) < 350
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("last", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_skeleton_determines_all_stops(method, last):
+    stops = np.geomspace(0.1, last, 100)
+    s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
+    linear = skeleton(method, stops, 1.0)
+    assert sorted([*linear.bones, *linear.others]) == list(range(100))
+    values = method.shrinkage(s, stops[:, None])
+    np.testing.assert_allclose(linear.extended(values[linear.bones]), values, rtol=0, atol=1e-11)
+    curve = curve_skeleton(method, stops, 1.0)
+    mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
+    for power in (2, 4):
+        powers = mixed**power
+        scale = np.abs(powers).max()
+        np.testing.assert_allclose(curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
+@pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
+def test_secular_roots_are_singular_values(poles, shares):
+    rng = np.random.default_rng(5)
+    k, n = 12, 20
+    s = {
+        "even": np.linspace(0.1, 2, k),
+        "graded": np.geomspace(1e-12, 2, k),
+        "crowded": 1 + 1e-14 * np.arange(k),
+    }[poles]
+    u = rng.normal(size=(n, k))
+    u *= {"sparse": np.arange(k) % 2, "tiny": np.geomspace(1e-25, 1, k)}.get(shares, np.ones(k))
+    u *= (1.0 if shares == "full" else 0.7) / np.linalg.norm(u, axis=1, keepdims=True)
+    rest = np.zeros(n) if shares == "full" else 1 - (u**2).sum(axis=1)
+    found = downdate(s, u**2, rest).eigenvalues
+    for row, direction, left in zip(found, u, rest, strict=True):
+        shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
+        expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
+        np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+@pytest.mark.parametrize("span", [1.0, 1.7, 5.0, 30.0, 500.0, 1e6])
+def test_contours_are_accurate_for_stretches_of_time_of_any_length(span):
+    stops, s = np.geomspace(1e3, 1e3 * span, 20), np.concatenate([[0.0], np.geomspace(1e-12, 1, 300)])
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=3e-13)
