@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,7 @@ from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, needs
+from stoptime.pickles import Versioned
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import (
     Choice,
@@ -43,7 +44,7 @@ __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
 Data = tuple[Any, Any, Any, bool]  # X, y, sample_weight, fit_intercept
 
 
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
     """Prediction from ``coef_`` and ``intercept_``."""
 
     n_features_in_: int
