@@ -373,7 +373,7 @@ STARVED = """
     try:
         st.decompose(X, y, solver={solver!r})
     except MemoryError as error:
-        print("MemoryError:", str(error).splitlines()[0])
+        print(repr(error))
 """
 
 
@@ -390,5 +390,5 @@ def test_too_little_memory_is_a_memory_error(solver, room):
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("MemoryError:"), result.stdout
+    assert "MemoryError(" in result.stdout
     assert not result.stderr
