@@ -45,9 +45,11 @@ def campaign(share: float):
 @pytest.fixture(scope="module", autouse=True)
 def counts(request):
     yield
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    plugins = request.config.pluginmanager
+    reporter, capture = (plugins.get_plugin(name) for name in ("terminalreporter", "capturemanager"))
     if "STOPTIME_SOAK" in os.environ and reporter is not None:
-        reporter.write_line("\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items())))
+        with capture.global_and_fixture_disabled():  # else it would be shown beside a failure alone
+            reporter.write_line("\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items())))
 
 
 def note(kind: str) -> None:
