@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import multiprocessing
 import os
 import pickle
@@ -177,7 +178,10 @@ def test_processes_however_they_start(table, start):
 
 @contextmanager
 def interrupted_at(moment, within):
-    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them."""
+    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them.
+
+    Not at a ``with``, which is traced again before its context is left: no signal is looked for there.
+    """
     seen, before = [0], sys.gettrace()
 
     def trace(frame, kind, _):
@@ -185,7 +189,8 @@ def interrupted_at(moment, within):
             return None
         if kind == "line":
             seen[0] += 1
-            if seen[0] == moment:
+            source = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+            if seen[0] >= moment > 0 and not source.lstrip().startswith("with "):
                 raise KeyboardInterrupt
         return trace
 
