@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -177,4 +178,14 @@ class Discrepancy(Rule):
             errors = training_error(problem.spectrum, problem.tuned, inner).reshape(len(inner), -1)
             low = (errors[:, target] if per_target else errors.mean(axis=1)) <= level
             return float(inner[np.argmax(low)])
-        return float(brentq(excess, grid[first - 1], grid[first]))
+        return _root(excess, float(grid[first - 1]), float(grid[first]))
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling function crosses zero; the bracket may span any decades, and end at infinity."""
+    tiny = float(np.finfo(np.float64).tiny)
+    if np.isinf(high):
+        high = max(low, tiny)
+        while excess(high) > 0:
+            low, high = high, 16 * high
+    return high if np.isinf(high) else float(brentq(excess, low, high, xtol=tiny, rtol=1e-12, maxiter=5000))
