@@ -147,3 +147,11 @@ def test_one_row_of_weight_leaves_nothing_to_cross_validate(data):
     X, y = data
     with pytest.raises(ValueError, match="sample_weight"):
         st.StoppedRegressorCV(rule="path-gcv").fit(X, y, sample_weight=np.eye(12)[0])
+
+
+def test_the_discrepancy_is_met_between_the_last_stop_and_infinity():
+    X, y = np.array([[1001.37603997], [1000.34715772]]), np.array([-0.13694722, -0.96212109])
+    model = st.StoppedRegressorCV("ridge", 3, rule="discrepancy", fit_intercept=False).fit(X, y)
+    residual = np.mean((y - model.predict(X)) ** 2)
+    assert np.isfinite(model.stop_)
+    assert residual == pytest.approx(model.choice_.error, rel=1e-9)

@@ -91,7 +91,7 @@ def test_vectors_of_many_spaces_lie_side_by_side(rng):
     np.testing.assert_allclose(vectors @ components, both @ components)
     np.testing.assert_allclose(np.asarray(vectors), both)
     with pytest.raises(ValueError, match="cannot be viewed"):
-        np.asarray(vectors, copy=False)
+        vectors.__array__(copy=False)  # as NumPy asks from 2.0 on
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import multiprocessing
 import os
 import pickle
@@ -176,7 +177,10 @@ def test_processes_however_they_start(table, start):
 
 @contextmanager
 def interrupted_at(moment, within):
-    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them."""
+    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them.
+
+    Not at a ``with``, which is traced again before its context is left: no signal is looked for there.
+    """
     seen, before = [0], sys.gettrace()
 
     def trace(frame, kind, _):
@@ -184,7 +188,8 @@ def interrupted_at(moment, within):
             return None
         if kind == "line":
             seen[0] += 1
-            if seen[0] == moment:
+            source = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+            if seen[0] >= moment > 0 and not source.lstrip().startswith("with "):
                 raise KeyboardInterrupt
         return trace
 
@@ -368,7 +373,7 @@ STARVED = """
     try:
         st.decompose(X, y, solver={solver!r})
     except MemoryError as error:
-        print("MemoryError:", str(error).splitlines()[0])
+        print(repr(error))
 """
 
 
@@ -385,5 +390,5 @@ def test_too_little_memory_is_a_memory_error(solver, room):
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("MemoryError:"), result.stdout
+    assert "MemoryError(" in result.stdout
     assert not result.stderr

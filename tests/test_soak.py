@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as some
+from sklearn.model_selection import KFold
 
 import stoptime as st
 from soak import oracle
-from soak.problems import KINDS, MATRIX_FREE, STREAMED, data, methods, stops, typical
+from soak.problems import KINDS, MATRIX_FREE, STREAMED, TENSORS, data, methods, stops, typical
 
 PROBLEMS = int(os.environ.get("STOPTIME_SOAK", "240"))
 SEEN: Counter[str] = Counter()
@@ -44,9 +45,11 @@ def campaign(share: float):
 @pytest.fixture(scope="module", autouse=True)
 def counts(request):
     yield
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    plugins = request.config.pluginmanager
+    reporter, capture = (plugins.get_plugin(name) for name in ("terminalreporter", "capturemanager"))
     if "STOPTIME_SOAK" in os.environ and reporter is not None:
-        reporter.write_line("\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items())))
+        with capture.global_and_fixture_disabled():  # else it would be shown beside a failure alone
+            reporter.write_line("\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items())))
 
 
 def note(kind: str) -> None:
@@ -135,7 +138,7 @@ def compare(exact, model, generated, where, eps, found):
     size = mp.sqrt(mp.fsum(v * v for v in right))
     error = mp.sqrt(mp.fsum((mp.mpf(float(a)) - b) ** 2 for a, b in zip(coef, right, strict=True)))
     mean_size = mp.sqrt(mp.fsum(m * m for m in exact.feature_mean))
-    tiny = mp.mpf("1e-290") if generated.kind != "float32" else mp.mpf("1e-36")
+    tiny = mp.mpf("1e-290") if not generated.single else mp.mpf("1e-36")
     if allowed > size:
         note("ill-conditioned beyond comparison")
     sizes = [mp.nstr(one) for one in (error, size, allowed)]
@@ -150,7 +153,7 @@ def compare(exact, model, generated, where, eps, found):
 def tolerance(exact, method, stop, eps, cut, one, right, generated):
     """Return the error of the coefficients that rounding explains."""
     size = mp.sqrt(mp.fsum(v * v for v in right))
-    itself = ITSELF["float32" if generated.kind == "float32" else "float64"]
+    itself = ITSELF["float32" if generated.single else "float64"]
     if generated.kind in MATRIX_FREE | STREAMED:
         itself = KRYLOV
     if isinstance(method, st.ConjugateGradient) and np.isfinite(stop):
@@ -188,6 +191,7 @@ def test_a_path_is_right_or_refused(generated, draw):
         some_stop = some.one_of(some_stop, some_stop, some.none())
     stop = draw.draw(some_stop, "stop")
     note("paths")
+    note(f"data {generated.kind}")
     model, said = fitted(st.StoppedRegressor(method, stop, generated.fit_intercept), generated)
     if model is None:
         check_refusal(said, generated)
@@ -203,7 +207,25 @@ def check_refusal(refusal: str, generated) -> None:
     assert not generated.tame or re.search(needs, refusal), refusal
 
 
-RULES = [*st.RULES, 2, 3]
+RULES = [*st.RULES, "hold-out", "known noise", "one standard error of folds", "folds", 2, 3]
+
+
+def by_rule(rule, generated):
+    """Return how an estimator is told of a rule."""
+    if isinstance(rule, int):
+        return {"cv": rule}
+    if rule == "hold-out":  # rows that were also trained on will do
+        return {
+            "rule": st.HoldOut(
+                generated.X[: len(generated.X) // 2 + 1], generated.y[: len(generated.X) // 2 + 1]
+            )
+        }
+    if rule == "known noise":
+        return {"rule": st.Discrepancy(noise=max(0.1 * float(np.var(generated.y)), 1e-300))}
+    folds = KFold(2, shuffle=True, random_state=0)
+    if rule == "one standard error of folds":
+        return {"rule": st.OneStandardError(st.CrossValidation(folds))}
+    return {"cv": folds} if rule == "folds" else {"rule": rule}
 
 
 @campaign(0.25)
@@ -217,22 +239,26 @@ def test_a_chosen_stop_is_right_or_refused(generated, draw):
         some_stops = some.one_of(some.none(), some.integers(3, 20), some_stops)
     grid = draw.draw(some_stops, "stops")
     note("choices")
-    options = {"cv": rule} if isinstance(rule, int) else {"rule": rule}
-    per_target = draw.draw(some.booleans(), "per_target")
+    note(f"data {generated.kind}")
+    note(f"rule {rule}")
     estimator = st.StoppedRegressorCV(
-        method, grid, per_target=per_target, fit_intercept=generated.fit_intercept, **options
+        method,
+        grid,
+        per_target=draw.draw(some.booleans(), "per_target"),
+        fit_intercept=generated.fit_intercept,
+        **by_rule(rule, generated),
     )
     model, said = fitted(estimator, generated)
     if model is None:
         return
     assert not np.isnan(np.asarray(model.errors_, float)).any(), "NaN among the errors"
     assert (np.asarray(model.errors_) >= 0).all() or rule == "sure", "negative error"
-    assert np.isin(model.stop_, model.stops_).all() or rule in {"plug-in", "discrepancy"}
+    assert np.isin(model.stop_, model.stops_).all() or rule in {"plug-in", "discrepancy", "known noise"}
     if LOST not in said:
         check_coefficients(model, generated, method)
 
 
-DENSE = [kind for kind in KINDS if kind not in MATRIX_FREE | STREAMED | {"operator"}]
+DENSE = [kind for kind in KINDS if kind not in {*MATRIX_FREE, *STREAMED, *TENSORS}]
 
 
 @campaign(0.15)
@@ -258,7 +284,7 @@ def check_kernel_fit(model, generated):
     predicted = np.asarray(model.predict(X), float).reshape(len(generated.X), -1)
     assert np.isfinite(predicted).all()
     assert np.isfinite(model.dual_coef_).all()
-    if generated.kind == "float32":
+    if generated.single:
         return
     if model.kernel == "rbf" and generated.eps * np.abs(np.asarray(generated.X, float)).max() > 1e-12:
         note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels

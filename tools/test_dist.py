@@ -39,6 +39,7 @@ def main() -> None:
         check_missing_extra(folder)
         run(folder, python, "-m", "doctest", "-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE", readme(folder))
         install(python, f"{wheel}[all]")
+        write_table(folder / "data.csv")
         for command in (*NEED_FILES, *readme_commands()):
             run(folder, *shlex.split(command))
         check_types(folder, python)
@@ -94,6 +95,12 @@ def readme(folder: Path) -> str:
     copy = folder / "README.md"
     copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     return copy.name
+
+
+def write_table(target: Path) -> None:
+    """Write the data.csv of the README: something to predict y from."""
+    rows = [f"{i % 7},{i * 5 % 11},{2 * (i % 7) - i * 5 % 11 + i * 3 % 5}" for i in range(60)]
+    target.write_text("\n".join(["a,b,y", *rows, ""]), encoding="utf-8")
 
 
 def readme_commands() -> list[str]:

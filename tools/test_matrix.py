@@ -2,7 +2,8 @@
 
 ``make test-matrix`` runs all; part of it is, for example,
 ``python tools/test_matrix.py --python 3.12 --versions lowest tests/test_methods.py``.
-An interpreter that is not found counts as a failure. Environments are kept in ``.matrix``.
+An interpreter that is not found counts as a failure. Environments are kept in ``.matrix``; models fitted in
+any of them are read in all others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def main() -> None:
         f"Python {python}, {versions}": tried(python, versions, [*wanted.tests, *options])
         for python, versions in product(wanted.python or PYTHONS, wanted.versions or VERSIONS)
     }
+    verdicts["models between environments"] = exchanged()
     for case, verdict in verdicts.items():
         print(f"{case}: {verdict}")
     sys.exit(sum(verdict != "passed" for verdict in verdicts.values()))
@@ -65,6 +67,22 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
     pytest = [own_python, "-m", "pytest", "-q", *quiet, *tests]
     run = subprocess.run(pytest, cwd=ROOT, check=False)
     return "failed" if run.returncode else "passed"
+
+
+def exchanged() -> str:
+    """Return whether models written in any environment that is there are the same in every other."""
+    script, folder = str(ROOT / "tools" / "exchange.py"), ENVIRONMENTS / "models"
+    pythons = {path.parents[1].name: str(path) for path in sorted(ENVIRONMENTS.glob("*/bin/python"))}
+    shutil.rmtree(folder, ignore_errors=True)
+    failed = []
+    for writer, python in pythons.items():
+        if subprocess.run([python, script, "write", folder / writer], cwd=ROOT, check=False).returncode:
+            failed.append(f"written by {writer}")
+            continue
+        for reader, other in pythons.items():
+            if subprocess.run([other, script, "read", folder / writer], cwd=ROOT, check=False).returncode:
+                failed.append(f"from {writer} to {reader}")
+    return f"failed {', '.join(failed)}" if failed else "passed"
 
 
 def found(python: str) -> str | None:

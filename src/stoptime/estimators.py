@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,7 @@ from stoptime.intervals import jackknife
 from stoptime.methods import ConjugateGradient, Method, get_method
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.path import at_stop, at_stops, needs
+from stoptime.pickles import Versioned
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
 
 
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
     """Prediction from ``coef_`` and ``intercept_``."""
 
     n_features_in_: int

@@ -45,8 +45,10 @@ def atomic(target: Path) -> Iterator[Path]:
 
 def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one .npz file, without pickle and without compression."""
-    with atomic(target) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    with atomic(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():  # np.savez before 2.0 leaves the archive open on a full disk
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                npy.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def load_arrays(source: Path) -> dict[str, NDArray[Any]]:

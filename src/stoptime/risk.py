@@ -135,8 +135,8 @@ def risk(
     Examples
     --------
     >>> curve = risk("nesterov-flow", [0, 1, 5], eigenvalues=[1, 0.1], signal=[1, 1], noise=1, n_samples=9)
-    >>> curve.bias[0], curve.variance[0]
-    (np.float64(2.0), np.float64(0.0))
+    >>> float(curve.bias[0]), float(curve.variance[0])
+    (2.0, 0.0)
     """
     a = np.asarray(signal, dtype=np.float64)
     if a.ndim != 1 or not np.isfinite(a).all():

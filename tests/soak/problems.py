@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,13 @@ COLUMNS = ["normal", "integers", "constant", "zero", "copy", "scaled copy", "sum
 COLUMNS += ["nearly a copy", "power", "sparse"]
 TARGETS = ["normal", "linear", "noisy", "constant", "zero", "one row"]
 WEIGHTS = ["none", "ones", "counts", "uneven", "tiny", "huge", "one row"]
-KINDS = ["C", "F", "strided", "float32", "int", "list", "DataFrame"]
-KINDS += ["csr", "csc", "operator", "chunks", "dask"]
+KINDS = ["C", "F", "strided", "float32", "int", "list", "DataFrame", "memmap"]
+KINDS += ["csr", "csc", "operator", "chunks", "statistics"]
+TENSORS = ["tensor", "tensor32"] if find_spec("torch") else []
+KINDS += [*TENSORS, *(["dask"] if find_spec("dask") else [])]
 MATRIX_FREE = {"csr", "csc", "operator"}
-STREAMED = {"chunks", "dask"}
+STREAMED = {"chunks", "statistics", "dask"}
+SINGLE = {"float32", "tensor32"}
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,18 @@ class Generated:
     columns: tuple[str, ...] = field(default=())
 
     @property
+    def single(self) -> bool:
+        """Whether they are of single precision."""
+        return self.kind in SINGLE
+
+    @property
     def eps(self) -> float:
-        return float(np.finfo(np.float32 if self.kind == "float32" else np.float64).eps)
+        return float(np.finfo(np.float32 if self.single else np.float64).eps)
 
     @property
     def tame(self) -> bool:
         """Whether nothing here may be refused for its size."""
-        most = 8 if self.kind == "float32" else 60
+        most = 8 if self.single else 60
         with np.errstate(over="ignore"):
             powers = np.mean(np.asarray(self.X, float) ** 2, axis=0)
         sizes = powers[powers > 0]
@@ -58,6 +69,12 @@ class Generated:
             X = wide[::2, ::2]
         elif self.kind == "chunks":
             return st.Chunks.of(X, y, weight, rows=max(1, len(X) // 3)), None, None
+        elif self.kind == "statistics":
+            return st.summarise(X, y, weight), None, None
+        elif self.kind in TENSORS:
+            import torch
+
+            X, y = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(np.ascontiguousarray(y))
         elif self.kind == "dask":
             from dask import array as da
 
@@ -71,11 +88,19 @@ class Generated:
         return X, y, weight
 
 
+def _mapped(X: np.ndarray) -> np.ndarray:
+    """Return the same rows in a file."""
+    with TemporaryDirectory() as folder:
+        np.save(Path(folder) / "X.npy", X)
+        return np.load(Path(folder) / "X.npy", mmap_mode="r")  # the file lives as long as its map
+
+
 CONVERSIONS = {
     "C": np.ascontiguousarray,
     "F": np.asfortranarray,
     "float32": lambda X: X,
     "int": lambda X: X,
+    "memmap": _mapped,
     "list": lambda X: X.tolist(),
     "DataFrame": lambda X: pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]),
     "csr": sparse.csr_array,
@@ -153,7 +178,7 @@ def data(draw, kinds: list[str] = KINDS, least_rows: int = 1) -> Generated:
     y = _target(draw(some.sampled_from(TARGETS)), base, (n, q) if q else (n,), rng)
     X = (base + offset) * 10.0 ** (scales[0] + spread * rng.uniform(-1, 1, p))
     y = (y + draw(_often([0.0], [1.0, 1e6]))) * 10.0 ** scales[1]
-    if kind == "float32":
+    if kind in SINGLE:
         scales = (scales[0] / 10, scales[1] / 10)  # as far from one as its range allows
         X = ((base + offset) * 10.0 ** scales[0]).astype(np.float32)
         y = (rng.standard_normal(y.shape) * 10.0 ** scales[1]).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -181,4 +182,14 @@ def _crossing(
     if isinstance(problem.tuned, Iteration):
         inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
         return float(inner[np.argmax(residuals(inner) <= level)])
-    return float(brentq(lambda stop: residuals(stop)[0] - level, grid[first - 1], grid[first]))
+    return _root(lambda stop: float(residuals(stop)[0] - level), float(grid[first - 1]), float(grid[first]))
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling function crosses zero; the bracket may span any decades, and end at infinity."""
+    tiny = float(np.finfo(np.float64).tiny)
+    if np.isinf(high):
+        high = max(low, tiny)
+        while excess(high) > 0:
+            low, high = high, 16 * high
+    return high if np.isinf(high) else float(brentq(excess, low, high, xtol=tiny, rtol=1e-12, maxiter=5000))

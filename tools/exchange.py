@@ -1,0 +1,114 @@
+"""Write fitted models in one environment and read them in another: pickles, and models as JSON.
+
+``python tools/exchange.py write FOLDER`` and, with another Python or other releases of NumPy, SciPy and
+scikit-learn, ``python tools/exchange.py read FOLDER``. ``make test-matrix`` does so between all environments.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import stoptime as st
+
+ROUNDING = 1e-12  # of predictions, by another BLAS; what is stored is the same to the last bit
+ROWS, COLUMNS = 40, 5
+
+
+def estimators() -> dict[str, Any]:
+    """Return estimators, by name, that between them hold all that a fit can hold."""
+    return {
+        "stopped": st.StoppedRegressor(),
+        "infinite": st.StoppedRegressor("gradient-flow", np.inf, fit_intercept=False),
+        "leave-one-out": st.StoppedRegressorCV(["ridge", "nesterov-flow"], 30),
+        "folds": st.StoppedRegressorCV("nesterov", [1, 5, 20], KFold(4, shuffle=True, random_state=0)),
+        "one-standard-error": st.StoppedRegressorCV(st.HeavyBallFlow(0.5), 20, rule="one-standard-error"),
+        "discrepancy": st.StoppedRegressorCV("gradient-descent", rule=st.Discrepancy(noise=0.1)),
+        "each-target": st.StoppedRegressorCV("nu-method", 20, per_target=True),
+        "kernel": st.StoppedKernelRegressor("ridge", 10.0, kernel="poly", degree=2),
+        "kernel-leave-one-out": st.StoppedKernelRegressorCV(stops=20),
+        "pipeline": make_pipeline(StandardScaler(), st.StoppedRegressorCV("heavy-ball", 20, rule="sure")),
+    }
+
+
+def data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows an estimator is fitted to; their bits depend on no library."""
+    grid = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    X = (grid * 37 % 101 - 50) / 64
+    y = X[:, 0] - 2 * X[:, 1] + (np.arange(ROWS) * 53 % 29 - 14) / 128
+    if name == "stopped":
+        return X.astype(np.float32), y.astype(np.float32)
+    return X, np.column_stack([y, y[::-1]]) if name == "each-target" else y
+
+
+def write(folder: Path) -> None:
+    """Write every model, its predictions, and the versions that made them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, estimator in estimators().items():
+        X, y = data(name)
+        model = estimator.fit(X, y)
+        (folder / f"{name}.pickle").write_bytes(pickle.dumps(model))
+        np.save(folder / f"{name}.npy", model.predict(X))
+        if hasattr(model, "coef_"):
+            st.save(model, folder / f"{name}.json")
+            np.savez(folder / f"{name}.npz", coef=model.coef_, intercept=model.intercept_, stop=model.stop_)
+
+
+def read(folder: Path) -> None:
+    """Refuse a model that says something else here than where it was made, or warns of anything new."""
+    for name in estimators():
+        X, _ = data(name)
+        right = np.load(folder / f"{name}.npy")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", InconsistentVersionWarning)  # of the pipeline's own parts
+            model = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301 - our own
+            same(f"predictions of the pickled {name}", model.predict(X), right)
+            repr(model)
+        if (folder / f"{name}.json").exists():
+            check_file(folder, name, model)
+
+
+def check_file(folder: Path, name: str, pickled: Any) -> None:
+    """Compare a model file, and the pickle beside it, bit by bit with what was fitted."""
+    file, fitted = folder / f"{name}.json", np.load(folder / f"{name}.npz")
+    loaded = st.load(file)
+    for found in (loaded.coef, pickled.coef_):
+        equal(f"coefficients of {name}", found, fitted["coef"])
+    for found in (loaded.intercept, pickled.intercept_):
+        equal(f"intercept of {name}", found, fitted["intercept"])
+    for found in (loaded.stop, pickled.stop_):
+        equal(f"stop of {name}", found, fitted["stop"])
+    again = file.with_suffix(".again")
+    st.save(loaded, again)
+    if json.loads(again.read_bytes()) != json.loads(file.read_bytes()):
+        sys.exit(f"{file} is saved differently after loading")
+    again.unlink()
+
+
+def equal(what: str, found: Any, right: np.ndarray) -> None:
+    """Refuse what differs in any bit."""
+    values = np.asarray(found)
+    if values.dtype != right.dtype or values.shape != right.shape or values.tobytes() != right.tobytes():
+        sys.exit(f"{what}: {values} instead of {right}")
+
+
+def same(what: str, found: np.ndarray, right: np.ndarray) -> None:
+    """Refuse what differs by more than rounding."""
+    rounding = ROUNDING if right.dtype == np.float64 else 1e-5
+    if found.dtype != right.dtype or not np.allclose(found, right, rtol=rounding, atol=rounding):
+        sys.exit(f"{what}: off by {np.abs(found - right).max()}")
+
+
+if __name__ == "__main__":
+    {"write": write, "read": read}[sys.argv[1]](Path(sys.argv[2]))
