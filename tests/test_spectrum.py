@@ -199,6 +199,15 @@ def test_input_is_never_modified(rng, order, solver, shape):
     np.testing.assert_array_equal(y, y0)
 
 
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (6, 6)], ids=str)
+def test_eigenvalues_that_overflow_are_refused(shape):
+    """Columns whose mean squares are numbers still, but not their sum, or that of a column."""
+    X = np.full(shape, -1.5e19 if shape[1] == 1 else -9.7e18, np.float32)
+    X[0] *= 2.5 if shape[1] == 1 else 1
+    with pytest.raises(ValueError, match="X is too large"):
+        decompose(X, np.ones(len(X), np.float32), fit_intercept=False)
+
+
 @pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
 def test_a_spectrum_outlives_changes_to_the_data(rng, shape):
     X, y = problem(rng, *shape)

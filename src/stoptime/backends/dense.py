@@ -235,7 +235,9 @@ def _by_features(data: DenseData, known: Moments | None = None) -> Spectrum:
 
 def _by_rows(data: DenseData) -> Spectrum:
     rows, targets, means, powers = data.centred_in_products()
-    eigenvalues, left = _eigh(rows @ rows.T)
+    product = rows @ rows.T
+    data.check_finite(product)
+    eigenvalues, left = _eigh(product)
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
