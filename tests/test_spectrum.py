@@ -122,9 +122,9 @@ def test_moments_do_not_depend_on_the_block_size(rng, monkeypatch):
     X, y = problem(rng, 1000, 7, q=2)
     shares = rng.uniform(size=1000)
     shares /= shares.sum()
-    whole = moments(X, y, shares, center=True)
+    whole = moments(X, y, shares, centre=True)
     monkeypatch.setattr("stoptime.moments.BLOCK_BYTES", 7 * 8 * 13)
-    blocks = moments(X, y, shares, center=True)
+    blocks = moments(X, y, shares, centre=True)
     rows, _ = centred(X, y, shares)
     np.testing.assert_allclose(blocks.gram, rows.T @ rows, rtol=1e-12, atol=1e-13)
     for field in ("feature_mean", "target_mean", "gram", "cross"):
@@ -230,6 +230,14 @@ def test_wide_data_keep_their_digits_however_far_from_zero(rng, mean, weighted):
         path(near, "nesterov-flow", [1, 30]).coef, path(exact, "nesterov-flow", [1, 30]).coef, atol=rounding
     )
     np.testing.assert_allclose(near.vectors.T @ near.vectors, np.eye(near.rank), atol=10 * rounding)
+
+
+def test_centring_leaves_no_direction_in_doubt(rng):
+    """The direction that centring takes away is not there to be mistaken for one that carries something."""
+    for _ in range(10):
+        X, y = problem(rng, 300, 320, mean=0.0)
+        spectrum = decompose(X, y)
+        assert (spectrum.solver, spectrum.rank, spectrum.reach) == ("gram", 299, np.inf)
 
 
 def test_a_path_of_wide_data_needs_no_copy_of_them(rng):

@@ -133,4 +133,4 @@ __all__ = [
     "training_error",
 ]
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

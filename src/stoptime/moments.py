@@ -65,14 +65,14 @@ class Sums(NamedTuple):
     target_power: Floats
 
 
-def moments(X: Floats, y: Floats, shares: Floats | None, *, center: bool) -> Moments:
+def moments(X: Floats, y: Floats, shares: Floats | None, *, centre: bool) -> Moments:
     """Return the moments of arrays, in their own precision; see :func:`sums`."""
-    found = sums(X, y, shares, X.dtype, center=center)
+    found = sums(X, y, shares, X.dtype, centre=centre)
     feature_mean, target_mean = found.origin[0] + found.offset[0], found.origin[1] + found.offset[1]
     return Moments(feature_mean, target_mean, found.gram, found.cross)
 
 
-def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, center: bool) -> Sums:
+def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, centre: bool) -> Sums:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
     Blocks are shifted by the mean of the opening rows where that is far from zero. What the final correction
@@ -86,14 +86,14 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
         None where all are one.
     dtype : dtype
         Floating type to work in.
-    center : bool
+    centre : bool
         Whether to subtract the means.
     """
     n, p = X.shape
     feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
-    if center and n and _far_from_zero(X[:OPENING]):
+    if centre and n and _far_from_zero(X[:OPENING]):
         feature_shift = X[:OPENING].mean(axis=0, dtype=dtype)
-    if center and n:
+    if centre and n:
         target_shift = y[:OPENING].mean(axis=0, dtype=dtype)
     as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
     height = max(1, min(n, max(p, BLOCK_ROWS, BLOCK_BYTES // (p * dtype.itemsize))))
@@ -122,7 +122,7 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     for summed in (gram, others, target_total, power):
         np.divide(summed, scale, out=summed)
     total, cross = others[0], others[1:].T
-    if not center:
+    if not centre:
         return Sums(weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power)
     gram -= np.multiply.outer(total, total)
     cross -= np.multiply.outer(total, target_total)

@@ -106,7 +106,7 @@ class Statistics:
         names = None if names is None else _checked_names(names, features.shape[1])
         columns = targets.reshape(len(targets), int(np.prod(targets.shape[1:])))
         with np.errstate(over="ignore", invalid="ignore"):  # looked for in the products
-            found = sums(features, columns, weights, np.dtype(np.float64), center=True)
+            found = sums(features, columns, weights, np.dtype(np.float64), centre=True)
         if not (np.isfinite(found.gram).all() and np.isfinite(found.cross).all()):
             _refuse("X", features)
         if not (np.isfinite(found.target_power).all() and np.isfinite(found.cross).all()):

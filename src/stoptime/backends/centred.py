@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from stoptime.methods.base import Array
 from stoptime.spectrum import DualVectors, Floats, Vectors
 
-__all__ = ["CentredOperator", "owned", "product"]
+__all__ = ["CentredOperator", "Mirror", "owned", "product"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,38 @@ class CentredOperator:
         if self.centre:
             other = other - np.multiply.outer(self.root, self.root @ other)
         return np.asarray((self.root * other.T).T)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    r"""The reflection :math:`H = I - 2vv^T/v^Tv`.
+
+    Centring takes away the direction of the roots of the weights. Mirrored onto the first axis it is the
+    first row and column that go, and small eigenvalues keep their distance from the zero that centring made.
+    """
+
+    normal: Floats
+
+    @classmethod
+    def onto_first(cls, unit: Floats) -> Mirror:
+        """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
+        normal = unit.copy()
+        normal[0] += 1
+        return cls(normal / np.linalg.norm(normal))
+
+    def without_first(self, matrix: Floats) -> Floats:
+        """Return HAH for a symmetric A, which is overwritten, less its first row and column."""
+        image = 2 * (matrix @ self.normal)
+        image -= (self.normal @ image) * self.normal
+        matrix -= np.multiply.outer(self.normal, image)
+        matrix -= np.multiply.outer(image, self.normal)
+        return matrix[1:, 1:]
+
+    def with_first(self, vectors: Floats) -> Floats:
+        """Return HB, with B the vectors below a row of zeros."""
+        mirrored = np.multiply.outer(-2 * self.normal, self.normal[1:] @ vectors)
+        mirrored[1:] += vectors
+        return mirrored
 
 
 def product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:

@@ -12,7 +12,7 @@ from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.backends.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.backends.centred import CentredOperator
+from stoptime.backends.centred import CentredOperator, Mirror
 from stoptime.moments import NEAR, Moments, moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum, Vectors
 from stoptime.statistics import checked_weights
@@ -147,7 +147,7 @@ class DenseData:
 
     def moments(self) -> Moments:
         """Return means and second moments, in one pass."""
-        return moments(self.X, self.y, self.uneven_shares, center=self.fit_intercept)
+        return moments(self.X, self.y, self.uneven_shares, centre=self.fit_intercept)
 
     def image_lengths(self, vectors: Floats, means: Floats) -> Floats:
         """Return the lengths of images under the centred, weighted X."""
@@ -237,7 +237,12 @@ def _by_rows(data: DenseData) -> Spectrum:
     rows, targets, means, powers = data.centred_in_products()
     product = rows @ rows.T
     data.check_finite(product)
-    eigenvalues, left = _eigh(product)
+    if data.fit_intercept and len(product) > 1:
+        mirror = Mirror.onto_first(np.sqrt(data.shares))
+        eigenvalues, left = _eigh(mirror.without_first(product))
+        left = mirror.with_first(left)
+    else:
+        eigenvalues, left = _eigh(product)
     data.check_underflow(eigenvalues[-1], means[0])
     kept = eigenvalues > data.rounding * eigenvalues[-1]
     lengths = np.sqrt(np.maximum(eigenvalues, 0))

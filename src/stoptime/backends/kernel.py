@@ -10,13 +10,12 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
+from stoptime.backends.centred import Mirror
 from stoptime.backends.dense import DenseData
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 
@@ -82,8 +81,8 @@ def decompose_kernel(
     if fit_intercept:
         mean, target_mean = data.shares @ K, data.shares @ data.y
         mirror = Mirror.onto_first(root)
-        eigenvalues, left = _eigenpairs(mirror.both_sides(gram)[1:, 1:], rounding)
-        left = mirror.one_side(np.vstack([np.zeros((1, left.shape[1])), left]))
+        eigenvalues, left = _eigenpairs(mirror.without_first(gram), rounding)
+        left = mirror.with_first(left)
     else:
         eigenvalues, left = _eigenpairs(gram, rounding)
     lengths = np.sqrt(eigenvalues)
@@ -92,36 +91,6 @@ def decompose_kernel(
     # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
     basis = DualVectors(sparse.diags_array(root), left)
     return data.spectrum(eigenvalues, basis, response, (mean, target_mean), "kernel", np.inf)
-
-
-@dataclass(frozen=True)
-class Mirror:
-    r"""The reflection :math:`H = I - 2vv^T/v^Tv`.
-
-    Centring takes away the direction of the roots of the weights. Mirrored onto the first axis it is the
-    first row and column that go, and small eigenvalues keep their distance from the zero that centring made.
-    """
-
-    normal: Floats
-
-    @classmethod
-    def onto_first(cls, unit: Floats) -> Mirror:
-        """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
-        normal = unit.copy()
-        normal[0] += 1
-        return cls(normal / np.linalg.norm(normal))
-
-    def one_side(self, matrix: Floats) -> Floats:
-        """Return HA."""
-        return np.asarray(matrix - np.multiply.outer(2 * self.normal, self.normal @ matrix))
-
-    def both_sides(self, matrix: Floats) -> Floats:
-        """Return HAH for a symmetric A, which is overwritten."""
-        image = 2 * (matrix @ self.normal)
-        image -= (self.normal @ image) * self.normal
-        matrix -= np.multiply.outer(self.normal, image)
-        matrix -= np.multiply.outer(image, self.normal)
-        return matrix
 
 
 def _check_size(K: Floats) -> None:
