@@ -9,8 +9,8 @@ quickest first, in a fork of a process that has imported what takes long, and on
 took is remembered in ``.mutants.json`` until the code or a file of tests changes. Mutants that change nothing
 but rounding, speed or memory are listed with their reasons in ``equivalent_mutants.toml`` and left out;
 annotations, decorators (caches), the strictness of zip and the wording of errors are never changed. mutmut is
-not used: version 3.8.0 took two minutes to write its 7132 mutants, and failed on pytest 9.2 when it asked which
-tests run what.
+not used: version 3.8.0 took two minutes to write its 7132 mutants, and failed on pytest 9.2 when it asked
+which tests run what.
 """
 
 from __future__ import annotations
