@@ -2,7 +2,7 @@
 
 Prints every ratio as it is measured. A full run writes benchmarks/results/cpu.json and docs/benchmarks.md; a
 quick one writes benchmarks/results/quick.json alone. What was measured before an interruption is in
-benchmarks/results/unfinished.json.
+benchmarks/results/unfinished.json. One group can be measured again and published: ``--only training --add``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks import cases, page
 from benchmarks.cases import scaling
 from benchmarks.harness import Case, Settings, run_case
 from benchmarks.machine import available_cores, environment
-from benchmarks.results import Growth, Outcome, Run, save, seconds
+from benchmarks.results import Growth, Outcome, Run, load, save, seconds
 
 RESULTS = Path(__file__).parent / "results"
 QUICK = {"longest": 1.0, "least": 1}
@@ -32,6 +32,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--quick", action="store_true", help="smaller sizes and few rounds: under two minutes"
     )
     parser.add_argument("--only", choices=[*cases.GROUPS, SCALING], help="one group, shown and not published")
+    parser.add_argument("--add", action="store_true", help="with --only: publish it beside the other groups")
     parser.add_argument("--threads", type=int, default=available_cores(), help="of BLAS; default: all cores")
     parser.add_argument("--out", type=Path, help="where the JSON goes")
     return parser.parse_args(words)
@@ -105,17 +106,37 @@ def main(words: list[str] | None = None) -> int:
 
 
 def publish(run: Run, given: argparse.Namespace, unfinished: Path) -> None:
-    """Put a finished run where it belongs; only a whole full run becomes the page."""
-    whole = not given.quick and given.only is None
-    file = given.out or RESULTS / (
-        "cpu.json" if whole else f"{run.mode}.json" if run.mode == "quick" else "part.json"
-    )
+    """Put a finished run where it belongs; only full runs become the page."""
+    published = RESULTS / "cpu.json"
+    if given.add:
+        run = merged(load(published), run)
+    whole = not given.quick and (given.only is None or given.add)
+    file = given.out or (published if whole else RESULTS / f"{'quick' if given.quick else 'part'}.json")
     save(run, file)
     unfinished.unlink(missing_ok=True)
     print(f"\nwrote {file.name}")
     if whole and given.out is None:
         page.write()
         print("wrote docs/benchmarks.md")
+
+
+def merged(published: Run, part: Run) -> Run:
+    """Return a published run with the groups of another in the place of its own."""
+    one, other = (dict(run.environment) for run in (published, part))
+    if one["processor"] != other["processor"]:
+        raise ValueError(
+            f"Measured on {other['processor']}; published are results of {one['processor']}."
+        )
+    again = {outcome.group for outcome in part.outcomes}
+    order = list(cases.GROUPS)
+    outcomes = [outcome for outcome in published.outcomes if outcome.group not in again]
+    return replace(
+        published,
+        date=part.date,
+        environment=one | {"versions": {**one["versions"], **other["versions"]}},
+        outcomes=tuple(sorted([*outcomes, *part.outcomes], key=lambda outcome: order.index(outcome.group))),
+        growths=part.growths or published.growths,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The benchmark harness: what is counted, how it is judged, kept and shown. Nothing here is timed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -265,6 +266,19 @@ def test_only_a_whole_full_run_is_published(folder, monkeypatch, capsys):
     assert command.main([]) == 0
     assert {file.name for file in folder.iterdir()} == {"quick.json", "part.json", "cpu.json", "page"}
     assert "[ 2/2] paths: b against a peer" in capsys.readouterr().out
+
+
+def test_one_group_can_be_published_again(folder, monkeypatch):
+    other = Case("kernels", "k", "a peer", lambda: Work(lambda: None, lambda: None), "", goal=None, rounds=1)
+    enter(monkeypatch, tiny("a"), other)
+    command.main([])
+    enter(monkeypatch, tiny("b"))
+    command.main(["--only", "paths", "--add"])
+    assert [one.name for one in load(folder / "cpu.json").outcomes] == ["b", "k"]
+    published = load(folder / "cpu.json")
+    elsewhere = replace(published, environment={**published.environment, "processor": "another"})
+    with pytest.raises(ValueError, match="published are results of another"):
+        command.merged(elsewhere, published)
 
 
 def test_an_interruption_keeps_what_was_measured(folder, monkeypatch, capsys):
