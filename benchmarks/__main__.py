@@ -124,9 +124,7 @@ def merged(published: Run, part: Run) -> Run:
     """Return a published run with the groups of another in the place of its own."""
     one, other = (dict(run.environment) for run in (published, part))
     if one["processor"] != other["processor"]:
-        raise ValueError(
-            f"Measured on {other['processor']}; published are results of {one['processor']}."
-        )
+        raise ValueError(f"Measured on {other['processor']}; published are results of {one['processor']}.")
     again = {outcome.group for outcome in part.outcomes}
     order = list(cases.GROUPS)
     outcomes = [outcome for outcome in published.outcomes if outcome.group not in again]

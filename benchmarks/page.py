@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stoptime.files import atomic
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 FIGURES = "_static/benchmarks"
+NO_BREAK = "\u00a0"
 INTRODUCTION = """\
 # How fast is it?
 
@@ -71,7 +73,12 @@ def row(outcome: Outcome) -> str:
 
 
 def _cells(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(unbroken(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def unbroken(text: str) -> str:
+    """Return text whose sizes and times stay on one line."""
+    return re.sub(r"(?<=\d) (?=\d{3}\b|m?s\b)| (?=×)|(?<=×) ", NO_BREAK, text)
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:

@@ -155,3 +155,11 @@ def test_the_discrepancy_is_met_between_the_last_stop_and_infinity():
     residual = np.mean((y - model.predict(X)) ** 2)
     assert np.isfinite(model.stop_)
     assert residual == pytest.approx(model.choice_.error, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e120, 1e150])
+@pytest.mark.parametrize("target_scale", [1e-138, 1.0, 1e150])
+def test_wide_data_interpolate_at_any_scale(rng, scale, target_scale):
+    X, y = scale * rng.standard_normal((3, 7)), target_scale * rng.standard_normal(3)
+    model = st.StoppedRegressor("ridge", np.inf).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-12, atol=1e-13 * target_scale)

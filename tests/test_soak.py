@@ -127,7 +127,7 @@ def centring_noise(exact, generated) -> float:
 def compare(exact, model, generated, where, eps, found):
     (one, stop), (coef, intercept) = where, found
     method, cut = model.method_, generated.eps * max(generated.X.shape)
-    if np.isinf(stop) and oracle.undecided(exact, max(cut, eps)):
+    if np.isinf(stop) and oracle.undecided(exact, cut, eps):
         note("at the rank cut")
         return
     if oracle.too_long(method, stop, exact.largest):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stoptime.arrays import is_tensor, on_host
 
 Floats = NDArray[np.floating[Any]]
+MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale are floating-point numbers
 
 
 class Vectors(Protocol):
@@ -33,7 +34,10 @@ class DualVectors:
     mix: Floats
 
     def __matmul__(self, components: Floats) -> Floats:
-        return self.rows.T @ (self.mix @ components)
+        size = 0.0 if 0 in components.shape else float(abs(components).max())
+        if size == 0 or MODEST[0] < size < MODEST[1]:
+            return self.rows.T @ (self.mix @ components)
+        return self.rows.T @ (self.mix @ (components / size)) * size  # the mix is as small as rows are large
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:

@@ -224,10 +224,10 @@ def _square(vector):
 # ---------------------------------------------------------------- what rounding may do
 
 
-def undecided(data: Exact, cut: float) -> bool:
-    """Tell whether some singular value lies so near the rank cut that both answers are right."""
+def undecided(data: Exact, cut: float, noise: float) -> bool:
+    """Tell whether some singular value is so near the rank cut, or the noise, that both answers are right."""
     ratios = [mp.sqrt(s / data.largest) for s in data.eigenvalues if s > 0]
-    return any(cut / UNDECIDED < ratio < cut * UNDECIDED for ratio in ratios)
+    return any(cut / UNDECIDED < ratio < max(cut, noise) * UNDECIDED for ratio in ratios)
 
 
 def rounding_error(data: Exact, method, stop: float, eps: float, cut: float) -> list:
@@ -284,7 +284,7 @@ def kernel_fit(kernel, y, weight, model):
     noise = mp.mpf("2e-16") * n * max(largest, entry * max(shares))
     t = mp.inf if np.isinf(model.stop_) else mp.mpf(float(model.stop_))
     near = any(noise / 1000 < abs(v) < noise * mp.mpf("1e6") for v in values)
-    if near or largest < noise * 1000 or too_long(model.method_, model.stop_, largest):
+    if near or largest <= noise * 1000 or too_long(model.method_, model.stop_, largest):
         return None
     learned = [s * gain(model.method_, s, t) if s > noise else mp.mpf(0) for s in values]
     fits = []
