@@ -95,7 +95,7 @@ def test_a_limit_is_ours_in_units_of_the_peer(clock):
 def test_a_part_of_the_peers_job_is_multiplied_out(clock):
     found = run_case(a_case(clock, (1.0,), (2.0,), share=0.01), settings(clock))
     assert found.measures[0].value == pytest.approx(200)
-    assert "200 s" in page.row(found)
+    assert f"200{page.NO_BREAK}s" in page.row(found)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +225,14 @@ def test_the_page_shows_losses_gaps_and_figures(tmp_path):
         assert (tmp_path / "docs" / "_static" / "benchmarks" / f"{name}.svg").stat().st_size > 1000
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in rows} == {7, 8}
+
+
+def test_sizes_and_times_stay_on_one_line():
+    assert (
+        page.unbroken("2 000 × 200, 100 000 targets").replace(page.NO_BREAK, "_")
+        == "2_000_×_200, 100_000 targets"
+    )
+    assert page.unbroken("15.2 ms in 3 rounds").replace(page.NO_BREAK, "_") == "15.2_ms in 3 rounds"
 
 
 def test_the_page_says_when_a_run_was_quick_and_shows_a_gpu():
