@@ -163,3 +163,16 @@ def test_wide_data_interpolate_at_any_scale(rng, scale, target_scale):
     X, y = scale * rng.standard_normal((3, 7)), target_scale * rng.standard_normal(3)
     model = st.StoppedRegressor("ridge", np.inf).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-12, atol=1e-13 * target_scale)
+
+
+def test_a_stop_beyond_all_learning_is_least_squares(rng):
+    X, y = 1e99 * rng.standard_normal((2, 7)), rng.standard_normal(2)
+    for method in ("ridge", "gradient-flow"):
+        late = st.leave_one_out(X, y, method, [1e150, np.inf], fit_intercept=False).errors
+        assert late[0] == late[1]
+
+
+def test_a_step_beyond_all_squares_is_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="step must be so small"):
+        st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e149 * X, y)

@@ -16,6 +16,8 @@ from stoptime.methods.flows import creep, oscillator_gain, swing
 if TYPE_CHECKING:
     from stoptime.methods.iterations import Nesterov
 
+STIFFEST = 1e150  # whose square is a number
+
 
 @dataclass(frozen=True)
 class HighResolutionFlow(Method):
@@ -61,14 +63,18 @@ class HighResolutionFlow(Method):
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "auto" made concrete: 1/L, and the smallest eigenvalue."""
         s = nonnegative("eigenvalues", eigenvalues)
-        tuned = self
+        tuned, largest = self, float(s.max(initial=0))
         if self.step == "auto":
-            largest = float(s.max(initial=0))
             tuned = replace(tuned, step=1 / largest if largest > 0 else 1.0)
         if self.strong_convexity == "auto":
             instead = "HighResolutionFlow(strong_convexity=0.01)"
             smallest = smallest_positive('strong_convexity="auto"', s, least=0.0, instead=instead)
             tuned = replace(tuned, strong_convexity=smallest)
+        if np.sqrt(tuned._parameters[0]) * largest > STIFFEST:
+            raise ValueError(
+                f"step must be so small that the square of √step·L is a number, with L = {largest:.3g} the "
+                f'largest eigenvalue; got {tuned.step:g}: take step="auto", which is 1/L.'
+            )
         return tuned
 
     def in_units_of(self, penalty: float) -> Self:

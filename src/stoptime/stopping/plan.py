@@ -23,6 +23,7 @@ HEAVY = 0.05  # share of the weights from which on a row takes the exact route b
 SCALE_NODES = 12  # of the interpolation between rows of unequal weights, where the path oscillates
 SMOOTH_RIDGES = 100.0  # about as many penalties make a path that does not oscillate
 RIDGES_PER_RADIAN = 0.7  # and so many are added for t√L
+LEARNED = 1e200  # times 1/s: a time whose reciprocal, relative to any eigenvalue, may be taken for zero
 WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
 
 
@@ -124,13 +125,20 @@ class Plan:
 
     @cached_property
     def _everything(self) -> NDArray[np.intp]:
-        """Places of the stop infinity, which is least squares."""
-        return np.flatnonzero(np.isinf(self.stops))
+        """Places of the stop infinity, which is least squares, and of stops that cannot be told from it."""
+        return np.flatnonzero(self.stops >= self._last)
+
+    @cached_property
+    def _last(self) -> float:
+        """A stop at which even what the deletion of a row has slowed down is learned to the last digit."""
+        if self.method.order > 1 or not self.rows.eigenvalues.size:
+            return np.inf
+        return LEARNED / float(self.rows.eigenvalues[0]) / self.method.pace
 
     @cached_property
     def _between(self) -> NDArray[np.intp]:
         """Places of the stops that need a route."""
-        return np.flatnonzero((self.stops > 0) & np.isfinite(self.stops))
+        return np.flatnonzero((self.stops > 0) & (self.stops < self._last))
 
     @cached_property
     def _skeleton(self) -> Skeleton:
