@@ -170,9 +170,19 @@ def test_a_stop_beyond_all_learning_is_least_squares(rng):
     for method in ("ridge", "gradient-flow"):
         late = st.leave_one_out(X, y, method, [1e150, np.inf], fit_intercept=False).errors
         assert late[0] == late[1]
+        late = st.path_gcv(st.decompose(X, y, fit_intercept=False), method, [1e150, np.inf])
+        assert late[0] == late[1]
 
 
 def test_a_step_beyond_all_squares_is_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="step must be so small"):
         st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e149 * X, y)
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_means_of_chunks_whose_squares_overflow_are_refused(data, name):
+    X, y = data
+    far = (X + 1e156, y) if name == "X" else (X, 1e150 * y + 1e156)
+    with pytest.raises(ValueError, match=f"{name} is too large"):
+        st.StoppedRegressor("ridge", 1.0, fit_intercept=False).fit(st.Chunks.of(*far))

@@ -25,6 +25,8 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     _check_scale("X", np.diagonal(statistics.gram), statistics.feature_mean)
     _check_scale("y", statistics.target_power, statistics.target_mean)
     moments, power = statistics.about(fit_intercept)
+    _check_overflow("X", moments.gram)
+    _check_overflow("y", power, moments.cross)
     m = _without_constants(moments)
     eigenvalues, vectors = _factored(m.gram)
     response = vectors.T @ m.cross
@@ -95,6 +97,12 @@ def _without_constants(m: Moments) -> Moments:
     gram, cross = m.gram.copy(), m.cross.copy()
     gram[flat], gram[:, flat], cross[flat] = 0, 0, 0
     return Moments(m.feature_mean, m.target_mean, gram, cross)
+
+
+def _check_overflow(name: str, *products: Floats) -> None:
+    """Raise a ValueError where squares of means, which statistics need not hold, overflow."""
+    if not all(np.isfinite(one).all() for one in products):
+        raise ValueError(f"{name} is too large: products with its entries overflow. Rescale it.")
 
 
 def _check_scale(name: str, powers: Floats, means: Floats) -> None:

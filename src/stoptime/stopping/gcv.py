@@ -12,7 +12,7 @@ from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import standard_error
-from stoptime.stopping.plan import cheapest_route
+from stoptime.stopping.plan import cheapest_route, last_stop
 from stoptime.stopping.problem import energies, shaped
 from stoptime.stopping.rows import average_row
 
@@ -96,15 +96,15 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     if spectrum.krylov is None and row.rest[0] == 0:  # all is reached: what is left of the power is rounding
         rest = 0 * rest
     late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
-    between = (stops > 0) & np.isfinite(stops)
+    tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
+    end = stops >= last_stop(tuned, s)
+    between = (stops > 0) & ~end
     if between.any():
-        scale = float(row.scale[0])
-        tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, scale)
         route = cheapest_route(tuned, stops[between], s, row.scale)
         alpha, c = route.operators(row)
         late[between], slopes[between] = alpha[:, 0], c[:, 0]
-    if np.isinf(stops).any():
-        late[np.isinf(stops)], slopes[np.isinf(stops)] = _converged(row.rest[0], row.shares[0], s)
+    if end.any():
+        late[end], slopes[end] = _converged(row.rest[0], row.shares[0], s)
     errors = np.multiply.outer(late, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     return shaped(errors * row.stretch[0] ** 2, spectrum)
 

@@ -130,10 +130,7 @@ class Plan:
 
     @cached_property
     def _last(self) -> float:
-        """A stop at which even what the deletion of a row has slowed down is learned to the last digit."""
-        if self.method.order > 1 or not self.rows.eigenvalues.size:
-            return np.inf
-        return LEARNED / float(self.rows.eigenvalues[0]) / self.method.pace
+        return last_stop(self.method, self.rows.eigenvalues)
 
     @cached_property
     def _between(self) -> NDArray[np.intp]:
@@ -219,3 +216,11 @@ def _as_slice(index: NDArray[np.intp]) -> Index:
     if index[-1] - index[0] == len(index) - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index
+
+
+def last_stop(method: Method, eigenvalues: Array) -> float:
+    """Return a stop at which even what the deletion of a row has slowed down is learned to the last digit."""
+    if method.order > 1 or not eigenvalues.size:
+        return np.inf
+    with np.errstate(over="ignore"):
+        return float(LEARNED / eigenvalues[0] / method.pace)
