@@ -304,3 +304,12 @@ def test_a_spectrum_travels():
     np.testing.assert_array_equal(again.vectors, spectrum.vectors)
     assert "krylov" in repr(spectrum)
     assert f"{spectrum.krylov.products} products" in repr(spectrum)
+
+
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_a_stop_beyond_all_eigenvalues_is_least_squares(rng, method):
+    X = sparse.csr_array(rng.standard_normal((4, 2)) + 1e6)
+    y = rng.standard_normal(4)
+    drawn = st.path(X, y, method, [1e120], fit_intercept=False, solver="krylov")
+    right = st.path(X.toarray(), y, method, [np.inf], fit_intercept=False)
+    np.testing.assert_allclose(drawn.coef, right.coef, rtol=1e-6)

@@ -157,7 +157,8 @@ def tolerance(exact, method, stop, eps, cut, one, right, generated):
     if generated.kind in MATRIX_FREE | STREAMED:
         itself = KRYLOV
     if isinstance(method, st.ConjugateGradient) and np.isfinite(stop):
-        return itself * size + SAFETY * moved_by_rounding(exact, method, stop, eps, one, right)
+        of_mean = generated.eps * abs(exact.target_mean[one]) / mp.sqrt(exact.largest)
+        return itself * size + SAFETY * (moved_by_rounding(exact, method, stop, eps, one, right) + of_mean)
     return itself * size + SAFETY * oracle.rounding_error(exact, method, stop, eps, max(cut, eps))[one]
 
 

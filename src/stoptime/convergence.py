@@ -27,6 +27,7 @@ MOST_POINTS = 4096
 SAFETY = 1.1  # for what lies between them
 APART = 1e-6  # of the largest eigenvalue: closer to a Ritz value a divided difference is rounding
 FLAT = 1e-5  # of 1/φ(0): so far from zero φ is as good as linear
+BEYOND = 1e100  # of φ(0)·L: no space tells so late a stop from infinity
 EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of the gradient over the first one: what is left of it is rounding
 
@@ -58,8 +59,13 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
     forever = np.isinf(stops)
     if isinstance(method, ConjugateGradient):  # exact up to the dimension of the space
         errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), 0.0)
-    elif not forever.all():
-        errors[~forever] = _finite(krylov, theta, z, method, stops[~forever])
+    else:
+        beyond = ~forever & (method.gain(0.0, stops) > BEYOND / krylov.largest)
+        between = ~forever & ~beyond
+        if between.any():
+            errors[between] = _finite(krylov, theta, z, method, stops[between])
+        if beyond.any():
+            errors[beyond] = np.where(np.isinf(_infinite(krylov, theta, z)), np.inf, 0.0)
     if forever.any():
         errors[forever] = _infinite(krylov, theta, z)
     return np.asarray(errors.max(axis=1, initial=0))
