@@ -60,7 +60,8 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
     if isinstance(method, ConjugateGradient):  # exact up to the dimension of the space
         errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), 0.0)
     else:
-        beyond = ~forever & (method.gain(0.0, stops) > BEYOND / krylov.largest)
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = ~forever & (method.gain(0.0, stops) * krylov.largest > BEYOND)
         between = ~forever & ~beyond
         if between.any():
             errors[between] = _finite(krylov, theta, z, method, stops[between])
