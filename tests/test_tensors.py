@@ -240,3 +240,13 @@ def test_wide_tensors_with_rows_of_no_weight(rng, device):
     expected = st.StoppedRegressorCV(stops=20).fit(X, y, weight)
     found = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y), weight)
     np.testing.assert_allclose(found.errors_, expected.errors_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6)])
+def test_constant_columns_beside_dependent_ones_are_no_small_ones(rng, device, shape):
+    X, y = problem(rng, shape)
+    X[:, 1], X[:, 2] = -7.0, X[:, 0] - 7.0
+    expected = st.path(X, y, "ridge", [1.0, np.inf], solver="svd")
+    found = st.path(*tensors(device, X, y), "ridge", [1.0, np.inf], solver="svd")
+    np.testing.assert_allclose(host(found.coef), expected.coef, atol=1e-9 * np.abs(expected.coef).max())
+    assert not host(found.coef)[:, 1].any()

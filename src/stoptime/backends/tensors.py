@@ -131,7 +131,10 @@ class TensorData:
             means = means[0] + shares @ X, means[1]  # the mean of large numbers is itself rounded
             X = X - shares @ X
         root = shares[:, None] ** 0.5
-        return X * root, (y - means[1]) * root, means
+        rows = X * root
+        flat = constant(on_host((rows**2).sum(axis=0)), on_host(means[0]))
+        rows[:, like(rows, flat)] = 0
+        return rows, (y - means[1]) * root, means
 
     def spectrum(
         self,
