@@ -186,3 +186,13 @@ def test_means_of_chunks_whose_squares_overflow_are_refused(data, name):
     far = (X + 1e156, y) if name == "X" else (X, 1e150 * y + 1e156)
     with pytest.raises(ValueError, match=f"{name} is too large"):
         st.StoppedRegressor("ridge", 1.0, fit_intercept=False).fit(st.Chunks.of(*far))
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_chunks_of_small_rows_with_small_weights(data, size):
+    X, y = data
+    weights = np.linspace(1, 2, len(y))
+    right = st.Statistics.of(1e-143 * X, y, weights)
+    found = st.Statistics.of(1e-143 * X, y, size * weights)
+    np.testing.assert_allclose(found.gram, right.gram, rtol=1e-12)
+    np.testing.assert_allclose(found.weight, size * right.weight)

@@ -90,6 +90,8 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
         Whether to subtract the means.
     """
     n, p = X.shape
+    weight = float(n if weights is None else weights.sum(dtype=np.float64))
+    weights = None if weights is None else _of_modest_size(weights)
     feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
     if centre and n and _far_from_zero(X[:OPENING]):
         feature_shift = X[:OPENING].mean(axis=0, dtype=dtype)
@@ -117,8 +119,7 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
         gram = np.add(gram, product, out=product) if start else product  # untouched zeros cost nothing
         others += left.T @ features
     target_total, power = _target_sums(y, target_shift, weights)
-    weight = float(n if weights is None else weights.sum(dtype=np.float64))
-    scale = weight or 1.0
+    scale = float(n if weights is None else weights.sum(dtype=np.float64)) or 1.0
     for summed in (gram, others, target_total, power):
         np.divide(summed, scale, out=summed)
     total, cross = others[0], others[1:].T
@@ -128,6 +129,11 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     cross -= np.multiply.outer(total, target_total)
     power = np.maximum(power - target_total**2, 0)
     return Sums(weight, (feature_shift, target_shift), (total, target_total), gram, cross, power)
+
+
+def _of_modest_size(weights: Floats) -> Floats:
+    """Return weights over a power of two near the largest, so that their products do not underflow."""
+    return np.asarray(np.ldexp(weights, -np.frexp(weights.max(initial=0))[1]))
 
 
 def _target_sums(y: Floats, shift: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
