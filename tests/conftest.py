@@ -62,3 +62,10 @@ def browser():
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if unboxed else [])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.standard_normal((1000, 5)) @ rng.standard_normal((5, 5)) + 2
+    y = X @ np.arange(5.0) + 10 * rng.standard_normal(1000)
+    return X, y

@@ -6,22 +6,13 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
-from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, path
+from left_out_methods import METHODS
+from stoptime import AcceleratedFlow, HeavyBallFlow, StoppedRegressor, decompose, path
 from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.plan import Plan
 from stoptime.stopping.routes import ByMixture, BySecular
 from stoptime.stopping.rows import Rows
-
-METHODS = [
-    Ridge(),
-    GradientFlow(),
-    AcceleratedFlow(),
-    AcceleratedFlow(friction=1.5),
-    AcceleratedFlow(friction=6.0),
-    HeavyBallFlow(damping=0.3),
-    HeavyBallFlow(damping=1e-3),
-]
 
 
 def with_condition(rng, n, p, condition):

@@ -3,22 +3,13 @@
 import numpy as np
 import pytest
 
-from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge
+from left_out_methods import METHODS
+from stoptime import AcceleratedFlow, GradientFlow
 from stoptime.stopping.mixture import ridge_mixture
 from stoptime.stopping.plan import cheapest_route
 from stoptime.stopping.routes import ByMixture, BySecular
 from stoptime.stopping.secular import downdate
 from stoptime.stopping.skeleton import curve_skeleton, skeleton
-
-METHODS = [
-    Ridge(),
-    GradientFlow(),
-    AcceleratedFlow(),
-    AcceleratedFlow(friction=1.5),
-    AcceleratedFlow(friction=6.0),
-    HeavyBallFlow(damping=0.3),
-    HeavyBallFlow(damping=1e-3),
-]
 
 
 def test_route_by_horizon():
