@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.backends import Arguments
 from stoptime.backends.dense import DTYPES
-from stoptime.backends.kernel import decompose_kernel
+from stoptime.backends.kernel import decompose_kernel, largest_entry
 from stoptime.backends.kinds import kind_of
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.methods import Method
@@ -61,7 +61,7 @@ class _KernelRegressor(_LinearRegressor):
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
-        largest = float(np.abs(values).max())
+        largest = largest_entry(values)
         if rows.dtype == np.float32 and largest > np.sqrt(np.finfo(np.float32).max):
             raise ValueError(
                 f"X is too large: values of the kernel, up to {largest:.3g}, are too much for float32. "

@@ -71,20 +71,19 @@ def decompose_kernel(
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
     K = np.asarray(check_array(K, dtype=np.float64, input_name="The kernel matrix"))
-    _check_size(K)
-    _check_symmetric(K)
+    largest = largest_entry(K)
+    _check_size(largest)
+    _check_symmetric(K, largest)
     data = DenseData.validated(K, y, sample_weight, fit_intercept)
     root, mean, target_mean = np.sqrt(data.shares), np.zeros(len(K)), np.zeros(data.y.shape[1])
-    gram = K * root
-    gram *= root[:, None]
-    rounding = CENTRINGS * np.finfo(np.float64).eps * _largest_entry(K)
+    rounding = CENTRINGS * np.finfo(np.float64).eps * largest
     if fit_intercept:
         mean, target_mean = data.shares @ K, data.shares @ data.y
         mirror = Mirror.onto_first(root)
-        eigenvalues, left = _eigenpairs(mirror.without_first(gram), rounding)
+        eigenvalues, left = _eigenpairs(mirror.without_first(_weighted(K, data)), rounding)
         left = mirror.with_first(left)
     else:
-        eigenvalues, left = _eigenpairs(gram, rounding)
+        eigenvalues, left = _eigenpairs(_weighted(K, data), rounding)
     lengths = np.sqrt(eigenvalues)
     response = lengths[:, None] * (left.T @ (root[:, None] * (data.y - target_mean)))
     left /= lengths
@@ -93,8 +92,15 @@ def decompose_kernel(
     return data.spectrum(eigenvalues, basis, response, (mean, target_mean), "kernel", np.inf)
 
 
-def _check_size(K: Floats) -> None:
-    largest = _largest_entry(K)
+def _weighted(K: Floats, data: DenseData) -> Floats:
+    """Return every entry times the roots of both its weights."""
+    if data.uneven_shares is None:
+        return np.asarray(K / len(K))
+    root = np.sqrt(data.shares)
+    return np.asarray(root[:, None] * K * root)
+
+
+def _check_size(largest: float) -> None:
     if largest > LARGEST:
         raise ValueError(
             f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) overflow. Rescale "
@@ -102,13 +108,13 @@ def _check_size(K: Floats) -> None:
         )
 
 
-def _check_symmetric(K: Floats) -> None:
+def _check_symmetric(K: Floats, largest: float) -> None:
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"The kernel matrix must be square, with values between all training rows; got shape {K.shape}."
         )
     probe = _probes(len(K))
-    if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * _largest_entry(K):
+    if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * largest:
         worst = float(np.abs(K - K.T).max())
         raise ValueError(f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}.")
 
@@ -118,7 +124,8 @@ def _probes(n: int) -> Floats:
     return np.random.default_rng(0).standard_normal((n, PROBES))
 
 
-def _largest_entry(matrix: Floats) -> float:
+def largest_entry(matrix: Floats) -> float:
+    """Return the largest size of an entry."""
     return max(float(matrix.max()), -float(matrix.min()))
 
 
@@ -144,7 +151,8 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
             f"n, go from {least:.3g} to {largest:.3g}), so it is no inner product of features: choose "
             "another kernel or other parameters of it."
         )
-    kept = eigenvalues > max(eps * n * largest, rounding, -least)
+    cut = max(eps * n * largest, rounding, -least)
+    kept = slice(int(np.searchsorted(eigenvalues, cut, side="right")), None)
     return eigenvalues[kept], vectors[:, kept] if factor is None else span @ vectors[:, kept]
 
 

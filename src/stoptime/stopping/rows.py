@@ -184,7 +184,7 @@ class Rows:
         basis = self.spectrum.basis
         if self._has_left_vectors and isinstance(basis, DualVectors):
             mix = as_float64(basis.mix[index])
-            return mix * like(mix, np.multiply.outer(self.weights[index] ** -0.5, self.eigenvalues))
+            return mix * like(mix, self.eigenvalues) * like(mix, self.weights[index] ** -0.5)[:, None]
         if self._all_scores is not None:
             return self._all_scores[index]
         return as_float64(self.data.rotated(index, self.spectrum.feature_mean, self.spectrum.vectors))
