@@ -50,7 +50,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
         return checked_data(self, X, y)
 
     def _factored(self, data: Arguments, **options: Any) -> Spectrum:
-        return borrow(*data, **options)
+        return borrow(data, **options)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_, self.intercept_ = coef, intercept
