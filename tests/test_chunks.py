@@ -274,7 +274,7 @@ def test_one_bad_block_is_named(table):
     [
         (lambda X, y: Chunks.of(X[0], y), "X must be of shape"),
         (lambda X, y: Chunks.of(X, y[:9]), "same rows; got 1000 and 9"),
-        (lambda X, y: Chunks.of(X, y, rows=0), "rows must be a positive whole number"),
+        (lambda X, y: Chunks.of(X, y, rows=0), "rows must be a whole number of at least 1; got 0"),
         (lambda _, y: Chunks.of(np.broadcast_to(0.0, (9, 30_000)), y[:9]), "30000 features take 7 GB"),
         (lambda X, y: st.decompose(Chunks.of(X, y), y), "holds its own response"),
         (lambda X, _: st.decompose(X), "y must be given"),

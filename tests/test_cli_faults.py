@@ -114,6 +114,26 @@ def test_too_little_memory_is_one_line_and_no_half_file(tables, tmp_path, room):
     assert 2 not in check_files(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "error", ["MemoryError", "ImportError('lib.so: failed to map segment\\nfrom it')", "OSError(12)"]
+)
+def test_libraries_that_do_not_load_are_one_line(tmp_path, error):
+    (tmp_path / "typer.py").write_text(f"raise {error}\n")
+    given = os.environ.get("PYTHONPATH")
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "stoptime", "fit", "diabetes", "--model", tmp_path / "model.json"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *([given] if given else [])])},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("stoptime could not load its libraries: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "model.json").exists()
+
+
 def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tables, tmp_path):
     ends = told(INTERRUPTED.format(seed=0, count=25), tables, tmp_path)
     for code, said in ends:

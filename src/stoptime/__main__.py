@@ -1,4 +1,4 @@
-"""The command ``stoptime``, which says what to install where its extra is missing."""
+"""The command ``stoptime``, which says in one line why it cannot start."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ def main() -> None:
         from stoptime.cli import app  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         sys.exit(f'The command line needs {error.name}: pip install "stoptime[cli]".')
+    except (ImportError, MemoryError, OSError) as error:  # as libraries that find no room to be mapped say it
+        reason = " ".join(str(error).split()) or type(error).__name__
+        sys.exit(f"stoptime could not load its libraries: {reason}; the memory limit may be too small.")
     app(prog_name="stoptime")
 
 

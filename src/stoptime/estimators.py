@@ -17,9 +17,9 @@ from stoptime.arrays import is_tensor, on_host
 from stoptime.backends import Arguments, borrow
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.streams import as_stream, noted, predictions, scored
-from stoptime.intervals import jackknife
+from stoptime.intervals import jackknife, sizes_of
 from stoptime.methods import ConjugateGradient, Method, get_method
-from stoptime.methods.base import nonnegative, positive_number
+from stoptime.methods.base import nonnegative
 from stoptime.path import at_stop, at_stops, needs
 from stoptime.pickles import Versioned
 from stoptime.spectrum import Floats, Spectrum
@@ -50,7 +50,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
         return checked_data(self, X, y)
 
     def _factored(self, data: Arguments, **options: Any) -> Spectrum:
-        return borrow(*data, **options)
+        return borrow(data, **options)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_, self.intercept_ = coef, intercept
@@ -370,13 +370,12 @@ class StoppedRegressorCV(_LinearRegressor):
             Lower and upper ends.
         """
         check_is_fitted(self)
-        confidence = positive_number("confidence", confidence, high=1.0)
         if self.left_out_residuals_ is None:
             raise ValueError(
                 "Intervals need fewer than 16 targets, a method other than conjugate gradients, and rows in "
                 "memory: dense, or sparse with at most 1000 rows or columns."
             )
-        sizes = np.abs(on_host(self.left_out_residuals_)).reshape(len(self._observations), -1)
+        sizes = sizes_of(self.left_out_residuals_)
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:

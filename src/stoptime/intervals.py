@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.arrays import is_tensor, like, pairs
+from stoptime.arrays import is_tensor, like, on_host, pairs
+from stoptime.methods.base import positive_number
 from stoptime.spectrum import Floats
 
-__all__ = ["jackknife"]
+__all__ = ["jackknife", "sizes_of"]
+
+
+def sizes_of(residuals: Any) -> Floats:
+    """Return absolute residuals on the host, a column for each target."""
+    return np.asarray(np.abs(on_host(residuals)).reshape(len(residuals), -1))
 
 
 def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
@@ -36,6 +42,7 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
     >>> jackknife(np.array([5.0]), np.array([[1.0], [2.0], [3.0], [4.0]]), np.ones(4), 0.6)
     array([[2., 8.]])
     """
+    confidence = positive_number("confidence", confidence, high=1.0)
     widths = np.array([_width(column, observations, confidence) for column in sizes.T])
     width = like(centre, widths.reshape(centre.shape[1:]))
     width = width.to(centre.dtype) if is_tensor(width) else width.astype(centre.dtype)

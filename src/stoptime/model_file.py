@@ -16,9 +16,8 @@ from stoptime.arrays import on_host
 from stoptime.backends.dense import DTYPES
 from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
 from stoptime.files import atomic
-from stoptime.intervals import jackknife
+from stoptime.intervals import jackknife, sizes_of
 from stoptime.methods import ALL_METHODS, Method
-from stoptime.methods.base import positive_number
 from stoptime.schema import Object, decoded, numbers, text, texts
 from stoptime.spectrum import Floats
 from stoptime.tables import Column, Prepared, Recipe, pandas
@@ -100,7 +99,6 @@ class Model:
         array of shape (n, 2) or (n, n_targets, 2)
             Lower and upper ends.
         """
-        confidence = positive_number("confidence", confidence, high=1.0)
         if self.residuals is None or self.observations is None:
             raise ValueError("This model has no left-out residuals: intervals need one that chose its stop.")
         return jackknife(self.predict(X), self.residuals, self.observations, confidence)  # type: ignore[no-any-return]
@@ -198,10 +196,7 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))
-    residuals, observations = getattr(model, "left_out_residuals_", None), None
-    if residuals is not None:
-        observations = model._observations
-        residuals = np.abs(on_host(residuals)).reshape(len(observations), -1)
+    residuals = getattr(model, "left_out_residuals_", None)
     return Model(
         model.method_,
         model.stop_,
@@ -210,8 +205,8 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         features if prepared is None else prepared.recipe.features,
         None if prepared is None else prepared.target,
         None if prepared is None else prepared.recipe,
-        residuals,
-        observations,
+        None if residuals is None else sizes_of(residuals),
+        None if residuals is None else model._observations,
     )
 
 

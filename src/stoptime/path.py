@@ -168,7 +168,9 @@ def path(*arguments: Any, **options: Any) -> Path:
         if options:
             raise TypeError(f"{', '.join(options)}: options of the data, which a spectrum has fixed.")
         return _told(first, draw(first, method, stops))
-    spectrum = borrow(*data, **(needs(first, method, stops) | options))
+    X, y = data if len(data) == 2 else (first, None)
+    weights, intercept = options.pop("sample_weight", None), options.pop("fit_intercept", True)
+    spectrum = borrow((X, y, weights, intercept), **(needs(X, method, stops) | options))
     return _told(spectrum, draw(spectrum, method, stops))
 
 

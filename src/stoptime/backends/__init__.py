@@ -92,25 +92,17 @@ def decompose(
     >>> decompose(*load_diabetes(return_X_y=True))
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
-    options |= {"solver": solver, "max_gain": max_gain}
-    spectrum = borrow(X, y, sample_weight, fit_intercept, **options)
+    data = X, y, sample_weight, fit_intercept
+    spectrum = borrow(data, solver=solver, max_gain=max_gain, **options)
     return replace(spectrum, basis=owned(spectrum.basis))
 
 
-def borrow(
-    X: Any,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    fit_intercept: bool = True,
-    *,
-    solver: Solver = "auto",
-    max_gain: float = np.inf,
-    **options: Any,
-) -> Spectrum:
+def borrow(data: Arguments, *, solver: Solver = "auto", max_gain: float = np.inf, **options: Any) -> Spectrum:
     """Factor the data as :func:`decompose` does, for those who are done before X can change.
 
     The eigenvectors of a wide array may refer to it, which spares a copy.
     """
+    X, y, sample_weight, fit_intercept = data
     if solver not in {"auto", "gram", "svd", "krylov"}:
         raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')
     max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
@@ -127,8 +119,8 @@ def borrow(
     if kind in MATRIX_FREE:
         options |= {"solver": solver, "max_gain": max_gain}
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
-            return decompose_matrix_free(X, y, sample_weight, fit_intercept, **options)
-    return factored(validated(X, y, sample_weight, fit_intercept), solver=solver, max_gain=max_gain)
+            return decompose_matrix_free(*data, **options)
+    return factored(validated(*data), solver=solver, max_gain=max_gain)
 
 
 def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:

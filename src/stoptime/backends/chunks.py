@@ -6,7 +6,6 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from stoptime.backends.folds import WHOLE, Folds, Parts, block_name, merged_parts, parts_of_block
 from stoptime.backends.kinds import kind_of
+from stoptime.methods.base import whole_number
 from stoptime.progress import throughput
 from stoptime.statistics import check_size
 
@@ -200,11 +200,7 @@ class Chunks:
 
 def rows_per_block(rows: Any, n_columns: int) -> int:
     """Return the number of rows of a block: as given, or as many as make 64 MB."""
-    if rows is None:
-        return max(1, BLOCK_BYTES // (8 * n_columns))
-    if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-        raise ValueError(f"rows must be a positive whole number, the rows of a block; got {rows!r}.")
-    return int(rows)
+    return max(1, BLOCK_BYTES // (8 * n_columns)) if rows is None else whole_number("rows", rows, least=1)
 
 
 def _rows(array: Any, part: slice) -> NDArray[Any] | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
+from stoptime.methods.base import is_whole
 from stoptime.statistics import Statistics
 
 __all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
@@ -44,7 +44,7 @@ class Folds:
     @classmethod
     def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
         """Return the folds of a splitter; its test sets must not overlap."""
-        whole = isinstance(cv, Integral) and not isinstance(cv, bool)
+        whole = is_whole(cv)
         if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
             raise ValueError(f"cv={cv} must be at least 2, and at most the number of rows, {n_rows}.")
         if n_rows is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
 from stoptime.convergence import relative_errors, unconverged
 from stoptime.methods import ConjugateGradient, GradientFlow, HeavyBallFlow, Method, Ridge
-from stoptime.methods.base import positive_number
+from stoptime.methods.base import positive_number, whole_number
 from stoptime.progress import Ticker
 from stoptime.spectrum import Density, Floats, Krylov, Spectrum
 
@@ -50,13 +49,6 @@ class Goal(NamedTuple):
 
     method: Method
     stop: float
-
-
-def whole_number(name: str, value: Any, *, least: int = 0) -> int:
-    """Return ``value`` as an int, refusing what is not a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
-    return int(value)
 
 
 def worst_goals(max_gain: float) -> tuple[Goal, ...]:

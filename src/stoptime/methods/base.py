@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +60,18 @@ def positive_number(name: str, value: object, *, low: float = 0.0, high: float =
         )
         raise ValueError(f"{name} must be {limits}; got {value!r}.")
     return number
+
+
+def is_whole(value: Any) -> bool:
+    """Tell a whole number from all else, truth values included."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole_number(name: str, value: Any, *, least: int = 0) -> int:
+    """Return ``value`` as an int, refusing what is not a whole number of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
 
 
 def concrete(name: str, value: float | str) -> float:

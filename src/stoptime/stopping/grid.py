@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stoptime.methods import ConjugateGradient, GradientFlow, Iteration, Method, Ridge, get_method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Array, is_whole
 from stoptime.spectrum import Spectrum
 
 __all__ = ["default_stops", "last_swing"]
@@ -40,8 +40,8 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     size : int, optional
         Number of stops: the same stretch, thinned or filled evenly.
     """
-    if size is not None and size < 3:
-        raise ValueError(f"stops must be an array, None, or a number of at least 3; got {size}.")
+    if size is not None and not (is_whole(size) and size >= 3):
+        raise ValueError(f"stops must be an array, None, or a whole number of at least 3; got {size!r}.")
     if spectrum.rank == 0:
         return np.array([0.0, np.inf] if spectrum.krylov is None else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
