@@ -23,12 +23,16 @@ COMMAND = """
     import contextlib, io, json, os, random, resource, signal, sys
     from stoptime.cli import app
 
+    running = []
+
     def stoptime(*arguments):
         out, err = io.StringIO(), io.StringIO()
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                running.append(arguments)
                 app(list(arguments), prog_name="stoptime")
         except SystemExit as end:
+            running.clear()
             return end.code or 0, err.getvalue()
 
     small, large, folder = sys.argv[1:]
@@ -47,10 +51,16 @@ STARVED = """
     resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
     print(json.dumps([code, said]))
 """
+UNBUFFERED = """
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, -1))
+    print(json.dumps(stoptime("fit", small, *options)))
+"""
 INTERRUPTED = """
     import time
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGPROF, lambda *_: running and signal.raise_signal(signal.SIGINT))
     assert stoptime("fit", small, *options, *outputs("/first"))[0] == 0
     began = time.process_time()
     assert stoptime("fit", small, *options, *outputs("/second"))[0] == 0
@@ -112,6 +122,12 @@ def test_too_little_memory_is_one_line_and_no_half_file(tables, tmp_path, room):
     assert said.startswith("stoptime: ")
     assert "Traceback" not in said
     assert 2 not in check_files(tmp_path)
+
+
+def test_matrix_products_that_would_wait_for_memory_are_refused(tables, tmp_path):
+    [(code, said)] = told(UNBUFFERED, tables, tmp_path)
+    assert (code, said.count("\n")) == (1, 1), said
+    assert said.startswith("stoptime: there is no memory for matrix products")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from scipy.linalg import blas
 from typer.core import TyperGroup
 
 from stoptime import __version__
@@ -12,30 +17,54 @@ from stoptime import __version__
 __all__ = ["app"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+BUFFERS = 2**27  # bytes, more than what BLAS keeps for NumPy and for SciPy
 TOLD = (ImportError, ValueError, OSError, MemoryError)  # what data and machines do wrong; the rest is a bug
 
 
 class Commands(TyperGroup):
     """Commands whose errors are one line on standard error and exit code 1."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments, for which typer loads more libraries."""
+        with _told_in_one_line():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        try:
+        with _told_in_one_line(debug=ctx.params.get("debug", False)):
+            _take_buffers()
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            typer.echo("stoptime: interrupted; no file was left half written.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-        except TOLD as error:
-            if ctx.params.get("debug"):
-                raise
-            typer.echo(f"stoptime: {_one_line(error)}", err=True)
-            raise typer.Exit(1) from None
+
+
+@contextmanager
+def _told_in_one_line(*, debug: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stoptime: interrupted; no file was left half written.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except TOLD as error:
+        if debug:
+            raise
+        typer.echo(f"stoptime: {_one_line(error)}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
+
+
+@cache
+def _take_buffers() -> None:
+    """Let BLAS take its buffers while there is room: OpenBLAS, which finds none, tries for ever."""
+    try:
+        np.empty(BUFFERS, np.uint8)
+    except MemoryError:
+        raise MemoryError("there is no memory for matrix products: raise the limit (ulimit -v).") from None
+    square = np.ones((512, 512))
+    blas.dgemm(1.0, square, square @ square)
 
 
 app = typer.Typer(

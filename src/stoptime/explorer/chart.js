@@ -30,7 +30,7 @@
     const decades = Math.log10(high / low);
     if (decades < 0.7) return linearTicks([low, high], room / 1.5);
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-    const steps = decades < 1.2 && room > 5 ? [1, 2, 3, 5, 7] : decades < 2.2 ? [1, 2, 5] : [1];
+    const steps = [[1, 2, 3, 5, 7], [1, 2, 5]].find((some) => some.length * decades <= room) || [1];
     const every = Math.max(1, Math.ceil(decades / room));
     const ticks = [];
     for (let power = first; power <= last; power += 1) {
