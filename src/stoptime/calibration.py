@@ -34,6 +34,7 @@ from stoptime.methods import (
 )
 from stoptime.methods.base import nonnegative, positive_number
 from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.search import dips
 from stoptime.worst_case import (
     Ratio,
     distance_ratio,
@@ -372,11 +373,9 @@ def _penalty_of_iterate(method: Iteration, stop: float, kind: Kind, eigenvalues:
         return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
     logs = -np.log(method.gain(0.0, stop)) + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
-    values = np.array([worst(log) for log in logs])
-    dips = 1 + np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:]))
     found = [
         minimize_scalar(worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10})
-        for i in dips
+        for i in dips(np.array([worst(log) for log in logs]))
     ]
     if _universal(method) or len(found) < 2:
         return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
