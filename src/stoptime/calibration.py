@@ -32,9 +32,10 @@ from stoptime.methods import (
     Ridge,
     get_method,
 )
-from stoptime.methods.base import nonnegative, positive_number
+from stoptime.methods.base import Array, nonnegative, positive_number
 from stoptime.methods.recurrence import MOST_STEPS, closer_stops
 from stoptime.search import dips
+from stoptime.spectrum import Spectrum
 from stoptime.worst_case import (
     Ratio,
     distance_ratio,
@@ -52,6 +53,7 @@ Kind = Literal["risk", "parameter", "paper"]
 LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
 SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
 COARSE = 80
+TINY = float(np.finfo(np.float64).tiny)
 LIKE_A_FLOW = 5000  # iterations from which on their flow is within a thousandth of them
 
 
@@ -311,6 +313,12 @@ def range_in_units(
     positive = s[s > 0] / penalty
     low, high = (positive.min(), positive.max()) if positive.size else (1.0, 1.0)
     return float(low), float(high), method
+
+
+def possible_eigenvalues(spectrum: Spectrum) -> Array:
+    """Return eigenvalues whose range holds all: Ritz values leave some out, which may be next to zero."""
+    s = spectrum.padded_eigenvalues.astype(np.float64)
+    return s if spectrum.krylov is None else np.append(s, TINY)
 
 
 def _ratio(kind: Kind) -> Ratio:
