@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import gamma
 
 from stoptime import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, get_method
+from stoptime.methods.base import whole_number
 
 EPS = np.finfo(float).eps
 UNDERFLOW = 1e-290
@@ -240,6 +241,13 @@ def test_bad_parameters_name_the_argument_and_the_value(value):
     assert repr(value) in str(error.value)
     with pytest.raises(ValueError, match="damping must be"):
         HeavyBallFlow(value)
+
+
+def test_whole_numbers_are_told_from_all_else():
+    assert whole_number("probes", np.int8(3), least=3) == 3
+    for wrong in (2, True, 3.0, "3", None):
+        with pytest.raises(ValueError, match=f"probes must be a whole number of at least 3; got {wrong!r}"):
+            whole_number("probes", wrong, least=3)
 
 
 def test_parameters_end_before_floats_do():

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import stoptime as st
 from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.planning import plan
+from stoptime.worst_case import risk_ratio
 
 
 @pytest.fixture
@@ -31,6 +33,18 @@ def test_more_friction_costs_time_and_buys_safety():
         found = plan(penalty, step=1.0)
         assert found.iterations <= found.safer.iterations < found.descent.iterations
         assert 1 < found.descent.inflation < found.safer.inflation < found.run.inflation < 1.5992
+
+
+@pytest.mark.parametrize("method", ["nesterov", "heavy-ball"])
+@pytest.mark.parametrize("penalty", [0.001, 0.003])
+def test_eigenvalues_that_a_krylov_space_has_not_seen_are_planned_for(rng, method, penalty):
+    X = sparse.random(300, 150, density=0.1, random_state=0, format="csr")
+    y = X @ rng.standard_normal(150) + rng.standard_normal(300)
+    seen, all_of_them = st.decompose(X, y, solver="krylov", max_gain=20.0), st.decompose(X, y).eigenvalues
+    run = plan(penalty, spectrum=seen, method=method, momentum=0.9).run
+    found = risk_ratio(run.method.in_units_of(penalty), all_of_them / penalty, run.iterations)
+    assert found.max() < run.inflation * (1 + 1e-3)  # whose largest Ritz value is a little too small
+    assert run.expected_inflation is None
 
 
 def test_data_give_penalty_and_step(data):

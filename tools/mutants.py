@@ -43,7 +43,7 @@ PACKAGE = Path("src") / "stoptime"
 FILES = [
     str(path.relative_to(ROOT / PACKAGE))
     for pattern in (
-        "special.py", "risk.py", "risk_model.py", "methods/[!_]*.py", "bounds/[!_]*.py",
+        "special.py", "search.py", "risk.py", "risk_model.py", "methods/[!_]*.py", "bounds/[!_]*.py",
         "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py", "stopping/rows.py",
     )
     for path in sorted((ROOT / PACKAGE).glob(pattern))

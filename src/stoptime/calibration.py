@@ -32,8 +32,10 @@ from stoptime.methods import (
     Ridge,
     get_method,
 )
-from stoptime.methods.base import nonnegative, positive_number
+from stoptime.methods.base import Array, nonnegative, positive_number
 from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.search import dips
+from stoptime.spectrum import Spectrum
 from stoptime.worst_case import (
     Ratio,
     distance_ratio,
@@ -51,6 +53,7 @@ Kind = Literal["risk", "parameter", "paper"]
 LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
 SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
 COARSE = 80
+TINY = float(np.finfo(np.float64).tiny)
 LIKE_A_FLOW = 5000  # iterations from which on their flow is within a thousandth of them
 
 
@@ -312,6 +315,12 @@ def range_in_units(
     return float(low), float(high), method
 
 
+def possible_eigenvalues(spectrum: Spectrum) -> Array:
+    """Return eigenvalues whose range holds all: Ritz values leave some out, which may be next to zero."""
+    s = spectrum.padded_eigenvalues.astype(np.float64)
+    return s if spectrum.krylov is None else np.append(s, TINY)
+
+
 def _ratio(kind: Kind) -> Ratio:
     if kind not in {"risk", "parameter", "paper"}:
         raise ValueError(f'calibration must be "risk", "parameter" or "paper"; got {kind!r}.')
@@ -372,11 +381,9 @@ def _penalty_of_iterate(method: Iteration, stop: float, kind: Kind, eigenvalues:
         return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
     logs = -np.log(method.gain(0.0, stop)) + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
-    values = np.array([worst(log) for log in logs])
-    dips = 1 + np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:]))
     found = [
         minimize_scalar(worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10})
-        for i in dips
+        for i in dips(np.array([worst(log) for log in logs]))
     ]
     if _universal(method) or len(found) < 2:
         return float(np.exp(min(found, key=lambda one: float(one.fun)).x))

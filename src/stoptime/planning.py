@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.backends import decompose
-from stoptime.calibration import calibrate_to, equivalent_penalty, range_in_units
+from stoptime.calibration import calibrate_to, equivalent_penalty, possible_eigenvalues, range_in_units
 from stoptime.methods import GradientDescent, HeavyBall, Iteration, Method, Nesterov, get_method
 from stoptime.methods.base import Array, nonnegative, positive_number
 from stoptime.spectrum import Spectrum
@@ -41,7 +41,7 @@ class PlannedRun:
         Its Bayes risk is at most this many times that of the best ridge, for any eigenvalues up to the
         largest (between the smallest and the largest where momentum is constant).
     expected_inflation : float or None
-        The same ratio on the very spectrum that was given.
+        The same ratio on the very spectrum that was given; None where not all of it is known.
     eigenvalues : pair of floats
         The range for which ``inflation`` holds.
     """
@@ -199,7 +199,8 @@ def plan(
     gradient-descent (lr 1)              45          0.01       1.082 x          -   1.0 x
     """
     known = _spectrum(X, y, spectrum)
-    eigenvalues = known.padded_eigenvalues.astype(np.float64) if isinstance(known, Spectrum) else known
+    eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
+    complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     chosen = _configured(get_method(method), step, lr, momentum, friction)
     if eigenvalues is None and chosen.step == "auto":
         raise ValueError('step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.')
@@ -207,7 +208,7 @@ def plan(
     runs = [chosen, GradientDescent(chosen.step)]
     if isinstance(chosen, Nesterov) and chosen.momentum is None and chosen.friction != SAFER_FRICTION:
         runs.append(replace(chosen, friction=SAFER_FRICTION))
-    run, descent, *safer = (_planned(one, penalty, eigenvalues) for one in runs)
+    run, descent, *safer = (_planned(one, penalty, eigenvalues, complete=complete) for one in runs)
     return Plan(penalty, run, descent, safer[0] if safer else None)
 
 
@@ -256,7 +257,7 @@ def _penalty(penalty: float | None, known: Spectrum | Array | None) -> float:
     return found
 
 
-def _planned(method: Iteration, penalty: float, eigenvalues: Array | None) -> PlannedRun:
+def _planned(method: Iteration, penalty: float, eigenvalues: Array | None, *, complete: bool) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
     found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
@@ -264,7 +265,7 @@ def _planned(method: Iteration, penalty: float, eigenvalues: Array | None) -> Pl
         raise ValueError(f"Penalty {penalty:.3g} stands for no noise at all: run to convergence.")
     like = equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
     expected = None
-    if eigenvalues is not None:
+    if eigenvalues is not None and complete:
         g, gain = method.shrinkage(eigenvalues, found.stop), method.gain(eigenvalues, found.stop)
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge

@@ -65,7 +65,7 @@ LIGHTER = 0.25  # by how much colours move towards white
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
-    """Return a new figure and its axes; matplotlib is imported here and nowhere else."""
+    """Return a new figure and its axes, or say how to install matplotlib."""
     try:
         pyplot = import_module("matplotlib.pyplot")
     except ModuleNotFoundError as error:

@@ -232,7 +232,8 @@ def inflation(
         return Inflation(1.0, alpha)
     centre = stop_with_gain(model.method, alpha)
     stop, least = model.minimum(centre / SEARCH, centre * SEARCH)
-    least, stop = min((least, stop), (model.total(0.0), 0.0), (model.total(np.inf), np.inf))
+    ends = np.array([0.0, np.inf])
+    least, stop = min((least, stop), *zip(model.total(ends).tolist(), ends.tolist(), strict=True))
     return Inflation(least / oracle, stop)
 
 

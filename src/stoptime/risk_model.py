@@ -9,6 +9,7 @@ import numpy as np
 from stoptime.methods import Iteration, Method
 from stoptime.methods.base import Array
 from stoptime.methods.recurrence import closer_stops
+from stoptime.search import dips, lowest_between
 
 __all__ = ["RiskModel"]
 
@@ -59,10 +60,9 @@ class RiskModel:
             bias = self.bias_weight @ g**2
         return bias, self.variance_weight[live] @ noise**2
 
-    def total(self, stop: float) -> float:
-        """Return bias plus variance at one stop."""
-        bias, variance = self.evaluate(np.array([stop]))
-        return float(bias[0] + variance[0])
+    def total(self, stops: Array) -> Array:
+        """Return bias plus variance at stops of any shape."""
+        return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the stop in [first, last] with the least risk, and that risk.
@@ -73,22 +73,14 @@ class RiskModel:
         if isinstance(self.method, Iteration):
             return self._whole_minimum(first, last)
         grid = self._grid(first, last)
-        total = np.add(*self.evaluate(grid))
+        total = self.total(grid)
         best = int(np.argmin(total))
         stop, least = float(grid[best]), float(total[best])
-        inner = total[1:-1]
-        dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]) & np.isfinite(grid[2:]))
-        dips = dips[np.argsort(total[dips])[:DIPS]]
-        left, right = grid[dips - 1], grid[dips + 1]
-        for _ in range(ZOOMS if dips.size else 0):  # every dip at once, ten times closer each time
-            points = np.linspace(left, right, 21)
-            heights = np.add(*self.evaluate(points.ravel())).reshape(points.shape)
-            lowest = np.clip(heights.argmin(axis=0), 1, 19)
-            columns = np.arange(len(dips))
-            left, right = points[lowest - 1, columns], points[lowest + 1, columns]
-            if heights.min() < least:
-                stop, least = float(points.flat[heights.argmin()]), float(heights.min())
-        return stop, least
+        inner = dips(total)
+        inner = inner[np.isfinite(grid[inner + 1])]
+        deepest = inner[np.argsort(total[inner])[:DIPS]]
+        between, lower = lowest_between(self.total, grid[deepest - 1], grid[deepest + 1], ZOOMS)
+        return (between, lower) if lower < least else (stop, least)
 
     def _whole_minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the best iteration: the same search among whole numbers."""
@@ -96,12 +88,11 @@ class RiskModel:
         closer = np.unique(np.minimum(np.ceil(self._grid(np.ceil(first), last)), last))
         grid = total = np.empty(0)
         while closer.size:
-            grid, total = np.append(grid, closer), np.append(total, np.add(*self.evaluate(closer)))
+            grid, total = np.append(grid, closer), np.append(total, self.total(closer))
             grid, total = grid[np.argsort(grid)], total[np.argsort(grid)]
-            inner = total[1:-1]
-            dips = 1 + np.flatnonzero((inner <= total[:-2]) & (inner <= total[2:]))
-            dips = np.append(dips[np.argsort(total[dips])[:WHOLE_DIPS]], np.argmin(total))
-            closer = closer_stops(grid, dips)
+            inner = dips(total)
+            deepest = inner[np.argsort(total[inner])[:WHOLE_DIPS]]
+            closer = closer_stops(grid, np.append(deepest, np.argmin(total)))
         best = int(np.argmin(total))
         return float(grid[best]), float(total[best])
 

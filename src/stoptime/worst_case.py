@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from stoptime.methods import Iteration, Method
 from stoptime.methods.base import Array
+from stoptime.search import dips, lowest_between
 
 __all__ = [
     "Ratio",
@@ -24,6 +25,7 @@ __all__ = [
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000
 MOST_PEAKS = 100  # that are looked at closely: on a plateau every point is one
+ZOOMS = 4
 
 Ratio = Callable[[Method, Array, ArrayLike], Array]
 
@@ -61,20 +63,11 @@ def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: f
         return float(ratio(method, np.array(low), stop))
     x = _phase_grid(method, stop) if np.isinf(high) else eigenvalue_grid(low, high)
     values = ratio(method, x, stop)
-    inner = values[1:-1]
-    peaks = 1 + np.flatnonzero((inner >= values[:-2]) & (inner >= values[2:]))
+    peaks = dips(-values)
     peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
     peaks = peaks[np.argsort(-values[peaks], kind="stable")[:MOST_PEAKS]]
-    if peaks.size == 0:
-        return float(values.max())
-    left, right = x[peaks - 1], x[peaks + 1]
-    for _ in range(4):
-        zoom = np.linspace(left, right, 21)
-        heights = ratio(method, zoom, stop)
-        top = np.clip(heights.argmax(axis=0), 1, 19)
-        columns = np.arange(len(peaks))
-        left, right = zoom[top - 1, columns], zoom[top + 1, columns]
-    return float(max(values.max(), heights.max()))
+    _, depth = lowest_between(lambda x: -ratio(method, x, stop), x[peaks - 1], x[peaks + 1], ZOOMS)
+    return float(max(values.max(), -depth))
 
 
 def _phase_grid(method: Method, stop: float) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
@@ -33,7 +33,7 @@ class Centred(NamedTuple):
 
 @dataclass(frozen=True)
 class DenseData:
-    """Validated arrays; ``uneven_shares`` are weights divided by their sum, None where all are equal."""
+    """Validated arrays; ``uneven_shares`` are weights divided by their sum, None where there are none."""
 
     X: Floats
     y: Floats
@@ -287,20 +287,14 @@ def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> boo
 
 
 def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
-    """Return weights divided by their sum (None where all are equal), the sum, and observations to count."""
+    """Return weights divided by their sum (None where there are none), the sum, and observations to count."""
     if sample_weight is None:
         return None, float(n), float(n)
-    weights = check_weights(sample_weight, n)
-    total = float(weights.sum())
-    return weights / total, total, max(total, float(np.count_nonzero(weights)))
-
-
-def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return the weights, or raise a ValueError that says what is wrong with them."""
     weights = checked_weights(sample_weight, n)
-    if not 0 < weights.sum() < np.inf:
+    total = float(weights.sum())
+    if not 0 < total < np.inf:
         raise ValueError("sample_weight must have a positive finite sum; all weights zero leaves no data.")
-    return weights
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))
 
 
 def _eigh(gram: Floats) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from stoptime.methods.base import is_whole
 from stoptime.statistics import Statistics
 
-__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
+__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block", "row_numbers"]
 
 NEVER = -1  # the fold of rows that are never tested on
 WHOLE = 0  # the fold of all rows where there are no folds
@@ -134,8 +134,15 @@ def _rows_by_fold(labels: NDArray[Any]) -> Iterator[tuple[int, slice | NDArray[n
 
 def _mask(chosen: ArrayLike, n: int) -> NDArray[np.bool_]:
     """Return which rows are chosen, by numbers or a mask."""
-    rows, mask = np.asarray(chosen), np.zeros(n, np.bool_)
-    if rows.size == 0 or (rows.dtype != np.bool_ and (rows.min() < -n or rows.max() >= n)):
-        raise ValueError(f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}.")
-    mask[rows] = True
+    mask = np.zeros(n, np.bool_)
+    mask[row_numbers(chosen, n)] = True
     return mask
+
+
+def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Return the numbers of the rows that a splitter has chosen, by numbers or a mask."""
+    rows = np.asarray(chosen)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}.")
+    return rows if rows.min() >= 0 else rows % n

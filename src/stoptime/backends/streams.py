@@ -134,7 +134,7 @@ def summarise(
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
     if kind_of(X) not in STREAMED:
-        X = Chunks.of(np.asarray(X), None if y is None else np.asarray(y), _array(sample_weight))
+        X = Chunks.of(np.asarray(X), _array(y), _array(sample_weight))
         y = sample_weight = None
     stream = as_stream(X, y, sample_weight)
     if checkpoint is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stoptime.arrays import is_tensor, like, on_host
 from stoptime.backends.accuracy import GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.backends.dense import check_weights
+from stoptime.backends.dense import sample_sizes
 from stoptime.backends.kinds import kind_of
 from stoptime.moments import NEAR, OPENING, Moments
 from stoptime.spectrum import DualVectors, Floats, Spectrum
@@ -46,12 +46,10 @@ class TensorData:
     def validated(cls, X: Tensor, y: Any, sample_weight: Any, fit_intercept: bool) -> TensorData:
         """Check the input; X is not searched for NaN: they surface in the products, at no price."""
         X, y = checked_tensors(X, y)
-        shares, n, rows = None, float(len(X)), len(X)
-        if sample_weight is not None:
-            weights = check_weights(on_host(sample_weight), len(X))
-            n, rows = float(weights.sum()), int(np.count_nonzero(weights))
-            shares = like(X, weights / n)
-        return cls(X, y.reshape(len(y), -1), shares, n, max(n, rows), fit_intercept, y.ndim == 1)
+        weights = None if sample_weight is None else on_host(sample_weight)
+        shares, n, observations = sample_sizes(weights, len(X))
+        shares = None if shares is None else like(X, shares)
+        return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
 
     @property
     def shares(self) -> Tensor:

@@ -20,6 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds.enclosure import WorkLimitError
+from stoptime.search import dips
 
 Array = NDArray[np.float64]
 Points = tuple[Array, Array]
@@ -159,8 +160,7 @@ class Family:
     def best_stops(self, a: float) -> list[tuple[float, float]]:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
         heights, alphas = self.heights(a), self.alphas
-        inner = (heights[1:-1] <= heights[:-2]) & (heights[1:-1] <= heights[2:])
-        lowest = sorted((1 + np.flatnonzero(inner)).tolist(), key=lambda i: float(heights[i]))
+        lowest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))
         found = [(float(heights.min()), float(alphas[np.argmin(heights)]))]
         for i in lowest[:CANDIDATES]:
             refined = minimize_scalar(

@@ -13,6 +13,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.arrays import as_float64, is_tensor, like, on_host
 from stoptime.backends import Data, factored, validated
+from stoptime.backends.folds import row_numbers
 from stoptime.backends.kernel import decompose_kernel
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import KrylovSpaces
@@ -60,7 +61,7 @@ class CrossValidation(CurveRule):
         n = problem.X.shape[0]
         X = problem.X if isinstance(problem.X, np.ndarray) else np.zeros((n, 1))  # splitters count its rows
         drawn = check_cv(self.cv).split(X, problem.y, problem.groups)
-        splits = [(_rows(train, n), _rows(test, n)) for train, test in drawn]
+        splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         if not splits:
             raise ValueError("cv must give at least one pair of training and test rows; it gave none.")
         return splits
@@ -118,15 +119,6 @@ class HoldOut(CurveRule):
         y = np.asarray(check_array(self.y_val, dtype=dtype, ensure_2d=False, input_name="y_val"))
         check_consistent_length(np.empty((X.shape[0], 0)), y)
         return X, y
-
-
-def _rows(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
-    """Return row numbers, from numbers or a mask."""
-    rows = np.asarray(chosen)
-    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
-        raise ValueError(f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}.")
-    return rows % n
 
 
 def _counts(problem: Problem, test: NDArray[np.intp]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from stoptime.calibration import equivalent_stop
+from stoptime.calibration import equivalent_stop, possible_eigenvalues
 from stoptime.methods import Method
 from stoptime.spectrum import Floats, Spectrum
 
@@ -44,7 +44,7 @@ class Oracle:
 
     def stop(self, method: Method, spectrum: Spectrum) -> float:
         """Return the stop of the method with the best guarantee against ridge with this penalty."""
-        return equivalent_stop(method, self.penalty, eigenvalues=spectrum.padded_eigenvalues)
+        return equivalent_stop(method, self.penalty, eigenvalues=possible_eigenvalues(spectrum))
 
 
 def estimate_oracle(spectrum: Spectrum) -> Oracle:

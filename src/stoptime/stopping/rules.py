@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.calibration import calibrate_to
+from stoptime.calibration import calibrate_to, possible_eigenvalues
 from stoptime.methods.base import Array
 from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Rule, choice_at, columns_of, stops_to_try
 from stoptime.stopping.discrepancy import SURE, Discrepancy
@@ -129,7 +129,7 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
     """Return the stop that is like ridge with the penalty, and what it guarantees in words."""
     if penalty in {0.0, np.inf}:
         return (np.inf, "no noise to be seen") if penalty == 0 else (0.0, "no signal to be seen")
-    found = calibrate_to(problem.tuned, penalty, eigenvalues=problem.spectrum.padded_eigenvalues)
+    found = calibrate_to(problem.tuned, penalty, eigenvalues=possible_eigenvalues(problem.spectrum))
     message = (
         f"like ridge with the estimated best penalty, {penalty:.3g}: "
         f"at most {found.inflation:.4g} times its Bayes risk"

@@ -10,7 +10,7 @@ __all__ = ["available_memory", "fits_in_memory", "memory_needed"]
 SHARE = 0.5  # of the free memory that a table may take
 PARQUET_EXPANSION = 4  # columns are compressed, and a copy is made of them
 TEXT_EXPANSION = 3  # a number takes about as many bytes as digits; it is copied, and text is larger
-PAGE_TABLE = Path("/proc/meminfo")
+MEMORY_INFO = Path("/proc/meminfo")
 
 
 def fits_in_memory(source: str | Path, wanted: bool | None = None) -> bool:
@@ -37,8 +37,8 @@ def memory_needed(path: Path) -> int:
 
 def available_memory() -> int:
     """Return how many bytes can be had without swapping."""
-    if PAGE_TABLE.exists():
-        for line in PAGE_TABLE.read_text(encoding="ascii").splitlines():
+    if MEMORY_INFO.exists():
+        for line in MEMORY_INFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
