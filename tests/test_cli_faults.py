@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and time
 # All is imported and every path taken once before the limit or the timer: both are to hit the work.
 COMMAND = """
     import contextlib, io, json, os, random, resource, signal, sys
-    from stoptime.cli import app
+    from stoptime.cli import run as run_command
 
     running = []
 
@@ -30,7 +30,7 @@ COMMAND = """
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 running.append(arguments)
-                app(list(arguments), prog_name="stoptime")
+                run_command(list(arguments))
         except SystemExit as end:
             running.clear()
             return end.code or 0, err.getvalue()

@@ -8,13 +8,13 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from stoptime.cli import app  # noqa: PLC0415 - typer and rich are an extra
+        from stoptime.cli import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         sys.exit(f'The command line needs {error.name}: pip install "stoptime[cli]".')
     except (ImportError, MemoryError, OSError) as error:  # as libraries that find no room to be mapped say it
         reason = " ".join(str(error).split()) or type(error).__name__
         sys.exit(f"stoptime could not load its libraries: {reason}; the memory limit may be too small.")
-    app(prog_name="stoptime")
+    run()
 
 
 if __name__ == "__main__":

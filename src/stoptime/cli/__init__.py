@@ -7,9 +7,9 @@ from stoptime.cli.explore import explore
 from stoptime.cli.fit import fit
 from stoptime.cli.plan import plan
 from stoptime.cli.reproduce import reproduce
-from stoptime.cli.root import app
+from stoptime.cli.root import app, run
 
-__all__ = ["app"]
+__all__ = ["app", "run"]
 
 app.command()(fit)
 app.command()(plan)

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from stoptime import __version__
 
-__all__ = ["app"]
+__all__ = ["app", "run"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 BUFFERS = 2**27  # bytes, more than what BLAS keeps for NumPy and for SciPy
@@ -26,28 +26,35 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments, for which typer loads more libraries."""
-        with _told_in_one_line():
+        with _told():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with _told_in_one_line(debug=ctx.params.get("debug", False)):
+        with _told(debug=ctx.params.get("debug", False)):
             _take_buffers()
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told_in_one_line(*, debug: bool = False) -> Iterator[None]:
+def _told(*, debug: bool = False) -> Iterator[None]:
     try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stoptime: interrupted; no file was left half written.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        with _interruptible():
+            yield
     except TOLD as error:
         if debug:
             raise
         typer.echo(f"stoptime: {_one_line(error)}", err=True)
-        raise typer.Exit(1) from None
+        raise SystemExit(1) from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stoptime: interrupted; no file was left half written.", err=True)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _one_line(error: BaseException) -> str:
@@ -90,3 +97,9 @@ def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options of every command."""
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line, by default with the arguments of the process."""
+    with _interruptible():  # while typer still reads what the commands are
+        app(arguments, prog_name="stoptime")
