@@ -10,8 +10,8 @@ from left_out_methods import METHODS
 from stoptime import AcceleratedFlow, HeavyBallFlow, StoppedRegressor, decompose, path
 from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
-from stoptime.stopping.plan import Plan
 from stoptime.stopping.routes import ByMixture, BySecular
+from stoptime.stopping.routing import Routing
 from stoptime.stopping.rows import Rows
 
 
@@ -94,13 +94,13 @@ def by_refits(X, y, method, stops, sample_weight=None, fit_intercept=True):
     return np.stack(residuals, axis=1)
 
 
-def collected(plan, members=None, route=None):
-    """Return residuals of all rows at all stops, by the plan's routes or by the one that is given."""
-    rows = plan.rows
+def collected(routing, members=None, route=None):
+    """Return residuals of all rows at all stops, by the routing's routes or by the one that is given."""
+    rows = routing.rows
     members = np.arange(len(rows.weights)) if members is None else members
-    out = np.empty((len(plan.stops), *rows.data.y.shape))
-    for index, own in plan.parts(members):
-        for places, residuals in plan.residuals(rows.block(index, on_host=False), route or own):
+    out = np.empty((len(routing.stops), *rows.data.y.shape))
+    for index, own in routing.parts(members):
+        for places, residuals in routing.residuals(rows.block(index, on_host=False), route or own):
             out[places[:, None], np.arange(len(rows.weights))[index]] = residuals * rows.unit
     return out
 
@@ -117,12 +117,12 @@ def test_every_residual_is_that_of_a_refit(kind, method):
     X, y, options = problem(kind)
     stops = stops_for(method, X, y, options)
     spectrum = decompose(X, y, **options)
-    plan = Plan(Rows.validated(X, y, options["sample_weight"], spectrum), method, stops)
+    routing = Routing(Rows.validated(X, y, options["sample_weight"], spectrum), method, stops)
     refits = by_refits(X, y, method, stops, **options)
     tolerance = 1e-8 if kind == "condition 1e12" else 1e-10
-    assert_same(collected(plan), refits, tolerance)
-    exact = BySecular(method, plan._inner, plan.rows.eigenvalues)
-    assert_same(collected(plan, route=exact), refits, tolerance)
+    assert_same(collected(routing), refits, tolerance)
+    exact = BySecular(method, routing._inner, routing.rows.eigenvalues)
+    assert_same(collected(routing, route=exact), refits, tolerance)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
@@ -288,12 +288,14 @@ def test_rows_of_many_different_weights_are_interpolated(spread):
     stops = np.geomspace(0.1, 100, 12)
     spectrum = decompose(X, y, weights)
     for method in METHODS:
-        plan = Plan(Rows.validated(X, y, weights, spectrum), method, stops)
-        ((_, route),) = {type(route): (index, route) for index, route in plan.parts(np.arange(200))}.values()
+        routing = Routing(Rows.validated(X, y, weights, spectrum), method, stops)
+        ((_, route),) = {
+            type(route): (index, route) for index, route in routing.parts(np.arange(200))
+        }.values()
         assert isinstance(route, ByMixture)
         assert len(route.scales) < 20
-        exact = BySecular(method, stops, plan.rows.eigenvalues)
-        assert_same(collected(plan), collected(plan, route=exact), 1e-10)
+        exact = BySecular(method, stops, routing.rows.eigenvalues)
+        assert_same(collected(routing), collected(routing, route=exact), 1e-10)
 
 
 @pytest.mark.parametrize("shape", [(24, 6), (14, 25)])

@@ -6,8 +6,8 @@ import pytest
 from left_out_methods import METHODS
 from stoptime import AcceleratedFlow, GradientFlow
 from stoptime.stopping.mixture import ridge_mixture
-from stoptime.stopping.plan import cheapest_route
 from stoptime.stopping.routes import ByMixture, BySecular
+from stoptime.stopping.routing import cheapest_route
 from stoptime.stopping.secular import downdate
 from stoptime.stopping.skeleton import curve_skeleton, skeleton
 

@@ -26,7 +26,7 @@ from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.loo import residuals_at
-from stoptime.stopping.plan import MANY_TARGETS
+from stoptime.stopping.routing import MANY_TARGETS
 from stoptime.stopping.streaming import streamed_problems
 from stoptime.validation import checked_data, checked_rows
 

@@ -12,8 +12,8 @@ from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import standard_error
-from stoptime.stopping.plan import cheapest_route, last_stop
 from stoptime.stopping.problem import energies, shaped
+from stoptime.stopping.routing import cheapest_route, last_stop
 from stoptime.stopping.rows import average_row
 
 __all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]

@@ -23,8 +23,8 @@ from stoptime.methods.base import Array, list_of_stops, nonnegative
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping.choice import ErrorCurve
-from stoptime.stopping.plan import MANY_TARGETS, Plan
 from stoptime.stopping.routes import BySecular
+from stoptime.stopping.routing import MANY_TARGETS, Routing
 from stoptime.stopping.rows import WITHOUT_ROWS, Rows
 from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
@@ -110,12 +110,12 @@ def _errors(
 ) -> tuple[Array, Array]:
     """Return mean squares and, where wanted, their standard errors, each (n_stops, n_targets)."""
     curve = _thinned(rows, method, stops, fourths=standard_errors)
-    plan = Plan(rows, method, stops[curve.bones])
-    parts = list(plan.parts(np.flatnonzero(rows.weights)))
-    sums = _Sums(len(plan.stops), rows.data.y.shape[1], fourths=standard_errors)
+    routing = Routing(rows, method, stops[curve.bones])
+    parts = list(routing.parts(np.flatnonzero(rows.weights)))
+    sums = _Sums(len(routing.stops), rows.data.y.shape[1], fourths=standard_errors)
     for index, route in progress(parts, "leave-one-out", verbose):
         block = rows.block(index, on_host=isinstance(route, BySecular))
-        for places, residuals in plan.residuals(block, route):
+        for places, residuals in routing.residuals(block, route):
             sums.add(places, block.weight, residuals)
     errors = rows.unit**2 * curve.extended(sums.squares)
     return errors, rows.unit**2 * sums.deviations(rows.weights, curve) if standard_errors else errors
@@ -164,11 +164,11 @@ def left_out_residuals(
 def residuals_at(rows: Rows, method: Method, stop: Array) -> Floats:
     """Return the residuals of a method that is tuned to the rows; see :func:`left_out_residuals`."""
     stops, which = np.unique(np.broadcast_to(stop, rows.data.y.shape[1]), return_inverse=True)
-    plan = Plan(rows, method, stops, which)
+    routing = Routing(rows, method, stops, which)
     out = empty(rows.data.y, tuple(rows.data.y.shape))
-    for index, route in plan.parts(np.arange(len(out))):
+    for index, route in routing.parts(np.arange(len(out))):
         block = rows.block(index, on_host=isinstance(route, BySecular))
-        own = plan.own_residuals(block, route)
+        own = routing.own_residuals(block, route)
         out[index] = like(out, own * like(own, rows.unit))
     out = rows.data.as_given(out)
     return out[:, 0] if rows.data.single_target else out

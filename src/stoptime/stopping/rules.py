@@ -16,9 +16,9 @@ from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.kfold import CrossValidation
 from stoptime.stopping.loo import left_out_errors
-from stoptime.stopping.plan import MANY_TARGETS
 from stoptime.stopping.plugin import Oracle
 from stoptime.stopping.problem import Problem
+from stoptime.stopping.routing import MANY_TARGETS
 
 __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
 

@@ -28,7 +28,7 @@ WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
 
 
 @dataclass(frozen=True)
-class Plan:
+class Routing:
     """How blocks of rows become left-out residuals.
 
     Attributes
