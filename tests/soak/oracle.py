@@ -236,6 +236,11 @@ def undecided(data: Exact, cut: float, noise: float) -> bool:
     return any(cut / UNDECIDED < ratio < max(cut, noise) * UNDECIDED for ratio in ratios)
 
 
+def exhausted(data: Exact, stop: float, noise: float) -> bool:
+    """Tell conjugate gradients that have more iterations than directions are surely there."""
+    return stop > sum(mp.sqrt(s / data.largest) > noise * UNDECIDED for s in data.eigenvalues)
+
+
 def rounding_error(data: Exact, method, stop: float, eps: float, cut: float) -> list:
     r"""Return a first-order bound of the error of the coefficients of every target.
 

@@ -71,7 +71,7 @@ def reach(
 def _share_of_dropped(
     data: Precision, largest: float, kept: NDArray[np.bool_], response: Floats, dropped: Floats
 ) -> float:
-    """Return the largest share of a response that may be in directions dropped although their image is real."""
+    """Return the largest share of a response that may be in dropped directions of a real image."""
     real = dropped > data.rounding * np.sqrt(largest)
     if not real.any():
         return 0.0
