@@ -129,3 +129,23 @@ def test_chunks_of_frames_and_lists(data):
     expected = st.StoppedRegressor(stop=1.0).fit(X, y).coef_
     for rows in (pd.DataFrame(X), X.tolist()):
         np.testing.assert_allclose(st.StoppedRegressor(stop=1.0).fit(st.Chunks.of(rows, y)).coef_, expected)
+
+
+HANDED_OVER = {
+    "array": lambda X, y, weight: (X, y, weight),
+    "sparse": lambda X, y, weight: (sparse.csr_array(X), y, weight),
+    "chunks": lambda X, y, weight: (st.Chunks.of(X, y, weight, rows=50),),
+    "statistics": lambda X, y, weight: (st.summarise(X, y, weight),),
+}
+
+
+@pytest.mark.parametrize("kind", HANDED_OVER)
+@pytest.mark.parametrize("away", [1e3, 1e6, 1e9])
+def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(data, rng, kind, away):
+    X, y = data
+    weight = rng.uniform(0.5, 1.5, len(y))
+    right = st.StoppedRegressor("ridge", 1e6).fit(X, y, weight)
+    X, y = np.vstack([away + rng.normal(size=(70, 6)), X]), np.concatenate([np.full(70, -away), y])
+    found = st.StoppedRegressor("ridge", 1e6).fit(*HANDED_OVER[kind](X, y, np.append(np.zeros(70), weight)))
+    np.testing.assert_allclose(found.coef_, right.coef_, rtol=1e-12)
+    assert found.intercept_ == pytest.approx(right.intercept_, rel=1e-10)

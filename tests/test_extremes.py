@@ -143,6 +143,23 @@ def test_operators_and_chunks_of_any_scale(data, scale):
         np.testing.assert_allclose(model.coef_ * scale, right, rtol=1e-5)
 
 
+def test_a_column_that_is_constant_to_rounding_is_not_called_too_small():
+    X = np.array([[1000000.1], [999999.9], [1000000.6], [1000000.1], [999999.44]], np.float32)
+    model = st.StoppedRegressor().fit(X, np.arange(5, dtype=np.float32))
+    np.testing.assert_array_equal(model.coef_, 0)
+    with pytest.raises(ValueError, match="X is too small"):
+        st.StoppedRegressor().fit(np.float32(1e-22) * (X - 1e6), np.arange(5, dtype=np.float32))
+
+
+def test_one_row_of_weight_leaves_nothing_to_learn(rng):
+    for weight in [1.0, 0.7] * 50:
+        X, y = rng.normal(size=(8, 7)), rng.normal(size=8)
+        assert st.decompose(X, y, weight * np.eye(8)[3]).rank == 0
+        model = st.StoppedRegressor("ridge", np.inf).fit(X, y, weight * np.eye(8)[3])
+        np.testing.assert_array_equal(model.coef_, 0)
+        assert model.intercept_ == pytest.approx(y[3], rel=1e-14)
+
+
 def test_one_row_of_weight_leaves_nothing_to_cross_validate(data):
     X, y = data
     with pytest.raises(ValueError, match="sample_weight"):

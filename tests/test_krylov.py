@@ -51,6 +51,14 @@ def test_limit_is_least_squares_also_beyond_convergence(data):
     assert [len(f.values) for f in flat.filters] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("smallest", [1e-12, 1e-20, 1e-27])
+def test_small_eigenvalues_are_learned_however_little_of_the_response_they_see(smallest, rng):
+    s, coef = np.geomspace(smallest, 1, 6), rng.standard_normal(6)
+    run = conjugate_gradients(s, s * coef, [5, 6, np.inf])
+    np.testing.assert_allclose(run.components[1:], [coef, coef], rtol=1e-12)
+    assert abs(run.components[0] - coef).max() > 0.1  # not before the last iteration
+
+
 def test_filter_is_made_of_ritz_values(data):
     spectrum = st.decompose(*data)
     s, z = spectrum.eigenvalues, spectrum.response

@@ -75,6 +75,14 @@ def test_a_weight_of_two_is_the_row_twice(rng):
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-11)
 
 
+def test_a_direction_is_not_dropped_because_the_response_seems_to_miss_it(rng):
+    for _ in range(50):
+        X, coef = rng.standard_normal((8, 5)), rng.standard_normal(5)
+        X[:, 4] = X[:, 3] + 1e-11 * X[:, 4]
+        found = path(X, X @ coef, "ridge", [np.inf], fit_intercept=False).coef[0]
+        np.testing.assert_allclose(found, coef, atol=1e-2)  # eps over the smallest singular value, and some
+
+
 def test_scaling_all_weights_changes_no_coefficient(rng):
     X, y = problem(rng, 20, 6)
     weights = rng.uniform(0.1, 2, 20)

@@ -65,6 +65,16 @@ def test_spectra_are_those_of_arrays(rng, device, solver, shape, fit_intercept):
     assert found.n_observations == expected.n_observations
 
 
+@pytest.mark.parametrize("away", [1e3, 1e6, 1e9])
+def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, device, away):
+    X, y = problem(rng)
+    right = st.decompose(*tensors(device, X, y))
+    X, y = np.vstack([away + rng.standard_normal((70, 8)), X]), np.append(np.full(70, -away), y)
+    found = st.decompose(*tensors(device, X, y), np.repeat([0.0, 1.0], [70, 60]))
+    np.testing.assert_allclose(found.eigenvalues, right.eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(abs(found.response), abs(right.response), rtol=1e-10)
+
+
 @pytest.mark.parametrize("targets", [None, 3, 20])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoptime.spectrum import Floats
 
-OPENING = 64  # rows whose mean is a good enough guess of the mean
+FEW = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, and X is multiplied as it is
 BLOCK_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplications
 BLOCK_ROWS = 2**10  # of which it has at least so many, for products to be worth calling
@@ -75,8 +76,8 @@ def moments(X: Floats, y: Floats, shares: Floats | None, *, centre: bool) -> Mom
 def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, centre: bool) -> Sums:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
-    Blocks are shifted by the mean of the opening rows where that is far from zero. What the final correction
-    subtracts is then small, so that columns with large means keep their digits.
+    Blocks are shifted by the mean of a few rows, those of most weight, where that is far from zero. What the
+    final correction subtracts is then small, so that columns with large means keep their digits.
 
     Parameters
     ----------
@@ -93,10 +94,11 @@ def sums(X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, 
     weight = float(n if weights is None else weights.sum(dtype=np.float64))
     weights = None if weights is None else _of_modest_size(weights)
     feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
-    if centre and n and _far_from_zero(X[:OPENING]):
-        feature_shift = X[:OPENING].mean(axis=0, dtype=dtype)
     if centre and n:
-        target_shift = y[:OPENING].mean(axis=0, dtype=dtype)
+        few, share = heaviest_rows(weights, n)
+        if _far_from_zero(X[few], share):
+            feature_shift = _mean(X[few], share, dtype)
+        target_shift = _mean(y[few], share, dtype)
     as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
     height = max(1, min(n, max(p, BLOCK_ROWS, BLOCK_BYTES // (p * dtype.itemsize))))
     gram = np.zeros((p, p), dtype)
@@ -149,7 +151,22 @@ def _target_sums(y: Floats, shift: Floats, weights: Floats | None) -> tuple[Floa
     return total, power
 
 
-def _far_from_zero(opening: Floats) -> bool:
+def heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return rows whose mean is a good guess of the mean, and their shares: others may lie anywhere."""
+    few = np.arange(min(n, FEW))
+    if weights is None:
+        return few, np.full(len(few), 1 / len(few))
+    if n > FEW:
+        few = np.sort(np.argpartition(weights, -FEW)[-FEW:])
+    return few, weights[few] / (weights[few].sum() or 1.0)
+
+
+def _mean(rows: Floats, share: Floats, dtype: np.dtype[Any]) -> Floats:
+    """Return a weighted mean, summed row by row wherever the bytes lie."""
+    return np.asarray((share[:, None] * rows).sum(axis=0), dtype=dtype)
+
+
+def _far_from_zero(rows: Floats, share: Floats) -> bool:
     """Tell whether the mean of any column is large beside its spread."""
-    mean, power = opening.mean(axis=0), np.einsum("ij,ij->j", opening, opening) / len(opening)
+    mean, power = np.einsum("i,ij->j", share, rows), np.einsum("i,ij,ij->j", share, rows, rows)
     return bool(np.any(mean**2 > NEAR**2 * (power - mean**2)))

@@ -107,8 +107,11 @@ def gain(method: st.Method, s, t):  # noqa: PLR0911 - one limit for each method
     if mp.isinf(t):
         return 1 / s if s > 0 else mp.mpf(0)
     if isinstance(method, st.GradientDescent):
-        rest = (1 - mp.mpf(method.step) * s) ** int(t)
-        return (1 - rest) / s if s > 0 else t * mp.mpf(method.step)
+        step = mp.mpf(method.step)
+        if s == 0:
+            return t * step
+        with mp.workdps(DIGITS + _guard(step * s)):
+            return (1 - (1 - step * s) ** int(t)) / s
     if isinstance(method, st.Iteration):
         return _iterate(method, lambda v: s * v, mp.mpf(1), int(t))
     if s > 0:
@@ -204,14 +207,17 @@ def _conjugate(data: Exact, column, last: int) -> mp.matrix:
     source = data.rows.T * mp.matrix(column)
     value, residual = source * 0, source.copy()
     direction, power = residual.copy(), _square(residual)
-    first = power
+    first, basis = power, []
     for _ in range(last):
         if power <= first * mp.mpf(10) ** (-2 * DIGITS + 30) or first == 0:
             break
+        basis.append(residual / mp.sqrt(power))
         image = data.rows * direction
         rate = power / _square(image)
         value = value + rate * direction
         residual = residual - rate * (data.rows.T * image)
+        for unit in basis:  # else every iteration loses as many digits as the condition number has
+            residual = residual - mp.fdot(unit, residual) * unit
         power, before = _square(residual), power
         direction = residual + (power / before) * direction
     return value
@@ -228,6 +234,11 @@ def undecided(data: Exact, cut: float, noise: float) -> bool:
     """Tell whether some singular value is so near the rank cut, or the noise, that both answers are right."""
     ratios = [mp.sqrt(s / data.largest) for s in data.eigenvalues if s > 0]
     return any(cut / UNDECIDED < ratio < max(cut, noise) * UNDECIDED for ratio in ratios)
+
+
+def exhausted(data: Exact, stop: float, noise: float) -> bool:
+    """Tell conjugate gradients that have more iterations than directions are surely there."""
+    return stop > sum(mp.sqrt(s / data.largest) > noise * UNDECIDED for s in data.eigenvalues)
 
 
 def rounding_error(data: Exact, method, stop: float, eps: float, cut: float) -> list:

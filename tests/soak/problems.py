@@ -54,8 +54,9 @@ class Generated:
     def tame(self) -> bool:
         """Whether nothing here may be refused for its size."""
         most = 8 if self.single else 60
+        rows = np.asarray(self.X if self.sample_weight is None else self.X[self.sample_weight > 0], float)
         with np.errstate(over="ignore"):
-            powers = np.mean(np.asarray(self.X, float) ** 2, axis=0)
+            powers = np.mean(rows**2, axis=0)
         sizes = powers[powers > 0]
         even = sizes.size == 0 or sizes.min() > 1e-8 * sizes.max()
         return bool(even and max(abs(s) for s in self.scales) <= most)

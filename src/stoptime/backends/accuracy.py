@@ -71,11 +71,14 @@ def reach(
 def _share_of_dropped(
     data: Precision, largest: float, kept: NDArray[np.bool_], response: Floats, dropped: Floats
 ) -> float:
-    """Return the largest share of a response that is in directions dropped although their image is real."""
+    """Return the largest share of a response that may be in dropped directions of a real image."""
     real = dropped > data.rounding * np.sqrt(largest)
+    if not real.any():
+        return 0.0
     response = response / (np.abs(response).max(initial=0) or 1.0)  # of which only shares count
     lost = np.linalg.norm(response[~kept][real], axis=0)
     total = np.linalg.norm(response, axis=0)
+    lost = np.maximum(lost, data.eps * total)  # no share is known better, were it found to be zero
     return float(np.max(lost / np.where(total > 0, total, 1), initial=0))
 
 

@@ -167,8 +167,10 @@ class DenseData:
         """Raise a ValueError where the squares of a non-constant X underflow."""
         info = np.finfo(self.X.dtype)
         if largest < info.tiny / info.eps:
-            spread = np.abs(self.X - means).max(initial=0, where=self.shares[:, None] > 0)
-            if spread > CONSTANT * info.eps * np.abs(means).max(initial=0):
+            weighs = self.shares > 0
+            spread = np.abs(self.X - means).max(initial=0, where=weighs[:, None])
+            ordinary = np.sqrt(info.tiny / info.eps / self.shares[weighs].min())  # a constant column's may be
+            if CONSTANT * info.eps * np.abs(means).max(initial=0) < spread < ordinary:
                 raise ValueError(
                     f"X is too small: squares of its entries (they vary by {spread:.3g}) underflow in "
                     f"{self.X.dtype}. Rescale its columns, for example with StandardScaler."

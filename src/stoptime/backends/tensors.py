@@ -17,7 +17,7 @@ from stoptime.arrays import is_tensor, like, on_host
 from stoptime.backends.accuracy import GRAM_TOLERANCE, check_columns, constant, reach
 from stoptime.backends.dense import sample_sizes
 from stoptime.backends.kinds import kind_of
-from stoptime.moments import NEAR, OPENING, Moments
+from stoptime.moments import NEAR, Moments, heaviest_rows
 from stoptime.spectrum import DualVectors, Floats, Spectrum
 
 __all__ = ["TensorData", "by_gram", "by_svd", "checked_tensors", "rows_like"]
@@ -89,17 +89,11 @@ class TensorData:
         return (self.X[index] - mean) @ vectors
 
     def moments(self) -> Moments:
-        """Return means and second moments, in one pass; shifted where the opening rows' mean is large."""
+        """Return means and second moments, in one pass; shifted where the mean of a few rows is large."""
         n, p = self.X.shape
-        opening = self.X[:OPENING].double()
-        shift, target_shift = 0 * opening[0], 0 * self.y[0].double()
-        if self.fit_intercept:
-            target_shift = self.y[:OPENING].double().mean(axis=0)
-            mean, spread = opening.mean(axis=0), opening.std(axis=0, correction=0)
-            if bool((abs(mean) > NEAR * spread).any()):
-                shift = mean
+        shift, target_shift = self._shifts()
         shifted = bool(shift.any())
-        sums = opening.new_zeros((p + 1 + self.y.shape[1], p))
+        sums = shift.new_zeros((p + 1 + self.y.shape[1], p))
         target_total = 0 * target_shift
         for rows in self.blocks():
             features, targets = self.X[rows].double(), self.y[rows].double() - target_shift
@@ -118,6 +112,17 @@ class TensorData:
             cross -= total[:, None] * target_total
             shift, target_shift = shift + total, target_shift + target_total
         return Moments(shift, target_shift, gram, cross)
+
+    def _shifts(self) -> tuple[Tensor, Tensor]:
+        """Guess the means from a few rows; zeros for features near zero, and without an intercept."""
+        weights = None if self.uneven_shares is None else on_host(self.uneven_shares)
+        few, share = (like(self.X, part) for part in heaviest_rows(weights, len(self.X)))
+        rows, targets = self.X[few].double(), self.y[few].double()
+        if not self.fit_intercept:
+            return 0 * rows[0], 0 * targets[0]
+        mean = share @ rows
+        far = (mean**2 > NEAR**2 * (share @ (rows - mean) ** 2)).any()
+        return mean if bool(far) else 0 * mean, share @ targets
 
     def centred(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         """Return weighted, centred rows and targets in double precision, and what was subtracted."""

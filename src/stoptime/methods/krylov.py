@@ -14,7 +14,8 @@ from stoptime.methods.recurrence import whole
 
 __all__ = ["ConjugateGradient", "KrylovRun", "RitzFilter", "conjugate_gradients"]
 
-CONVERGED = 1e-15  # residual over the first one: what is left is rounding
+CONVERGED = 1e-15  # of the part of y that X can fit: what is left is rounding
+SMALLEST = np.finfo(np.float64).eps ** 4  # eigenvalue over the largest: far below every rank cut
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,12 @@ def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[
     """Return all iterates, and the Lanczos matrix that their coefficients make."""
     coefs, diagonal, off = [np.zeros_like(z)], list[float](), list[float]()
     residual, power = z.copy(), float(z @ z)
-    direction, first = z.copy(), power
+    direction, lengths = z.copy(), np.sqrt(np.maximum(s, SMALLEST))
+    rounding = CONVERGED * np.linalg.norm(z / lengths)
     basis = np.empty((most, len(s)))
     rate = ratio = 0.0
     for k in range(most):
-        if power <= CONVERGED**2 * first:
+        if np.linalg.norm(residual / lengths) <= rounding:
             break
         basis[k] = residual / np.sqrt(power)
         carried = ratio / rate if k else 0.0
@@ -164,7 +166,8 @@ def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[
         diagonal.append(1 / rate + carried)
         coefs.append(coefs[-1] + rate * direction)
         residual = residual - rate * s * direction
-        residual -= (basis[: k + 1] @ residual) @ basis[: k + 1]  # else rounding brings old ones back
+        for _ in range(2):  # else rounding brings old ones back; once is too little after a steep fall
+            residual -= (basis[: k + 1] @ residual) @ basis[: k + 1]
         power, before = float(residual @ residual), power
         ratio = power / before
         off.append(np.sqrt(ratio) / rate)
