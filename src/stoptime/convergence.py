@@ -29,7 +29,7 @@ APART = 1e-6  # of the largest eigenvalue: closer to a Ritz value a divided diff
 FLAT = 1e-5  # of 1/φ(0): so far from zero φ is as good as linear
 BEYOND = 1e100  # of φ(0)·L: no space tells so late a stop from infinity
 EPS = float(np.finfo(np.float64).eps)
-ROUNDINGS = 10.0  # of the gradient over the first one: what is left of it is rounding
+ROUNDINGS = 10.0  # of the gradient over the first one, and of the fit: what is left of them is rounding
 
 
 def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Method, stops: Floats) -> Array:
@@ -47,7 +47,8 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
         Tuned to it.
     stops : array of shape (n_stops,)
         Infinity is least squares. As an eigenvalue may be as small as it likes, its bound is infinite until
-        the space is exhausted, or the gradient has vanished to rounding.
+        the space is exhausted, or both the gradient and what is added to the fit have vanished to rounding:
+        the gradient alone does not see what small eigenvalues have still to learn.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def _grid(theta: Floats, largest: float, size: int) -> Array:
 
 
 def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
-    """Return what rounding leaves of least squares where its gradient has vanished, and else infinity."""
+    """Return what rounding leaves of least squares where nothing is left to learn, and else infinity."""
     out = np.zeros(z.shape[1])
     for target in range(z.shape[1]):
         mine = z[:, target] != 0
@@ -119,5 +120,6 @@ def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
         if s.size:
             size = np.abs(response).max()
             gradient = np.abs((residues / s / size).sum()) / np.linalg.norm(response / size)
-            out[target] = ROUNDINGS * EPS * s[-1] / s[0] if gradient <= ROUNDINGS * EPS else np.inf
+            learned = max(gradient, krylov.latest[target]) <= ROUNDINGS * EPS or not residues.any()
+            out[target] = ROUNDINGS * EPS * s[-1] / s[0] if learned else np.inf
     return out

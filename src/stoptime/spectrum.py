@@ -97,6 +97,8 @@ class Krylov:
         The r above, of every target; zeros where its Krylov space is exhausted.
     sizes : array of shape (n_targets,)
         Dimension of the Krylov space of every target.
+    latest : array of shape (n_targets,)
+        What the newest vector of that space adds to the least-squares fit, as a share of it.
     largest : float
         An upper estimate of the largest eigenvalue.
     tol : float
@@ -109,6 +111,7 @@ class Krylov:
 
     residues: Floats
     sizes: NDArray[np.intp]
+    latest: Floats
     largest: float
     tol: float
     error: float

@@ -56,11 +56,14 @@ class Ritz(NamedTuple):
         Its eigenvectors; the Ritz vectors are V times these.
     coupling : float
         The η of ÂV = VT + η v eₖᵀ, by which the space is left; zero where it is exhausted.
+    latest : float
+        What the newest vector adds to the least-squares fit, as a share of it.
     """
 
     values: Array
     rotation: Array
     coupling: float
+    latest: float
 
     @property
     def first(self) -> Array:
@@ -87,7 +90,7 @@ class Ritz(NamedTuple):
     def above(self, level: float) -> Ritz:
         """Return the pairs whose values exceed a level."""
         kept = self.values > level
-        return Ritz(self.values[kept], self.rotation[:, kept], self.coupling)
+        return self._replace(values=self.values[kept], rotation=self.rotation[:, kept])
 
 
 class Basis:
@@ -145,6 +148,7 @@ class GolubKahan:
         self.basis = Basis(len(start))
         self.length = _length(start)
         self.alphas, self.betas = list[float](), list[float]()
+        self._fit = list[float]()
         self._left: Floats = np.zeros(0)
         self._next = start / self.length if self.length > 0 else start
         self.exhausted = self.length == 0
@@ -166,6 +170,7 @@ class GolubKahan:
             return
         self.basis.append(v)
         self.alphas.append(alpha)
+        self._fit.append((self.betas[-1] * self._fit[-1] if self.betas else self.length) / alpha)
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
         beta = _length(w)
@@ -192,16 +197,17 @@ class GolubKahan:
         """Diagonalise T: by the singular values of B, or faster and up to squared rounding by T itself."""
         k = self.size
         if k == 0:
-            return Ritz(np.empty(0), np.empty((0, 0)), 0.0)
+            return Ritz(np.empty(0), np.empty((0, 0)), 0.0, 0.0)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
         coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])
+        latest = self._fit[-1] / float(np.linalg.norm(self._fit))
         if accurate:
             _, lengths, right = np.linalg.svd(np.diag(alphas) + np.diag(betas[:-1], 1))
-            return Ritz(lengths[::-1] ** 2, right[::-1].T, coupling)
+            return Ritz(lengths[::-1] ** 2, right[::-1].T, coupling, latest)
         diagonal = alphas**2
         diagonal[1:] += betas[:-1] ** 2
         values, rotation = eigh_tridiagonal(diagonal, alphas[:-1] * betas[:-1])
-        return Ritz(np.maximum(values, np.finfo(float).tiny), rotation, coupling)
+        return Ritz(np.maximum(values, np.finfo(float).tiny), rotation, coupling, latest)
 
     def vectors(self) -> list[Array]:
         """Return the basis so far, in blocks of rows; later growth does not change them."""

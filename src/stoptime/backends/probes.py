@@ -79,7 +79,7 @@ def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> 
         run.step()
         if not run.exhausted:
             run.step()
-        values, rotation, _ = run.ritz(accurate=False)
+        values, rotation, *_ = run.ritz(accurate=False)
         weights = rotation[0] ** 2 if run.size else weights
         found = np.array([_freedom(method, stop, values, weights) for method, stop in goals])
         found = found.reshape(traces.shape)
