@@ -70,7 +70,7 @@ def test_the_error_is_a_divided_difference(rng):
     """The identity behind the bound, for a function that is no filter."""
     A, z = rng.standard_normal((40, 25)) / 6, rng.standard_normal(25)
     run = grown(A, z, 6)
-    theta, Q, coupling = run.ritz(accurate=True)
+    theta, Q, _, coupling, _ = run.ritz(accurate=True)
     s, W = np.linalg.eigh(A.T @ A)
     exact = W @ (np.sin(3 * s) * (W.T @ z))
     krylov = basis(run).T @ Q @ (np.sin(3 * theta) * Q[0] * run.length)

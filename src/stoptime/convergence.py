@@ -59,7 +59,8 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
     errors = np.zeros((len(stops), len(krylov.sizes)))
     forever = np.isinf(stops)
     if isinstance(method, ConjugateGradient):  # exact up to the dimension of the space
-        errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), 0.0)
+        errors = np.where(stops[:, None] >= krylov.sizes, _rounding(theta, z), 0.0)
+        errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), errors)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             beyond = ~forever & (method.gain(0.0, stops) * krylov.largest > BEYOND)
@@ -113,13 +114,14 @@ def _grid(theta: Floats, largest: float, size: int) -> Array:
 
 def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
     """Return what rounding leaves of least squares where nothing is left to learn, and else infinity."""
+    return np.where(krylov.unlearned <= ROUNDINGS * EPS, _rounding(theta, z), np.inf)
+
+
+def _rounding(theta: Floats, z: Floats) -> Array:
+    """Return a bound of what rounding costs least squares, by the condition number each target sees."""
     out = np.zeros(z.shape[1])
-    for target in range(z.shape[1]):
-        mine = z[:, target] != 0
-        s, response, residues = theta[mine], z[mine, target], krylov.residues[mine, target]
-        if s.size:
-            size = np.abs(response).max()
-            gradient = np.abs((residues / s / size).sum()) / np.linalg.norm(response / size)
-            learned = max(gradient, krylov.latest[target]) <= ROUNDINGS * EPS or not residues.any()
-            out[target] = ROUNDINGS * EPS * s[-1] / s[0] if learned else np.inf
+    for target, response in enumerate(z.T):
+        seen = theta[response != 0]
+        if seen.size:
+            out[target] = ROUNDINGS * EPS * seen[-1] / seen[0]
     return out

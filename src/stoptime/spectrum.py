@@ -97,8 +97,9 @@ class Krylov:
         The r above, of every target; zeros where its Krylov space is exhausted.
     sizes : array of shape (n_targets,)
         Dimension of the Krylov space of every target.
-    latest : array of shape (n_targets,)
-        What the newest vector of that space adds to the least-squares fit, as a share of it.
+    unlearned : array of shape (n_targets,)
+        What is left of least squares: the larger of its gradient over the first one and of the share that
+        the newest vector has in the fit; zero where the space is exhausted.
     largest : float
         An upper estimate of the largest eigenvalue.
     tol : float
@@ -111,7 +112,7 @@ class Krylov:
 
     residues: Floats
     sizes: NDArray[np.intp]
-    latest: Floats
+    unlearned: Floats
     largest: float
     tol: float
     error: float

@@ -14,7 +14,7 @@ from stoptime.backends.accuracy import GRAM_TOLERANCE
 from stoptime.backends.centred import owned
 from stoptime.backends.dense import DenseData
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.matrix_free import decompose_matrix_free, filled
+from stoptime.backends.matrix_free import decompose_matrix_free
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.streams import as_stream, spectrum_of
 from stoptime.backends.tensors import TensorData
@@ -67,8 +67,7 @@ def decompose(
         (float32: 1e-3) of their norm, judged by eps·L·min(1/s, ``max_gain``) for the smallest
         eigenvalue s that is kept, and by what directions below the rank cut would carry.
         "krylov" is for sparse matrices and operators alone: Ritz values of a Krylov space grown from the
-        response. There "auto" takes it too, unless X is sparse with at most 1000 rows or columns; of these
-        the smallest, which take a second as dense ones, are filled up where least squares needs "svd".
+        response. There "auto" takes it too, unless X is sparse with at most 1000 rows or columns.
     max_gain : float, default=inf
         The largest gain φ(0, t) that will be asked for: about t, or t² for an accelerated method.
         Squaring X moves its eigenvalues by about eps·L, which no early stop notices; a modest
@@ -137,6 +136,17 @@ def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
         return DenseData.validated(X, y, sample_weight, fit_intercept)
 
 
+def _filled(data: MatrixFreeData, spectrum: Spectrum, max_gain: float) -> Spectrum:
+    """Factor a sparse matrix as a dense one, where squares would lose digits and it is not too large."""
+    if data.X.shape[0] * data.X.shape[1] > MOST_FILLED:
+        _warn_beyond(spectrum, max_gain)
+        return spectrum
+    y = data.y[:, 0] if data.single_target else data.y
+    weights = None if data.uneven_shares is None else data.uneven_shares * data.n_samples
+    filled = DenseData.validated(data.X.toarray(), y, weights, data.fit_intercept)
+    return dense.by_svd(filled, max_gain)
+
+
 def _warn_beyond(spectrum: Spectrum, max_gain: float) -> None:
     """Warn where the largest gain is so far beyond the reach that the error may be visible."""
     steepest = np.inf if spectrum.rank < spectrum.n_features else 1 / spectrum.eigenvalues[0]
@@ -159,10 +169,7 @@ def factored(
             spectrum: Spectrum = route.by_gram(data, known)
             if solver == "gram" or max_gain <= spectrum.reach:
                 return spectrum
-            if isinstance(data, MatrixFreeData) and data.X.shape[0] * data.X.shape[1] > MOST_FILLED:
-                _warn_beyond(spectrum, max_gain)
-                return spectrum
             if isinstance(data, MatrixFreeData):
-                data = filled(data)
+                return _filled(data, spectrum, max_gain)
         svd: Spectrum = route.by_svd(data, max_gain)
         return svd

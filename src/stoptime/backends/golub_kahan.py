@@ -1,14 +1,16 @@
 r"""Golub–Kahan bidiagonalisation, one orthonormal basis grown vector by vector.
 
-.. math:: AV_k = U_kB_k, \qquad A^TU_k = V_kB_k^T + \beta_k v_{k+1}e_k^T
+.. math:: AV_k = U_{k+1}B_k, \qquad A^TU_{k+1} = V_kB_k^T + \beta_k v_{k+1}e_{k+1}^T
 
-with B upper bidiagonal, so that :math:`T = B^TB` is the projection of :math:`A^TA` on the Krylov space of the
+with B lower bidiagonal, so that :math:`T = B^TB` is the projection of :math:`A^TA` on the Krylov space of the
 first vector. Only V is kept and reorthogonalised: that alone makes the singular values of B those of a
-matrix within rounding of A.
+matrix within rounding of A. Begun with a target y, :math:`u_1 = y/\|y\|` and :math:`v_1 \propto A^Ty`, it
+never squares A: what small singular values have of y is seen to as many digits as in y itself.
 
 References
 ----------
 Golub, Kahan (1965), Calculating the singular values and pseudo-inverse of a matrix.
+Paige, Saunders (1982), LSQR: an algorithm for sparse linear equations and sparse least squares.
 Barlow (2013), Reorthogonalization for the Golub-Kahan-Lanczos bidiagonal reduction.
 """
 
@@ -54,21 +56,20 @@ class Ritz(NamedTuple):
         The eigenvalues θ of T, ascending.
     rotation : array of shape (k, k)
         Its eigenvectors; the Ritz vectors are V times these.
+    first : array of shape (k,)
+        How much of each Ritz vector is in the first vector.
     coupling : float
         The η of ÂV = VT + η v eₖᵀ, by which the space is left; zero where it is exhausted.
-    latest : float
-        What the newest vector adds to the least-squares fit, as a share of it.
+    unlearned : float
+        What is left of least squares: the larger of its gradient over the first one and of the share that
+        the newest vector has in the fit; zero where the space is exhausted.
     """
 
     values: Array
     rotation: Array
+    first: Array
     coupling: float
-    latest: float
-
-    @property
-    def first(self) -> Array:
-        """How much of each Ritz vector is in the first vector."""
-        return np.asarray(self.rotation[0] if len(self.values) else self.values)
+    unlearned: float
 
     @property
     def leaving(self) -> Array:
@@ -90,7 +91,9 @@ class Ritz(NamedTuple):
     def above(self, level: float) -> Ritz:
         """Return the pairs whose values exceed a level."""
         kept = self.values > level
-        return self._replace(values=self.values[kept], rotation=self.rotation[:, kept])
+        return self._replace(
+            values=self.values[kept], rotation=self.rotation[:, kept], first=self.first[kept]
+        )
 
 
 class Basis:
@@ -136,22 +139,33 @@ class GolubKahan:
         The A above.
     start : array of shape (n_columns,)
         The first vector, up to its length.
+    target : array of shape (n_rows,), optional
+        The y whose image under the transpose is the start, where there is one.
     rounding : float
         Relative to the largest entry of B so far, what counts as zero.
     floor : float, default=0.0
         Absolutely, what counts as zero: the rounding of A itself.
     """
 
-    def __init__(self, matrix: Matrix, start: Floats, rounding: float, floor: float = 0.0) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        start: Floats,
+        rounding: float,
+        floor: float = 0.0,
+        target: Floats | None = None,
+    ) -> None:
         self.matrix, self.rounding, self.floor = matrix, rounding, floor
-        self._scale = 0.0
         self.basis = Basis(len(start))
         self.length = _length(start)
         self.alphas, self.betas = list[float](), list[float]()
-        self._fit = list[float]()
-        self._left: Floats = np.zeros(0)
         self._next = start / self.length if self.length > 0 else start
         self.exhausted = self.length == 0
+        power = 0.0 if target is None else _length(target)
+        self._left = np.zeros(1) if target is None or power == 0 else target / power
+        self.corner = self.length / power if power else 0.0
+        self._scale = self.corner
+        self._least_squares = LeastSquares(self.corner)
 
     @property
     def size(self) -> int:
@@ -162,19 +176,23 @@ class GolubKahan:
         """Add one vector: a product with A, and one with its transpose."""
         v = self._next
         u = self.matrix @ v
-        if self.size:
-            u -= self.betas[-1] * self._left
+        u -= (self.betas[-1] if self.size else self.corner) * self._left
         alpha = _length(u)
-        if self._vanishes(alpha):
+        fitted = self._vanishes(alpha)
+        if fitted and not self.corner:
             self._finish()
             return
         self.basis.append(v)
         self.alphas.append(alpha)
-        self._fit.append((self.betas[-1] * self._fit[-1] if self.betas else self.length) / alpha)
+        if fitted:  # nothing of y is left
+            self.betas.append(0.0)
+            self._finish()
+            return
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
         beta = _length(w)
         self.betas.append(beta)
+        self._least_squares.rotate(alpha, beta)
         if self._vanishes(beta) or self.size == min(self.matrix.shape):
             self._finish()
         else:
@@ -197,21 +215,44 @@ class GolubKahan:
         """Diagonalise T: by the singular values of B, or faster and up to squared rounding by T itself."""
         k = self.size
         if k == 0:
-            return Ritz(np.empty(0), np.empty((0, 0)), 0.0, 0.0)
+            return Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0, 0.0)
         alphas, betas = np.array(self.alphas), np.array(self.betas)
-        coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])
-        latest = self._fit[-1] / float(np.linalg.norm(self._fit))
+        steps = np.append(self.corner, betas[:-1])
+        coupling, unlearned = 0.0, 0.0
+        if not self.exhausted:
+            coupling, unlearned = float(alphas[-1] * betas[-1]), self._least_squares.unlearned
         if accurate:
-            _, lengths, right = np.linalg.svd(np.diag(alphas) + np.diag(betas[:-1], 1))
-            return Ritz(lengths[::-1] ** 2, right[::-1].T, coupling, latest)
-        diagonal = alphas**2
-        diagonal[1:] += betas[:-1] ** 2
-        values, rotation = eigh_tridiagonal(diagonal, alphas[:-1] * betas[:-1])
-        return Ritz(np.maximum(values, np.finfo(float).tiny), rotation, coupling, latest)
+            bidiagonal = np.zeros((k + 1, k))
+            np.fill_diagonal(bidiagonal, steps)
+            np.fill_diagonal(bidiagonal[1:], alphas)
+            left, lengths, right = np.linalg.svd(bidiagonal, full_matrices=False)
+            # by the left vectors small entries are known to more digits: Bᵀ takes the first of them to v₁
+            first = lengths * left[0] / self.corner if self.corner else right[:, 0]
+            return Ritz(lengths[::-1] ** 2, right[::-1].T, first[::-1], coupling, unlearned)
+        values, rotation = eigh_tridiagonal(alphas**2 + steps**2, alphas[:-1] * betas[:-1])
+        return Ritz(np.maximum(values, np.finfo(float).tiny), rotation, rotation[0], coupling, unlearned)
 
     def vectors(self) -> list[Array]:
         """Return the basis so far, in blocks of rows; later growth does not change them."""
         return self.basis.filled(self.size)
+
+
+class LeastSquares:
+    """What the bidiagonal matrix knows of the least-squares fit of its first vector, by plane rotations."""
+
+    def __init__(self, corner: float) -> None:
+        self._diagonal = self._first = corner
+        self._misfit, self._fit, self.unlearned = 1.0, 0.0, np.inf
+
+    def rotate(self, alpha: float, beta: float) -> None:
+        """Take in one column, whose last entry is alpha, and the first entry of the next one."""
+        size = np.hypot(self._diagonal, alpha)
+        cosine, sine = self._diagonal / size, alpha / size
+        added, self._misfit = abs(cosine) * self._misfit, sine * self._misfit
+        self._fit, self._diagonal = np.hypot(self._fit, added), -cosine * beta
+        if self._first:
+            gradient = self._misfit * abs(self._diagonal) / self._first
+            self.unlearned = float(max(gradient, added / self._fit))
 
 
 def _length(vector: Floats) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from stoptime.backends.dense import DenseData, by_gram, by_svd
+from stoptime.backends.dense import by_gram
 from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
@@ -27,7 +27,7 @@ from stoptime.methods.base import positive_number, whole_number
 from stoptime.progress import Ticker
 from stoptime.spectrum import Density, Floats, Krylov, Spectrum
 
-__all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "filled", "is_small"]
+__all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "is_small"]
 
 SMALL = 1000  # rows or columns up to which all eigenvalues are found
 LARGEST_GRAM = 10_000  # rows or columns beyond which their products are refused
@@ -81,21 +81,12 @@ def decompose_matrix_free(
         spectrum = by_products(spaces.data)
         if solver == "gram" or max_gain <= spectrum.reach:
             return spectrum
-        if np.isinf(max_gain) and X.shape[0] * X.shape[1] * min(X.shape) <= MOST_WORK:
-            return by_svd(filled(spaces.data), max_gain)
     return spaces.spectrum(goals or worst_goals(max_gain))
 
 
 def is_small(X: Any) -> bool:
     """Tell whether all eigenvalues of a sparse matrix cost no more than a second or so."""
     return bool(sparse.issparse(X) and min(X.shape) <= SMALL and X.nnz * min(X.shape) <= MOST_WORK)
-
-
-def filled(data: MatrixFreeData) -> DenseData:
-    """Return a sparse matrix as a dense one."""
-    y = data.y[:, 0] if data.single_target else data.y
-    weights = None if data.uneven_shares is None else data.uneven_shares * data.n_samples
-    return DenseData.validated(data.X.toarray(), y, weights, data.fit_intercept)
 
 
 def by_products(data: MatrixFreeData) -> Spectrum:
@@ -146,7 +137,10 @@ class KrylovSpaces:
         most = max(2, MEMORY // (8 * data.X.shape[1]))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
         starts = data.operator.T @ data.targets
-        self.runs = [GolubKahan(data.operator, start, data.rounding, data.floor) for start in starts.T]
+        self.runs = [
+            GolubKahan(data.operator, start, data.rounding, data.floor, target)
+            for start, target in zip(starts.T, data.targets.T, strict=True)
+        ]
         for run, power in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
             if run.length <= data.floor * power:
                 run.exhausted = True
@@ -239,8 +233,8 @@ class KrylovSpaces:
     def _goal_error(self, ritz: Ritz, length: float, goal: Goal) -> tuple[Method, float]:
         """Return the relative error of one space at a goal, and the goal's method, tuned."""
         response, size = length * ritz.first, np.array([len(ritz.rotation)])
-        residues, latest = (response * ritz.leaving)[:, None], np.array([ritz.latest])
-        account = Krylov(residues, size, latest, ritz.largest, self.tol, 0.0, 0)
+        residues, unlearned = (response * ritz.leaving)[:, None], np.array([ritz.unlearned])
+        account = Krylov(residues, size, unlearned, ritz.largest, self.tol, 0.0, 0)
         tuned = self._tuned(goal.method, ritz.values)
         errors = relative_errors(ritz.values, response, account, tuned, np.array([goal.stop]))
         return tuned, float(errors[0])
@@ -275,9 +269,15 @@ class KrylovSpaces:
             self.data.X.shape[1],
         )
         values, response, residues = values[order], response[order], residues[order]
-        sizes, latest = np.array([run.size for run in self.runs]), np.array([one.latest for one in ritz])
-        largest = max(one.largest for one in ritz)
-        krylov = Krylov(residues, sizes, latest, largest, self.tol, self._error(goals), self.products)
+        krylov = Krylov(
+            residues,
+            np.array([run.size for run in self.runs]),
+            np.array([one.unlearned for one in ritz]),
+            max(one.largest for one in ritz),
+            self.tol,
+            self._error(goals),
+            self.products,
+        )
         reach = np.inf if krylov.exhausted else max(self._gain(goal, values) for goal in goals)
         plain = self.data.spectrum(values, basis, response, self.data.means, "krylov", reach)
         return replace(plain, krylov=krylov)

@@ -79,8 +79,8 @@ def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> 
         run.step()
         if not run.exhausted:
             run.step()
-        values, rotation, *_ = run.ritz(accurate=False)
-        weights = rotation[0] ** 2 if run.size else weights
+        ritz = run.ritz(accurate=False)
+        values, weights = ritz.values, ritz.first**2
         found = np.array([_freedom(method, stop, values, weights) for method, stop in goals])
         found = found.reshape(traces.shape)
         settled = np.abs(found - traces) <= SETTLED * np.abs(found)
