@@ -126,3 +126,19 @@ def test_a_target_that_is_not_explained_at_all_is_no_loss():
     drawn = st.path(st.Statistics.of(X, y), "ridge", [1.0, np.inf])
     assert np.abs(drawn.coef).max() < 1e-9
     assert drawn.error.max() == 0
+
+
+@pytest.mark.parametrize(
+    ("feature_unit", "target_unit"), [(1.0, 1e147), (1e-140, 1.0), (1e-140, 1e140), (1e120, 1e-130)]
+)
+def test_no_loss_is_hidden_by_numbers_whose_squares_overflow(feature_unit, target_unit):
+    rng = np.random.default_rng(3)
+    X = 1 + 1e-6 * rng.standard_normal((6, 2))
+    y = rng.standard_normal(6)
+    units = [(1.0, 1.0), (feature_unit, target_unit)]
+    with pytest.warns(UserWarning, match="may lose"):
+        ordinary, extreme = (
+            st.path(st.summarise(X * unit, y * size), "ridge", [np.inf], fit_intercept=False)
+            for unit, size in units
+        )
+    np.testing.assert_allclose(extreme.error, ordinary.error, rtol=0.5)

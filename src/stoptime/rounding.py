@@ -63,7 +63,9 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     errors = np.zeros((len(stops), len(power)))
     if rounding is None or spectrum.rank == 0:
         return errors
-    s, z = spectrum.eigenvalues, spectrum.response.reshape(spectrum.rank, len(power))
+    size = np.sqrt(np.where(power > 0, power, 1.0))  # of every target, by which all is measured
+    s, z, power = spectrum.eigenvalues, spectrum.response.reshape(spectrum.rank, -1) / size, power / size**2
+    rounding = replace(rounding, left=replace(rounding.left, response=rounding.left.response / size))
     for row, stop in enumerate(stops):
         if not isinstance(method, ConjugateGradient):
             errors[row] = _at_stop(s, z, power, rounding, partial(method.gain, t=stop))
@@ -96,13 +98,20 @@ def _at_stop(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain
     at = gain(s)
     step = np.maximum(unit * d**2, SLOPE * s)
     steep = np.maximum(at, np.sqrt(np.abs(gain(s + step) - at)) / np.sqrt(step)) * d
-    products = unit * steep.max() * np.linalg.norm(steep[:, None] * z, axis=0)
+    products = unit * steep.max() * _lengths(steep[:, None] * z)
     response = unit * np.max(at * d) * np.sqrt(power)
-    left = np.linalg.norm(_left_out(s, z, power, rounding, gain), axis=0)
-    length = np.linalg.norm(at[:, None] * z, axis=0)
-    explained = np.linalg.norm((np.sqrt(s) * at)[:, None] * z, axis=0)
+    left = _lengths(_left_out(s, z, power, rounding, gain))
+    length = _lengths(at[:, None] * z)
+    explained = _lengths((np.sqrt(s) * at)[:, None] * z)
     real = explained > NOTHING * np.sqrt(power)
     return np.where(real, (SAFETY * (products + response) + left) / np.where(length > 0, length, 1), 0.0)
+
+
+def _lengths(columns: Floats) -> Array:
+    """Return the lengths of vectors whose squares may be no numbers."""
+    largest = np.abs(columns).max(axis=0, initial=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(unit * np.linalg.norm(columns / unit, axis=0))
 
 
 def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain) -> Array:
@@ -112,7 +121,7 @@ def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gai
     go down to the cut may go on below.
     """
     unit, d, left = rounding.unit, rounding.scales, rounding.left
-    mixed = np.linalg.norm((d / s)[:, None] * z, axis=0)
+    mixed = _lengths((d / s)[:, None] * z)
     doubt = unit * left.scales[:, None] * (np.sqrt(power) + mixed)
     gap = np.min(s / d**2) > GAP * unit
     seen = np.abs(left.response) > (doubt if gap else 0)

@@ -172,6 +172,11 @@ class GolubKahan:
         """Dimension of the space."""
         return len(self.alphas)
 
+    @property
+    def image(self) -> float:
+        """Length of the image of the first vector, once there is one."""
+        return float(np.hypot(self.corner, self.alphas[0]))
+
     def step(self) -> None:
         """Add one vector: a product with A, and one with its transpose."""
         v = self._next

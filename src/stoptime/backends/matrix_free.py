@@ -191,8 +191,8 @@ class KrylovSpaces:
         if not run.size and not run.exhausted:
             self._step(run)
         if run.size:
-            self._check_products(float(run.alphas[0]) ** 2 * run.length)
-        if run.size and run.length <= self.data.rounding * run.alphas[0] * power:
+            self._check_products(run.image**2 * run.length)
+        if run.size and run.length <= self.data.rounding * run.image * power:
             run.forget()  # what X seems to see of this target is rounding
         while not run.exhausted:
             error = self._error_ahead(run.ritz(accurate=False), run.length, goals)
