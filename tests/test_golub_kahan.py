@@ -42,6 +42,35 @@ def test_the_basis_is_orthonormal_and_the_projection_bidiagonal(rng, shape, cond
     np.testing.assert_allclose(V @ A.T @ A @ V.T, B.T @ B, atol=1e-13)
 
 
+@pytest.mark.parametrize("condition", [1e1, 1e8])
+def test_begun_with_a_target_it_knows_the_least_squares_fit(rng, condition):
+    A, y = conditioned(rng, 80, 50, condition), rng.standard_normal(80)
+    run = GolubKahan(A, A.T @ y, 1e-14, target=y)
+    fits = [np.zeros(80)]
+    for k in range(1, 21):
+        run.step()
+        V, ritz = basis(run), run.ritz(accurate=True)
+        values = np.linalg.eigvalsh(V @ A.T @ A @ V.T)
+        np.testing.assert_allclose(ritz.values, values, rtol=1e-9, atol=1e-14 * values[-1])
+        np.testing.assert_allclose(ritz.rotation @ (run.length * ritz.first), V @ A.T @ y, atol=1e-12)
+        fits.append(A @ (V.T @ np.linalg.lstsq(A @ V.T, y, rcond=None)[0]))
+        gradient = np.linalg.norm(A.T @ (y - fits[k])) / run.length
+        added = np.linalg.norm(fits[k] - fits[k - 1]) / np.linalg.norm(fits[k])
+        assert ritz.unlearned == pytest.approx(max(gradient, added), rel=1e-5)
+
+
+def test_it_ends_where_the_target_is_fitted(rng):
+    A = rng.standard_normal((6, 3))
+    y = A @ rng.standard_normal(3)
+    run = GolubKahan(A, A.T @ y, 1e-14, target=y)
+    while not run.exhausted:
+        run.step()
+    ritz = run.ritz(accurate=True)
+    assert ritz.unlearned == ritz.coupling == 0
+    coef = basis(run).T @ ritz.rotation @ (run.length * ritz.first / ritz.values)
+    np.testing.assert_allclose(A @ coef, y, atol=1e-13)
+
+
 def test_singular_values_keep_the_digits_that_squares_lose(rng):
     A = conditioned(rng, 60, 30, 1e9)
     run = grown(A, rng.standard_normal(30), 30)
