@@ -139,12 +139,12 @@ class GolubKahan:
         The A above.
     start : array of shape (n_columns,)
         The first vector, up to its length.
-    target : array of shape (n_rows,), optional
-        The y whose image under the transpose is the start, where there is one.
     rounding : float
         Relative to the largest entry of B so far, what counts as zero.
     floor : float, default=0.0
         Absolutely, what counts as zero: the rounding of A itself.
+    target : array of shape (n_rows,), optional
+        The y whose image under the transpose is the start, where there is one.
     """
 
     def __init__(
