@@ -98,3 +98,19 @@ def test_scale_of_the_response_does_not_matter(rng, scale):
     X, y = draw(rng, 30, 4, 0.5, 3.0)
     a, b = (st.estimate_oracle(st.decompose(X, y * c)).penalty for c in (1.0, scale))
     assert a == pytest.approx(b, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_coefficients_whose_squares_overflow_have_an_expected_error(noise):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((12, 4))
+    y = X @ rng.standard_normal(4) + noise * rng.standard_normal(12)
+    stops = np.geomspace(0.1, 100, 9)
+    ordinary, extreme = (
+        st.StoppedRegressorCV("ridge", stops / unit**2, rule="plug-in", fit_intercept=False)
+        .fit(X * unit, y * size)
+        .errors_
+        / size**2
+        for unit, size in [(1.0, 1.0), (1e-140, 1e33)]
+    )
+    np.testing.assert_allclose(extreme, ordinary, rtol=1e-4, atol=1e-25)

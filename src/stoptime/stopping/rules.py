@@ -118,11 +118,17 @@ class PlugIn(Rule):
 
 def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
     """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
-    spectrum, noise, signal = problem.spectrum, float(np.mean(oracle.noise)), float(np.mean(oracle.signal))
+    spectrum, noise = problem.spectrum, float(np.mean(oracle.noise))
     s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
     g, gain = problem.tuned.shrinkage(s[:, None], stops), problem.tuned.gain(s[:, None], stops)
-    bias = signal / spectrum.n_features * ((weights * s) @ g**2)
-    return np.asarray(noise + bias + noise / spectrum.n_observations * (weights @ (s[:, None] * gain) ** 2))
+    variance = noise / spectrum.n_observations
+    if oracle.penalty > 0:
+        powers = variance * (s / oracle.penalty)  # (r²/p)s, even where r² is no number
+    else:
+        z = spectrum.response.reshape(spectrum.rank, -1).astype(np.float64)
+        lengths = np.hypot.reduce(z / spectrum.eigenvalues[:, None], axis=0)
+        powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_features
+    return np.asarray(noise + (weights * powers) @ g**2 + variance * (weights @ (s[:, None] * gain) ** 2))
 
 
 def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
