@@ -155,6 +155,21 @@ def test_tail_is_sonins_envelope(friction):
         assert float(bessel_filter.tail(6.3)) == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.parametrize("friction", [11.5, 14.0, 300.0])
+def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
+    nu, u = (friction - 1) / 2, filters.BesselFilter(friction).tail_start
+
+    def rayleigh(nu, u):
+        return np.exp(-(u**2) / (4 * (nu + 1)))
+
+    g, slope = rayleigh(nu, nu), nu / (2 * (nu + 1)) * rayleigh(nu + 1, nu)
+    velocity, q = max(slope, friction / 2 * g / nu), 1 / (4 * nu**2)
+    envelope = np.sqrt(g**2 + velocity**2 / q)
+    with balls.working_precision():
+        found = float(filters.BesselFilter(friction).tail(u))
+    assert found == pytest.approx(max(rayleigh(nu, u), envelope * nu / u), rel=1e-7)
+
+
 @pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])
 @pytest.mark.parametrize("a", [0.1, 0.6, 2.0])
 def test_expansion_has_the_slopes_of_its_functions(a, b):

@@ -39,6 +39,13 @@ def test_shrinkage_encloses_the_bessel_function(friction):
             assert float(found.rad()) < 1e-20
 
 
+def test_a_series_cut_short_says_no_more_than_a_mean_of_cosines(monkeypatch):
+    monkeypatch.setattr(filters, "SERIES_TERMS", 4)
+    with balls.working_precision():
+        found = filters.BesselFilter(90.0).shrinkage(balls.exact(30.0))
+        assert -1 - 1e-8 < found.lower() <= -1 < 1 <= found.upper() < 1 + 1e-8
+
+
 @pytest.mark.parametrize("cosine_filter", [filters.GaussianFilter(), filters.BesselFilter(4.2)], ids=repr)
 def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
     with balls.working_precision():

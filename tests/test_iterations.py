@@ -112,7 +112,9 @@ def test_halving_the_pace_halves_the_gap_to_the_flow(flow):
     np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.06)
 
 
-@pytest.mark.parametrize("method", [NuMethod(0.1, 1.0), Nesterov(0.1, momentum=0.8)], ids=str)
+@pytest.mark.parametrize(
+    "method", [NuMethod(0.1, 1.0), NuMethod(0.1, 2.5), Nesterov(0.1, momentum=0.8)], ids=str
+)
 def test_other_iterations_follow_their_flow_as_well(method):
     s, gaps = np.linspace(0, 2, 50), []
     for pace in (0.04, 0.02, 0.01):

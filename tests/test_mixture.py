@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from left_out_methods import METHODS
-from stoptime import AcceleratedFlow, GradientFlow
+from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
 from stoptime.stopping.mixture import ridge_mixture
-from stoptime.stopping.routes import ByMixture, BySecular
-from stoptime.stopping.routing import cheapest_route
+from stoptime.stopping.routes import ByMixture, BySecular, lagrange
+from stoptime.stopping.routing import _scale_nodes, cheapest_route, last_stop
 from stoptime.stopping.secular import downdate
 from stoptime.stopping.skeleton import curve_skeleton, skeleton
 
@@ -19,6 +19,13 @@ def test_route_by_horizon():
     assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
 
 
+def test_the_last_stop_of_an_iteration_is_that_of_its_flow():
+    s = np.array([1e-3, 2.0])
+    assert last_stop(GradientFlow(), s) == pytest.approx(1e203, rel=1e-15)
+    assert last_stop(GradientDescent(0.25), s) == pytest.approx(4e203, rel=1e-15)
+    assert last_stop(AcceleratedFlow(), s) == last_stop(GradientFlow(), s[:0]) == np.inf
+
+
 @pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])
 @pytest.mark.parametrize("method", METHODS[1:], ids=str)
 def test_mixtures_of_ridges_are_the_method(method, horizon):
@@ -28,6 +35,34 @@ def test_mixtures_of_ridges_are_the_method(method, horizon):
     stops = stops / largest ** (1 / method.order)
     mixture = ridge_mixture(method, stops, largest)
     np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
+
+
+@pytest.mark.parametrize("stop", [1e-3, 0.01, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("method", METHODS[1:], ids=str)
+def test_one_early_stop_keeps_its_digits(method, stop):
+    s, stops = np.linspace(0, 1, 300), np.array([stop])
+    mixture = ridge_mixture(method, stops, 1.0)
+    assert len(mixture.penalties) < 20
+    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("stop", [3.0, 60.0])
+@pytest.mark.parametrize(
+    "method",
+    [GradientFlow(), AcceleratedFlow(), Nesterov(0.45), NuMethod(0.45), HeavyBall(0.9, 0.9)],
+    ids=str,
+)
+def test_what_lies_between_scales_is_interpolated_from_few(method, stop):
+    scales = np.concatenate([[1.0], np.linspace(1.6, 2.0, 400)])
+    radians = 0.0 if method.order == 1 else method.pace * stop * np.sqrt(2.0)
+    nodes = _scale_nodes(method, scales, radians)
+    assert len(nodes) < 150
+    assert 1 < nodes[0] < 1.01
+    np.testing.assert_allclose(nodes + nodes[::-1], 3.0, rtol=1e-14)
+    s = np.linspace(0, 1, 50)[:, None]
+    found = method.shrinkage(nodes * s, stop) @ lagrange(nodes, scales).T
+    np.testing.assert_allclose(found, method.shrinkage(scales * s, stop), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(_scale_nodes(method, scales[[3, 0, 3]], radians), [1.0, scales[3]])
 
 
 def test_gradient_flow_needs_few_ridges_however_long():
