@@ -195,3 +195,16 @@ def test_a_false_cover_and_a_false_floor_are_refused():
             heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
         with pytest.raises(bounds.WorkLimitError):
             heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
+
+
+@pytest.mark.parametrize("kappa", [5.0, 100.0])
+@pytest.mark.parametrize("a", [0.5, 1.0, 1.7])
+def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, kappa):
+    y = np.linspace(1, np.sqrt(kappa), 2001)
+    stops = np.concatenate([np.linspace(1e-3, 3, 1500), np.linspace(3, 15, 300)])
+    g = np.array([oscillation(alpha, alpha * y) for alpha in stops])
+    least = np.abs(a * y * g - (1 - g) / (a * y)).max(axis=1).min()
+    with balls.working_precision():
+        heavy_ball._prove_floor(a, kappa, balls.exact(0.99 * least))
+        with pytest.raises(bounds.WorkLimitError):
+            heavy_ball._prove_floor(a, kappa, balls.exact(1.01 * least))

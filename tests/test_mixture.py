@@ -5,6 +5,7 @@ import pytest
 
 from left_out_methods import METHODS
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
+from stoptime.stopping import secular
 from stoptime.stopping.mixture import ridge_mixture
 from stoptime.stopping.routes import ByMixture, BySecular, lagrange
 from stoptime.stopping.routing import _scale_nodes, cheapest_route, last_stop
@@ -109,6 +110,17 @@ def test_secular_roots_are_singular_values(poles, shares):
         shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
         expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
         np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+@pytest.mark.parametrize("numbers", [1, 8, 30])
+def test_secular_equations_a_few_at_a_time(numbers, monkeypatch):
+    rng = np.random.default_rng(6)
+    s, shares = np.geomspace(1e-3, 1, 4), rng.uniform(0, 0.2, (9, 4))
+    whole = downdate(s, shares, 1 - shares.sum(axis=1))
+    monkeypatch.setattr(secular, "CHUNK_NUMBERS", numbers)
+    few = downdate(s, shares, 1 - shares.sum(axis=1))
+    for name in ("eigenvalues", "gaps", "slopes"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(whole, name))
 
 
 @pytest.mark.parametrize("span", [1.0, 1.7, 5.0, 30.0, 500.0, 1e6])

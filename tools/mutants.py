@@ -53,7 +53,7 @@ TESTS = [
     f"tests/test_{subject}.py"
     for subject in (
         "methods", "recurrence", "iterations", "iteration_uses", "krylov", "risk", "loo", "mixture", "bounds",
-        "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes",
+        "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes", "search",
     )
 ]  # fmt: skip
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
