@@ -8,7 +8,7 @@ import pytest
 
 from bounds_formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, filters, heavy_ball, inflation, oscillator
+from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, inflation, oscillator
 from stoptime.methods import GradientFlow
 
 flint = pytest.importorskip("flint")
@@ -208,3 +208,13 @@ def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, ka
         heavy_ball._prove_floor(a, kappa, balls.exact(0.99 * least))
         with pytest.raises(bounds.WorkLimitError):
             heavy_ball._prove_floor(a, kappa, balls.exact(1.01 * least))
+
+
+@pytest.mark.parametrize("stops", [[0.5, 0.8, 1.0], [0.3, 0.5, 0.8, 1.0], [0.5, 0.8, 1.0, 1.1]])
+def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
+    family = heavy_ball_plan.Family(9.0, 0.01, {}).extended(stops)
+    between = np.linspace(0.5, 1.0, 2001)
+    heights = [heavy_ball_plan.height(family.sample(alpha), 1.0) for alpha in between]
+    (least, best), *_ = family.best_stops(1.0)
+    assert least <= min(heights) + 1e-9
+    assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)

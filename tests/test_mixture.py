@@ -93,7 +93,8 @@ def test_skeleton_determines_all_stops(method, last):
 
 @pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
 @pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
-def test_secular_roots_are_singular_values(poles, shares):
+def test_secular_roots_are_singular_values(poles, shares, monkeypatch):
+    monkeypatch.setattr(secular, "MAX_STEPS", 12)  # which suffice, unless shares are as small as below
     rng = np.random.default_rng(5)
     k, n = 12, 20
     s = {
@@ -110,6 +111,24 @@ def test_secular_roots_are_singular_values(poles, shares):
         shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
         expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
         np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+@pytest.mark.parametrize("poles", ["even", "graded", "in pairs", "two"])
+@pytest.mark.parametrize("decades", [1, 12, 36])
+def test_gaps_solve_the_secular_equation(poles, decades):
+    poles = {
+        "even": np.linspace(0.1, 2, 12),
+        "graded": np.geomspace(1e-12, 2, 12),
+        "in pairs": np.sort(np.outer([1, 1 + 1e-6], np.arange(1, 7)).ravel()),
+        "two": np.array([1e-12, 1]),
+    }[poles]
+    shares = 10.0 ** np.random.default_rng(1).uniform(-decades - 2, -2, (500, len(poles)))
+    rest = 1 - shares.sum(axis=1)
+    found = downdate(poles, shares, rest)
+    gaps, shares = np.dstack([-found.eigenvalues, found.gaps]), np.column_stack([rest, shares])[:, None]
+    terms = shares / gaps
+    np.testing.assert_array_less(np.abs(terms.sum(axis=2)), 1e-14 * np.abs(terms).sum(axis=2))
+    np.testing.assert_allclose(found.slopes, (shares / gaps**2).sum(axis=2), rtol=1e-13)
 
 
 @pytest.mark.parametrize("numbers", [1, 8, 30])
