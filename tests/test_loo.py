@@ -333,6 +333,10 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
         curve = loo._thinned(rows, get_method(method), stops, fourths=fourths)
         assert len(curve.bones) < 40
         assert {0, 101} <= set(curve.bones)
+    assert Routing(rows, get_method(method), stops)._forms_operators
+    (few,) = (part for part in rows.target_blocks(19) if part.data.y.shape[1] == 1)
+    assert not Routing(few, get_method(method), stops)._forms_operators
+    assert Routing(few, get_method(method), stops, np.zeros(1, np.intp))._forms_operators
 
 
 @pytest.mark.parametrize("last", [30.0, 1e6])  # a mixture of ridges, and secular equations

@@ -10,7 +10,7 @@ from stoptime.stopping.mixture import ridge_mixture
 from stoptime.stopping.routes import ByMixture, BySecular, lagrange
 from stoptime.stopping.routing import _scale_nodes, cheapest_route, last_stop
 from stoptime.stopping.secular import downdate
-from stoptime.stopping.skeleton import curve_skeleton, skeleton
+from stoptime.stopping.skeleton import Skeleton, curve_skeleton, skeleton
 
 
 def test_route_by_horizon():
@@ -18,6 +18,15 @@ def test_route_by_horizon():
     assert isinstance(cheapest_route(AcceleratedFlow(), np.array([100.0]), s, one), ByMixture)
     assert isinstance(cheapest_route(AcceleratedFlow(), np.array([1e7]), s, one), BySecular)
     assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
+
+
+def test_route_by_work():
+    """Two eigenvalues are soon found: a mixture must be small to cost less, or steps of an iteration many."""
+    s, one, k = np.array([0.5, 1.0]), np.ones(1), np.array([1000.0])
+    assert isinstance(cheapest_route(AcceleratedFlow(), k, s, one), BySecular)
+    assert isinstance(cheapest_route(AcceleratedFlow(), k / 10, s, one), ByMixture)
+    assert isinstance(cheapest_route(Nesterov(1.0), k, s, one), ByMixture)
+    assert isinstance(cheapest_route(GradientDescent(1.0), 1000 * k, s, one), BySecular)  # powers
 
 
 def test_the_last_stop_of_an_iteration_is_that_of_its_flow():
@@ -91,6 +100,12 @@ def test_skeleton_determines_all_stops(method, last):
         np.testing.assert_allclose(curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale)
 
 
+def test_a_whole_skeleton_leaves_nothing_to_follow():
+    whole, values = Skeleton.whole(3), np.arange(6.0).reshape(3, 2)
+    assert whole.matrix.shape == (0, 3)
+    np.testing.assert_array_equal(whole.extended(values), values)
+
+
 @pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
 @pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
 def test_secular_roots_are_singular_values(poles, shares, monkeypatch):
@@ -122,7 +137,7 @@ def test_gaps_solve_the_secular_equation(poles, decades):
         "in pairs": np.sort(np.outer([1, 1 + 1e-6], np.arange(1, 7)).ravel()),
         "two": np.array([1e-12, 1]),
     }[poles]
-    shares = 10.0 ** np.random.default_rng(1).uniform(-decades - 2, -2, (500, len(poles)))
+    shares = 10.0 ** np.random.default_rng(1).uniform(-decades - 2, -2, (200, len(poles)))
     rest = 1 - shares.sum(axis=1)
     found = downdate(poles, shares, rest)
     gaps, shares = np.dstack([-found.eigenvalues, found.gaps]), np.column_stack([rest, shares])[:, None]
