@@ -218,3 +218,12 @@ def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
     (least, best), *_ = family.best_stops(1.0)
     assert least <= min(heights) + 1e-9
     assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)
+
+
+@pytest.mark.parametrize("kappa", [9.0, 400.0])
+def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
+    plan = heavy_ball_plan.make_plan(kappa, 1e-2)
+    y = np.linspace(1, np.sqrt(kappa), 20_001)
+    g = oscillation(plan.stop * plan.worst, plan.stop * plan.worst * y)
+    D = plan.worst * y * g - (1 - g) / (plan.worst * y)
+    assert plan.floor <= (D**2).max() <= plan.cap

@@ -339,7 +339,7 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
     assert Routing(few, get_method(method), stops, np.zeros(1, np.intp))._forms_operators
 
 
-@pytest.mark.parametrize("last", [30.0, 1e6])  # a mixture of ridges, and secular equations
+@pytest.mark.parametrize("last", [30.0, 1e6])  # so late accelerated flow takes secular equations
 @pytest.mark.parametrize("n_targets", [1, 3, 40])
 @pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
 def test_blocks_hold_about_as_many_numbers_as_they_may(method, n_targets, last, rng, monkeypatch):

@@ -109,7 +109,7 @@ def test_a_whole_skeleton_leaves_nothing_to_follow():
 @pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
 @pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
 def test_secular_roots_are_singular_values(poles, shares, monkeypatch):
-    monkeypatch.setattr(secular, "MAX_STEPS", 12)  # which suffice, unless shares are as small as below
+    monkeypatch.setattr(secular, "MAX_STEPS", 12)  # enough, unless eigenvalues come in pairs
     rng = np.random.default_rng(5)
     k, n = 12, 20
     s = {
