@@ -9,7 +9,7 @@ from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
 from left_out_methods import METHODS
-from stoptime import AcceleratedFlow, HeavyBallFlow, StoppedRegressor, decompose, get_method, path
+from stoptime import AcceleratedFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, get_method, path
 from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.routes import ByMixture, BySecular
@@ -364,6 +364,14 @@ def test_single_precision_loses_no_more_than_its_own(rng):
     narrow = leave_one_out(X, y, "nesterov-flow", stops)
     wide = leave_one_out(X.astype(float), y.astype(float), "nesterov-flow", stops)
     np.testing.assert_allclose(narrow.errors, wide.errors, rtol=2e-5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_the_end_of_a_row_whose_leverage_cannot_be_told_from_one(size, rng):
+    X = np.column_stack([rng.standard_normal((24, 5)), size * (np.arange(24) == 4)])
+    y = rng.standard_normal(24)
+    expected = by_refits(X, y, Ridge(), np.array([np.inf]))[0, :, 0]
+    np.testing.assert_allclose(left_out_residuals(X, y, "ridge", np.inf), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("method", ["ridge", "nesterov-flow"])
