@@ -77,6 +77,23 @@ def test_boxes_of_the_parameter_error(brackets, friction, calibration):
             assert_is_mean_value_form(bracket, ((low, high),), h(middle), reach)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.99, 1.01])
+@pytest.mark.parametrize("friction", [None, 0.7, 3.0])
+def test_a_head_ends_where_the_value_at_the_origin_may_be_used_up(brackets, friction, share):
+    """No derivative of h = c·φ - g exceeds that of all its cosines together, as at the origin."""
+    with mp.workdps(40):
+        g = [abs(a) * mp.factorial(k) for k, a in enumerate(mp.taylor(lambda u: decay(friction, u), 0, 6))]
+        calibration = share * 2 / g[2]  # h(0) = 0 at a share of one
+        start, bend = share - 1, g[2] - calibration * g[4] / 12
+        curvature, fourth = calibration * g[4] / 12 + g[2], calibration * g[6] / 30 + g[4]
+        head = min(mp.sqrt(abs(bend) / fourth), mp.sqrt(2 * abs(start) / curvature))
+    certificates._flow_error.__wrapped__(
+        certificates._cosine_filter(flow(friction)), float(calibration), 1e-3
+    )
+    ((_, ((first, _),), _),) = brackets
+    assert first == pytest.approx(float(head) if start * bend < 0 else 0.0, rel=1e-12)
+
+
 @pytest.mark.parametrize("stop", [0.4, 1.7])
 @pytest.mark.parametrize("friction", [None, 2.0, 5.0])
 def test_boxes_of_the_inflation(brackets, friction, stop):
@@ -112,7 +129,8 @@ def damped(a, b):
 @pytest.mark.parametrize("calibration", [0.5, 4.0])
 def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
     certificates._heavy_ball_error.__wrapped__(calibration, 0.1)
-    ((bracket, _, known),) = brackets
+    ((bracket, everywhere, known),) = brackets
+    assert everywhere == ((0.0, 4.0), (0.0, 4.0))
 
     def h(a, b):
         return calibration * (1 - damped(a, b)) / (a**2 + b**2) - damped(a, b)
@@ -140,7 +158,7 @@ def test_tail_of_the_imbalance(start):
     assert found == pytest.approx((start * g / 0.7 + 0.7 * (1 + g) / start) ** 2, rel=1e-14)
 
 
-@pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 3.0, 6.5])
+@pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 2.5, 3.0, 6.5])
 def test_tail_is_sonins_envelope(friction):
     """With p = u^(r/2)·g, the equation p'' + qp = 0 gives q."""
     with mp.workdps(40), balls.working_precision():
@@ -153,6 +171,21 @@ def test_tail_is_sonins_envelope(friction):
         energy = q * p(u) ** 2 + mp.diff(p, u) ** 2
         expected = mp.sqrt(energy / q if friction >= 2 else energy) / u ** (mp.mpf(friction) / 2)
         assert float(bessel_filter.tail(6.3)) == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("friction", [11.5, 14.0, 300.0])
+def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
+    nu, u = (friction - 1) / 2, filters.BesselFilter(friction).tail_start
+
+    def rayleigh(nu, u):
+        return np.exp(-(u**2) / (4 * (nu + 1)))
+
+    g, slope = rayleigh(nu, nu), nu / (2 * (nu + 1)) * rayleigh(nu + 1, nu)
+    velocity, q = max(slope, friction / 2 * g / nu), 1 / (4 * nu**2)
+    envelope = np.sqrt(g**2 + velocity**2 / q)
+    with balls.working_precision():
+        found = float(filters.BesselFilter(friction).tail(u))
+    assert found == pytest.approx(max(rayleigh(nu, u), envelope * nu / u), rel=1e-7)
 
 
 @pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])

@@ -8,7 +8,7 @@ import pytest
 
 from bounds_formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, filters, heavy_ball, inflation, oscillator
+from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, inflation, oscillator
 from stoptime.methods import GradientFlow
 
 flint = pytest.importorskip("flint")
@@ -37,6 +37,13 @@ def test_shrinkage_encloses_the_bessel_function(friction):
             truth = mpmath.hyp0f1(nu + 1, -(mpmath.mpf(u) ** 2) / 4)
             assert abs(mpmath.mpf(float(found.mid())) - truth) <= 1e-15
             assert float(found.rad()) < 1e-20
+
+
+def test_a_series_cut_short_says_no_more_than_a_mean_of_cosines(monkeypatch):
+    monkeypatch.setattr(filters, "SERIES_TERMS", 4)
+    with balls.working_precision():
+        found = filters.BesselFilter(90.0).shrinkage(balls.exact(30.0))
+        assert -1 - 1e-8 < found.lower() <= -1 < 1 <= found.upper() < 1 + 1e-8
 
 
 @pytest.mark.parametrize("cosine_filter", [filters.GaussianFilter(), filters.BesselFilter(4.2)], ids=repr)
@@ -188,3 +195,35 @@ def test_a_false_cover_and_a_false_floor_are_refused():
             heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
         with pytest.raises(bounds.WorkLimitError):
             heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
+
+
+@pytest.mark.parametrize("kappa", [5.0, 100.0])
+@pytest.mark.parametrize("a", [0.5, 1.0, 1.7])
+def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, kappa):
+    y = np.linspace(1, np.sqrt(kappa), 2001)
+    stops = np.concatenate([np.linspace(1e-3, 3, 1500), np.linspace(3, 15, 300)])
+    g = np.array([oscillation(alpha, alpha * y) for alpha in stops])
+    least = np.abs(a * y * g - (1 - g) / (a * y)).max(axis=1).min()
+    with balls.working_precision():
+        heavy_ball._prove_floor(a, kappa, balls.exact(0.99 * least))
+        with pytest.raises(bounds.WorkLimitError):
+            heavy_ball._prove_floor(a, kappa, balls.exact(1.01 * least))
+
+
+@pytest.mark.parametrize("stops", [[0.5, 0.8, 1.0], [0.3, 0.5, 0.8, 1.0], [0.5, 0.8, 1.0, 1.1]])
+def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
+    family = heavy_ball_plan.Family(9.0, 0.01, {}).extended(stops)
+    between = np.linspace(0.5, 1.0, 2001)
+    heights = [heavy_ball_plan.height(family.sample(alpha), 1.0) for alpha in between]
+    (least, best), *_ = family.best_stops(1.0)
+    assert least <= min(heights) + 1e-9
+    assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)
+
+
+@pytest.mark.parametrize("kappa", [9.0, 400.0])
+def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
+    plan = heavy_ball_plan.make_plan(kappa, 1e-2)
+    y = np.linspace(1, np.sqrt(kappa), 20_001)
+    g = oscillation(plan.stop * plan.worst, plan.stop * plan.worst * y)
+    D = plan.worst * y * g - (1 - g) / (plan.worst * y)
+    assert plan.floor <= (D**2).max() <= plan.cap

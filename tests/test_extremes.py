@@ -213,3 +213,12 @@ def test_chunks_of_small_rows_with_small_weights(data, size):
     found = st.Statistics.of(1e-143 * X, y, size * weights)
     np.testing.assert_allclose(found.gram, right.gram, rtol=1e-12)
     np.testing.assert_allclose(found.weight, size * right.weight)
+
+
+@pytest.mark.parametrize("n_targets", [15, 16])  # from 16 on they share the operators of the rows
+def test_constant_columns_leave_nothing_to_learn_of_many_targets(n_targets):
+    X, Y = np.ones((8, 2)), np.random.default_rng(2).standard_normal((8, n_targets))
+    model = st.StoppedRegressorCV("ridge", [1.0, 2.0]).fit(X, Y)
+    assert not model.coef_.any()
+    left_out = (Y - Y.mean(axis=0)) * 8 / 7
+    np.testing.assert_allclose(model.errors_, [(left_out**2).mean(axis=0)] * 2)

@@ -70,6 +70,7 @@ def test_auto_is_made_concrete():
     assert Nesterov(friction=5).tuned_to(s) == Nesterov(0.25, 5.0)
     assert HeavyBall().tuned_to(s) == HeavyBall(0.25, (1 - 0.25) ** 2)
     assert HighResolutionFlow().tuned_to(s) == HighResolutionFlow(0.25, 0.25)
+    assert HighResolutionFlow().tuned_to([0.125, 0.5]) == HighResolutionFlow(2.0, 0.125)
     assert HighResolutionFlow(strong_convexity=0.5).tuned_to([0.0]) == HighResolutionFlow(1.0, 0.5)
     assert NuMethod().tuned_without_rows(s, 1.25) == NuMethod(0.2)
     assert GradientDescent().tuned_without_rows(s, 1.99) == GradientDescent(0.25)
@@ -112,7 +113,9 @@ def test_halving_the_pace_halves_the_gap_to_the_flow(flow):
     np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.06)
 
 
-@pytest.mark.parametrize("method", [NuMethod(0.1, 1.0), Nesterov(0.1, momentum=0.8)], ids=str)
+@pytest.mark.parametrize(
+    "method", [NuMethod(0.1, 1.0), NuMethod(0.1, 2.5), Nesterov(0.1, momentum=0.8)], ids=str
+)
 def test_other_iterations_follow_their_flow_as_well(method):
     s, gaps = np.linspace(0, 2, 50), []
     for pace in (0.04, 0.02, 0.01):

@@ -59,6 +59,15 @@ def test_small_eigenvalues_are_learned_however_little_of_the_response_they_see(s
     assert abs(run.components[0] - coef).max() > 0.1  # not before the last iteration
 
 
+def test_iterations_end_when_what_is_left_is_rounding(rng):
+    s = np.repeat(np.geomspace(0.3, 3, 5), 6)
+    for z in rng.standard_normal((5, 30)):
+        run = conjugate_gradients(s, z, [4, 5, np.inf])
+        assert len(run.filters[0].values) == 4
+        assert 5 <= len(run.filters[-1].values) <= 7
+        np.testing.assert_allclose(run.components[1:], [z / s] * 2, rtol=0, atol=1e-13)
+
+
 def test_filter_is_made_of_ritz_values(data):
     spectrum = st.decompose(*data)
     s, z = spectrum.eigenvalues, spectrum.response

@@ -1,5 +1,7 @@
 """Leave-one-out without refits equals leave-one-out by refits."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -7,7 +9,7 @@ from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
 from left_out_methods import METHODS
-from stoptime import AcceleratedFlow, HeavyBallFlow, StoppedRegressor, decompose, path
+from stoptime import AcceleratedFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, get_method, path
 from stoptime.stopping import loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.routes import ByMixture, BySecular
@@ -322,6 +324,39 @@ def test_targets_a_block_at_a_time(rng, monkeypatch):
     np.testing.assert_allclose(blocks.standard_errors, whole.standard_errors, rtol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_many_targets_are_computed_at_few_stops(method, rng):
+    X, y = rng.standard_normal((60, 12)), rng.standard_normal((60, 20))
+    stops = np.concatenate([[0], np.geomspace(1e-3, 30, 100), [np.inf]])
+    rows = Rows.validated(X, y, None, decompose(X, y))
+    for fourths in (False, True):
+        curve = loo._thinned(rows, get_method(method), stops, fourths=fourths)
+        assert len(curve.bones) < 40
+        assert {0, 101} <= set(curve.bones)
+    assert Routing(rows, get_method(method), stops)._forms_operators
+    (few,) = (part for part in rows.target_blocks(19) if part.data.y.shape[1] == 1)
+    assert not Routing(few, get_method(method), stops)._forms_operators
+    assert Routing(few, get_method(method), stops, np.zeros(1, np.intp))._forms_operators
+
+
+@pytest.mark.parametrize("last", [30.0, 1e6])  # so late accelerated flow takes secular equations
+@pytest.mark.parametrize("n_targets", [1, 3, 40])
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_blocks_hold_about_as_many_numbers_as_they_may(method, n_targets, last, rng, monkeypatch):
+    X, y = rng.standard_normal((1200, 20)) * np.geomspace(1e-3, 1, 20), rng.standard_normal((1200, n_targets))
+    rows, most = Rows.validated(X, y, None, decompose(X, y)), 2**18
+    monkeypatch.setattr(type(rows.data), "numbers_at_once", most)
+    routing = Routing(rows, get_method(method), np.geomspace(0.1, last, 40))
+    index, route = next(routing.parts(np.arange(1200)))
+    block = rows.block(index, on_host=False)
+    tracemalloc.start()
+    for _ in routing.residuals(block, route):
+        pass
+    held = tracemalloc.get_traced_memory()[1] / 8
+    tracemalloc.stop()
+    assert 0.5 * most < held < 1.8 * most
+
+
 def test_single_precision_loses_no_more_than_its_own(rng):
     X = (rng.standard_normal((300, 20)) + 1).astype(np.float32)
     y = (X @ rng.standard_normal((20, 30)) + rng.standard_normal((300, 30))).astype(np.float32)
@@ -329,6 +364,14 @@ def test_single_precision_loses_no_more_than_its_own(rng):
     narrow = leave_one_out(X, y, "nesterov-flow", stops)
     wide = leave_one_out(X.astype(float), y.astype(float), "nesterov-flow", stops)
     np.testing.assert_allclose(narrow.errors, wide.errors, rtol=2e-5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_the_end_of_a_row_whose_leverage_cannot_be_told_from_one(size, rng):
+    X = np.column_stack([rng.standard_normal((24, 5)), size * (np.arange(24) == 4)])
+    y = rng.standard_normal(24)
+    expected = by_refits(X, y, Ridge(), np.array([np.inf]))[0, :, 0]
+    np.testing.assert_allclose(left_out_residuals(X, y, "ridge", np.inf), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("method", ["ridge", "nesterov-flow"])

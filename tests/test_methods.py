@@ -311,6 +311,11 @@ def test_settled_means_below_the_level_from_then_on(method, s):
         assert np.abs(method.shrinkage(s, settled / 3)) > level
 
 
+def test_a_slow_creep_settles_just_where_it_says():
+    flow, s, level = HeavyBallFlow(2.0), 1e-5, 1e-4
+    np.testing.assert_allclose(flow.shrinkage(s, flow.settled_at(s, level)), level, rtol=1e-4)
+
+
 def test_registry():
     for name, cls in METHODS.items():
         assert get_method(name) == cls()

@@ -164,6 +164,7 @@ def test_stops_are_whole_numbers(method, call):
 
 
 def test_closer_stops():
+    np.testing.assert_array_equal(closer_stops(np.arange(0.0, 17, 3), np.array([3])), [7, 8, 10, 11])
     np.testing.assert_array_equal(closer_stops(np.array([0.0, 1, 2, np.inf]), np.array([1, 3])), [])
     found = closer_stops(np.array([0.0, 1000.0, 5000.0]), np.array([1]), most=10)
     assert len(found) == 8

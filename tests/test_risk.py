@@ -7,7 +7,6 @@ import pytest
 from scipy.integrate import quad
 
 import stoptime as st
-from stoptime.search import dips, lowest_between
 
 REPLICATES = 4000
 STANDARD_ERRORS = 4.5  # over all comparisons here a false alarm has odds of about one in a thousand
@@ -366,19 +365,6 @@ def test_best_is_the_lowest_of_dips_that_lie_decades_apart(method, seed):
     every = np.unique(np.round(np.geomspace(1, 1e9, 20_001)))
     dense = st.risk(method, every, **known).total.min()
     assert st.risk(method, [1, 1e9], **known).best_total <= dense * (1 + 1e-9)
-
-
-def test_dips_are_no_higher_than_both_neighbours():
-    assert dips(np.array([5.0, 3.0, 1.0, 2.0, 0.0, 0.0, 4.0, 0.0])).tolist() == [2, 4, 5]
-    assert dips(np.array([1.0, 0.0])).size == 0
-
-
-@pytest.mark.parametrize("place", [0.02, 0.271828, 0.314159, 0.98])
-def test_every_zoom_comes_ten_times_closer(place):
-    left, right = np.array([0.0, 3.0]), np.array([1.0, 4.0])
-    for zooms in (1, 3, 5):
-        found, height = lowest_between(lambda x: np.abs(x - place), left, right, zooms)
-        assert height == abs(found - place) <= 0.026 * 0.1 ** (zooms - 1)
 
 
 @pytest.mark.parametrize("step", [1e-4, 1.0, 1e4])

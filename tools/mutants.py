@@ -44,7 +44,8 @@ FILES = [
     str(path.relative_to(ROOT / PACKAGE))
     for pattern in (
         "special.py", "search.py", "risk.py", "risk_model.py", "methods/[!_]*.py", "bounds/[!_]*.py",
-        "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py", "stopping/rows.py",
+        "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py", "stopping/routing.py",
+        "stopping/rows.py", "stopping/secular.py", "stopping/skeleton.py",
     )
     for path in sorted((ROOT / PACKAGE).glob(pattern))
 ]  # fmt: skip
@@ -52,7 +53,7 @@ TESTS = [
     f"tests/test_{subject}.py"
     for subject in (
         "methods", "recurrence", "iterations", "iteration_uses", "krylov", "risk", "loo", "mixture", "bounds",
-        "bounds_proofs", "bounds_brackets", "planning",
+        "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes", "search",
     )
 ]  # fmt: skip
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"

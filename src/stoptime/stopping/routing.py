@@ -80,7 +80,7 @@ class Routing:
             return route.residuals(block, self.rows.coef) * stretch
         late, slopes = route.operators(block)
         slopes *= stretch
-        flat = self._product(slopes.reshape(-1, slopes.shape[2]))
+        flat = self._product(slopes.reshape(len(late) * late.shape[1], slopes.shape[2]))
         values = flat.reshape(*late.shape, self._n_targets)
         values += late[..., None] * (stretch * block.late)
         return values

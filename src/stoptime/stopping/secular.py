@@ -24,7 +24,7 @@ from stoptime.methods.base import Array
 
 Places = NDArray[np.intp]
 
-MAX_STEPS = 80
+MAX_STEPS = 1000  # a handful as a rule; hundreds between close pairs of eigenvalues
 CHUNK_NUMBERS = 2**17  # one megabyte: what a step touches stays in the cache
 CONVERGED = 4e-16  # of the sum of the terms' sizes
 LEAST_RESIDUE = 1e-40  # a direction in which the row has no share: its root then is the pole, regularly
@@ -91,7 +91,7 @@ def _roots(poles: Array, residues: Array, left: Places) -> tuple[Places, Array]:
     """Return the nearer pole and the offset from it of the root between poles ``left`` and ``left + 1``."""
     width = poles[left + 1] - poles[left]
     pairs = np.arange(len(left))
-    to_middle = poles - (poles[left] + width / 2)[:, None]
+    to_middle = (poles - poles[left, None]) - (width / 2)[:, None]  # which close poles do not round away
     to_middle[pairs, left], to_middle[pairs, left + 1] = -width / 2, width / 2
     terms = residues / to_middle
     in_left_half = terms.sum(axis=1) > 0
