@@ -1,6 +1,7 @@
 """Exact risk: against Monte Carlo, closed forms, brute force over the stop, and its own limit."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -334,17 +335,20 @@ def test_where_nothing_can_be_learned_every_stop_is_best():
     assert curve.best_total == 5.0
 
 
-def test_a_covariance_is_symmetric_and_not_negative_up_to_rounding():
+@pytest.mark.parametrize("size", [1e-7, 1.0, 1e7])
+def test_a_covariance_is_symmetric_and_not_negative_up_to_rounding(size):
     known = {"eigenvalues": [1.0, 0.5], "signal": [1.0, 2.0], "noise": 1.0, "n_samples": 5}
     singular = np.array([[1.0, 1.0], [1.0, 1.0]])
-    curve = st.risk("ridge", [0.0], **known, covariance=singular)
-    assert curve.bias[0] == pytest.approx(9)  # (1 + 2)²
-    nearly = singular - 1e-11 * np.eye(2)
-    assert st.risk("ridge", [0.0], **known, covariance=nearly).bias[0] == pytest.approx(9)
-    with pytest.raises(ValueError, match="must be symmetric"):
-        st.risk("ridge", [0.0], **known, covariance=[[1.0, 0.5], [0.4, 1.0]])
-    with pytest.raises(ValueError, match=r"no negative eigenvalues; its least is -0\.5"):
-        st.risk("ridge", [0.0], **known, covariance=[[1.0, 1.5], [1.5, 1.0]])
+    for rounded in (0 * singular, -1e-11 * np.eye(2), -1.5e-10 * np.eye(2), [[0, 5e-11], [0, 0]]):
+        curve = st.risk("ridge", [0.0], **known, covariance=size * (singular + rounded))
+        assert curve.bias[0] == pytest.approx(9 * size)  # (1 + 2)²
+    for skewed in ([[1.0, 0.5], [0.4, 1.0]], [[1.0, 1.0], [1.0 - 2e-10, 1.0]]):
+        with pytest.raises(ValueError, match="must be symmetric"):
+            st.risk("ridge", [0.0], **known, covariance=size * np.array(skewed))
+    with pytest.raises(
+        ValueError, match=re.escape(f"no negative eigenvalues; its least is {-0.5 * size:.3g}.")
+    ):
+        st.risk("ridge", [0.0], **known, covariance=size * np.array([[1.0, 1.5], [1.5, 1.0]]))
 
 
 @pytest.mark.parametrize("method", ["ridge", "nesterov-flow", st.Nesterov(0.5)], ids=str)
