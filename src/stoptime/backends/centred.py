@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.base import Array
@@ -121,10 +120,9 @@ class Mirror:
         """Return HAH for a symmetric A, which is overwritten, less its first row and column."""
         image = 2 * (matrix @ self.normal)
         image -= (self.normal @ image) * self.normal
-        (add_outer,) = linalg.get_blas_funcs(["ger"], [matrix])
-        columns = add_outer(-1, self.normal, image, a=matrix.T, overwrite_a=True)
-        columns = add_outer(-1, image, self.normal, a=columns, overwrite_a=True)
-        return np.asarray(columns.T[1:, 1:])
+        matrix -= np.multiply.outer(self.normal, image)
+        matrix -= np.multiply.outer(image, self.normal)
+        return matrix[1:, 1:]
 
     def with_first(self, vectors: Floats) -> Floats:
         """Return HB, with B the vectors below a row of zeros."""
