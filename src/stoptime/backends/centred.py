@@ -13,6 +13,8 @@ from stoptime.spectrum import DualVectors, Floats, Vectors
 
 __all__ = ["CentredOperator", "Mirror", "owned", "product"]
 
+BLOCK_NUMBERS = 2**17  # a megabyte, of a temporary array
+
 
 @dataclass(frozen=True, eq=False)
 class CentredOperator:
@@ -120,8 +122,11 @@ class Mirror:
         """Return HAH for a symmetric A, which is overwritten, less its first row and column."""
         image = 2 * (matrix @ self.normal)
         image -= (self.normal @ image) * self.normal
-        matrix -= np.multiply.outer(self.normal, image)
-        matrix -= np.multiply.outer(image, self.normal)
+        height = max(1, BLOCK_NUMBERS // len(matrix))  # fresh memory costs more than the sums do
+        for start in range(0, len(matrix), height):
+            rows = slice(start, start + height)
+            matrix[rows] -= np.multiply.outer(self.normal[rows], image)
+            matrix[rows] -= np.multiply.outer(image[rows], self.normal)
         return matrix[1:, 1:]
 
     def with_first(self, vectors: Floats) -> Floats:
