@@ -245,12 +245,14 @@ def by_svd(data: TensorData, max_gain: float) -> Spectrum:
     _check_finite(rows)
     left, sizes, right = torch.linalg.svd(rows, full_matrices=False)
     lengths = on_host(sizes)
-    check_columns(data, on_host((rows**2).sum(axis=0)), max_gain)
+    powers = (rows**2).sum(axis=0)
+    check_columns(data, on_host(powers), max_gain)
     count = int(np.count_nonzero(lengths > data.rounding * lengths.max(initial=0)))
     ascending = np.arange(count)[::-1].copy()
     components = on_host(left.T @ targets)[ascending]
     response = lengths[ascending, None] * components
     vectors = right[ascending].T.contiguous()
+    vectors[powers == 0] = 0  # which a device rounds
     return data.spectrum(lengths[ascending] ** 2, vectors, response, means, "svd", np.inf)
 
 
