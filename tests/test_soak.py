@@ -129,7 +129,7 @@ def compare(exact, model, generated, where, eps, found):
     method, cut = model.method_, generated.eps * max(generated.X.shape)
     lowest = cut if generated.kind != "tensor32" else np.finfo(np.float64).eps  # which it is worked on in
     late = np.isinf(stop)
-    if isinstance(method, st.ConjugateGradient) and generated.kind in MATRIX_FREE | STREAMED:
+    if isinstance(method, st.ConjugateGradient) and generated.kind in STREAMED:
         late = late or oracle.exhausted(exact, stop, max(cut, eps))  # their products see no further
     if late and oracle.undecided(exact, lowest, max(cut, eps)):
         note("at the rank cut")
