@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
-from stoptime.stopping.choice import standard_error
+from stoptime.stopping.curve import standard_error
 
 
 @pytest.fixture

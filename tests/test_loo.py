@@ -8,81 +8,13 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
-from left_out_methods import METHODS
+from left_out_cases import KINDS, METHODS, assert_same, problem, stops_for, with_condition
 from stoptime import AcceleratedFlow, HeavyBallFlow, Ridge, StoppedRegressor, decompose, get_method, path
-from stoptime.stopping import loo
+from stoptime.stopping import left_out, loo
 from stoptime.stopping.loo import leave_one_out, left_out_residuals
 from stoptime.stopping.routes import ByMixture, BySecular
 from stoptime.stopping.routing import Routing
 from stoptime.stopping.rows import Rows
-
-
-def with_condition(rng, n, p, condition):
-    left = np.linalg.qr(rng.normal(size=(n, p)))[0]
-    right = np.linalg.qr(rng.normal(size=(p, p)))[0]
-    return np.sqrt(n) * left * np.geomspace(1, condition**-0.5, p) @ right.T
-
-
-def replaced(X, rows, values):
-    X = X.copy()
-    X[rows] = values
-    return X
-
-
-def problem(kind):
-    """Return X, y and the options of one kind of data."""
-    rng = np.random.default_rng(7)
-    tall, wide = rng.normal(size=(24, 6)), rng.normal(size=(14, 25))
-    lonely = replaced(tall, (slice(None), 0), 0.0)
-    lonely[4, 0] = 3.0
-    X = {
-        "wide": wide,
-        "wide, no intercept": wide,
-        "wide, weights": wide,
-        "wide, duplicated rows": replaced(wide, 5, wide[3]),
-        "rank deficient": tall[:, :3] @ rng.normal(size=(3, 6)),
-        "duplicated rows": replaced(tall, [5, 7], tall[3]),
-        "repeated eigenvalues": np.vstack([np.eye(6), -np.eye(6)]),
-        "leverage one": lonely,
-        "constant column": replaced(tall, (slice(None), 2), 5.0),
-        "only constants": np.ones((8, 2)),
-        "far from zero": tall + 1000.0,
-        "two rows": tall[:2],
-        "three rows": tall[:3],
-        "condition 1e6": with_condition(rng, 24, 6, 1e6),
-        "condition 1e12": with_condition(rng, 24, 6, 1e12),
-    }.get(kind, tall)
-    n = len(X)
-    y = X @ rng.normal(size=X.shape[1]) / 3 + rng.normal(size=n)
-    weights = {
-        "weights": rng.uniform(0.2, 3, n),
-        "wide, weights": rng.uniform(0.2, 3, n),
-        "integer weights": rng.integers(0, 3, n).astype(float),
-        "one heavy row": np.where(np.arange(n) == 4, 60, rng.uniform(0.2, 3, n)),
-        "many uneven weights": rng.uniform(0.9, 1.1, n),
-    }.get(kind)
-    if kind == "targets":
-        y = np.column_stack([y, rng.normal(size=n), y**2])
-    if kind == "many targets":
-        y = rng.normal(size=(n, 20)) * np.geomspace(1e-3, 1e3, 20)
-    return X, y, {"sample_weight": weights, "fit_intercept": not kind.endswith("no intercept")}
-
-
-KINDS = [
-    "tall", "no intercept", "wide", "wide, no intercept", "wide, weights", "wide, duplicated rows",
-    "rank deficient", "duplicated rows", "repeated eigenvalues", "leverage one", "constant column",
-    "only constants", "far from zero", "two rows", "three rows", "condition 1e6", "condition 1e12",
-    "weights", "integer weights", "one heavy row", "targets", "many targets",
-]  # fmt: skip
-
-
-def stops_for(method, X, y, options, count=16):
-    """Return a grid from next to nothing to well beyond convergence, with both ends."""
-    s = decompose(X, y, **options).eigenvalues
-    last = np.clip(30 * np.sqrt(s[-1] / s[0]), 100, 3e6) if s.size else 100.0
-    largest = s[-1] if s.size else 1.0
-    grid = np.geomspace(0.1, last ** (3 - method.order), count) / largest ** (1 / method.order)
-    return np.concatenate([[0], grid, [np.inf]])
 
 
 def by_refits(X, y, method, stops, sample_weight=None, fit_intercept=True):
@@ -105,12 +37,6 @@ def collected(routing, members=None, route=None):
         for places, residuals in routing.residuals(rows.block(index, on_host=False), route or own):
             out[places[:, None], np.arange(len(rows.weights))[index]] = residuals * rows.unit
     return out
-
-
-def assert_same(left_out, refits, tolerance):
-    """Compare stop by stop, relative to the size of the residuals there."""
-    size = np.sqrt(np.mean(refits**2, axis=1, keepdims=True))
-    assert np.abs((left_out - refits) / size).max() < tolerance
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
@@ -318,7 +244,7 @@ def test_targets_a_block_at_a_time(rng, monkeypatch):
     y = X @ rng.standard_normal((12, 40)) + rng.standard_normal((60, 40))
     stops = np.geomspace(0.1, 30, 50)
     whole = leave_one_out(X, y, "nesterov-flow", stops)
-    monkeypatch.setattr(loo, "TARGETS_AT_ONCE", 17)
+    monkeypatch.setattr(left_out, "TARGETS_AT_ONCE", 17)
     blocks = leave_one_out(X, y, "nesterov-flow", stops)
     np.testing.assert_allclose(blocks.errors, whole.errors, rtol=1e-10)
     np.testing.assert_allclose(blocks.standard_errors, whole.standard_errors, rtol=1e-8)
@@ -330,7 +256,7 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
     stops = np.concatenate([[0], np.geomspace(1e-3, 30, 100), [np.inf]])
     rows = Rows.validated(X, y, None, decompose(X, y))
     for fourths in (False, True):
-        curve = loo._thinned(rows, get_method(method), stops, fourths=fourths)
+        curve = left_out._thinned(rows, get_method(method), stops, fourths=fourths)
         assert len(curve.bones) < 40
         assert {0, 101} <= set(curve.bones)
     assert Routing(rows, get_method(method), stops)._forms_operators

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from left_out_methods import METHODS
+from left_out_cases import METHODS
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
 from stoptime.stopping import secular
 from stoptime.stopping.mixture import ridge_mixture

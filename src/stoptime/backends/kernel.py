@@ -162,9 +162,9 @@ def _cholesky(gram: Floats) -> Floats | None:
     eps, largest = float(np.finfo(np.float64).eps), float(diagonal.max())
     if largest <= 0:
         return None
-    tolerance, half = PIVOT * eps * largest, gram[::2, ::2]
-    if linalg.lapack.dpstrf(half.T, tol=tolerance, lower=1)[2] == len(half):
-        return None  # an eighth of the price tells that the rank is above a half
+    tolerance = PIVOT * eps * largest
+    if _has_full_rank(gram[::2, ::2], tolerance):
+        return None  # then that of the whole is above a half
     lower, pivots, rank, _ = linalg.lapack.dpstrf(gram.T, tol=tolerance, lower=1)
     if rank > LOW_RANK * n:
         return None
@@ -174,6 +174,15 @@ def _cholesky(gram: Floats) -> Floats | None:
     probes = _probes(n)
     left_over = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
     return factor if left_over <= PIVOT * eps * n * np.trace(gram) else None
+
+
+def _has_full_rank(gram: Floats, tolerance: float) -> bool:
+    """Tell it from pivots in the order of the rows, which cost a fifth of those in the best order."""
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
+    except np.linalg.LinAlgError:
+        return False
+    return bool(pivots.min() > tolerance)
 
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,7 @@
 """Rules that pick the stop, and the errors they look at."""
 
-from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Rule, StopWarning
+from stoptime.stopping.choice import Choice, CurveRule, Rule, StopWarning
+from stoptime.stopping.curve import ErrorCurve
 from stoptime.stopping.discrepancy import SURE, Discrepancy, training_error
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops

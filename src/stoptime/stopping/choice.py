@@ -15,10 +15,11 @@ from stoptime.methods import ConjugateGradient, Iteration
 from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum import Floats
+from stoptime.stopping.curve import ErrorCurve
 from stoptime.stopping.grid import default_stops, last_swing
 from stoptime.stopping.problem import Problem
 
-__all__ = ["Choice", "CurveRule", "ErrorCurve", "Rule", "StopWarning"]
+__all__ = ["Choice", "CurveRule", "Rule", "StopWarning"]
 
 UNSETTLED = 0.01  # relative distance of the error at the last stop from its limit that asks for more
 LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
@@ -28,50 +29,10 @@ EXTENSIONS = 3
 ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
 MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
-FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
 class StopWarning(UserWarning):
     """The chosen stop lies at the edge of what was looked at."""
-
-
-@dataclass(frozen=True, repr=False)
-class ErrorCurve:
-    """Estimated mean squared prediction error at many stops.
-
-    Attributes
-    ----------
-    stops : array of shape (n_stops,)
-        Where.
-    errors : array of shape (n_stops,) or (n_stops, n_targets)
-        Mean squared error.
-    standard_errors : array like ``errors``, or None
-        Its standard error, where the rule knows one.
-    """
-
-    stops: Floats
-    errors: Floats
-    standard_errors: Floats | None = None
-
-    def pooled(self) -> ErrorCurve:
-        """Return the curve of the mean over targets."""
-        if self.errors.ndim == 1:
-            return self
-        # targets share their rows, so their errors go together: standard errors are averaged too
-        deviation = None if self.standard_errors is None else self.standard_errors.mean(axis=1)
-        return ErrorCurve(self.stops, self.errors.mean(axis=1), deviation)
-
-    def __repr__(self) -> str:
-        targets = "" if self.errors.ndim == 1 else f", {self.errors.shape[1]} targets"
-        return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
-
-    def joined(self, other: ErrorCurve) -> ErrorCurve:
-        """Return both curves as one, in the order of their stops."""
-        stops, order = np.unique(np.concatenate([self.stops, other.stops]), return_index=True)
-        deviation = None
-        if self.standard_errors is not None and other.standard_errors is not None:
-            deviation = np.concatenate([self.standard_errors, other.standard_errors])[order]
-        return ErrorCurve(stops, np.concatenate([self.errors, other.errors])[order], deviation)
 
 
 @dataclass(frozen=True)
@@ -97,19 +58,6 @@ class Choice:
     curve: ErrorCurve
     standard_error: float | Floats | None
     message: str
-
-
-def standard_error(values: Floats) -> Floats:
-    """Return the standard error of the mean over the first axis; squares of squares must not overflow.
-
-    Examples
-    --------
-    >>> standard_error(np.array([[1e200], [3e200]]))
-    array([1.e+200])
-    """
-    largest = np.abs(values).max(axis=0)
-    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
-    return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -187,7 +135,11 @@ class CurveRule(Rule):
         if isinstance(problem.method, Iteration | ConjugateGradient):
             return self._between_whole_stops(problem, curve, per_target=per_target)
         dips = _dips(curve, per_target=per_target)
-        return curve.joined(self.errors(problem, dips)) if dips.size else curve
+        if not dips.size:
+            return curve
+        best = curve.stops[np.argmin(columns_of(curve, per_target=per_target), axis=0)]
+        # once more with the best so far: a rule may remember the stops of its last look
+        return curve.joined(self.errors(problem, np.union1d(dips, best)))
 
     def _extended(
         self, problem: Problem, curve: ErrorCurve, *, per_target: bool

@@ -20,13 +20,13 @@ from stoptime.stopping.choice import (
     EXTENSIONS,
     Choice,
     CurveRule,
-    ErrorCurve,
     Rule,
     StopWarning,
     columns_of,
     later_stops,
     stops_to_try,
 )
+from stoptime.stopping.curve import ErrorCurve
 from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.problem import Problem, energies, shaped
 

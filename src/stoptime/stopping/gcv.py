@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import standard_error
+from stoptime.stopping.curve import standard_error
 from stoptime.stopping.problem import energies, shaped
 from stoptime.stopping.routing import cheapest_route, last_stop
 from stoptime.stopping.rows import average_row

@@ -24,7 +24,8 @@ from stoptime.moments import Moments
 from stoptime.path import draw, goals, largest_gain
 from stoptime.progress import progress
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import FEWEST_FOLDS, CurveRule, ErrorCurve, standard_error
+from stoptime.stopping.choice import CurveRule
+from stoptime.stopping.curve import FEWEST_FOLDS, ErrorCurve, standard_error
 from stoptime.stopping.passed import errors_of_folds
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rows import target_units

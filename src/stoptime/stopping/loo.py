@@ -12,25 +12,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from stoptime.arrays import empty, like, on_host
 from stoptime.backends import decompose, factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, kind_of
 from stoptime.backends.matrix_free import LARGEST_GRAM
 from stoptime.methods import Method, get_method
-from stoptime.methods.base import Array, list_of_stops, nonnegative
-from stoptime.progress import progress
+from stoptime.methods.base import list_of_stops, nonnegative
 from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.choice import ErrorCurve
-from stoptime.stopping.routes import BySecular
-from stoptime.stopping.routing import MANY_TARGETS, Routing
+from stoptime.stopping.curve import ErrorCurve
+from stoptime.stopping.left_out import LeftOut
 from stoptime.stopping.rows import WITHOUT_ROWS, Rows
-from stoptime.stopping.skeleton import Skeleton, curve_skeleton
 
-TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products
-
-__all__ = ["leave_one_out", "left_out_errors", "left_out_residuals", "residuals_at"]
+__all__ = ["leave_one_out", "left_out_residuals"]
 
 
 def leave_one_out(
@@ -86,39 +80,8 @@ def leave_one_out(
     array([5511.6, 3020.5, 3003.1])
     """
     stops = list_of_stops(stops)
-    rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
-    return left_out_errors(rows, tuned, stops, standard_errors=standard_errors, verbose=verbose)
-
-
-def left_out_errors(
-    rows: Rows, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
-) -> ErrorCurve:
-    """Return the left-out error of a method that is tuned to the rows; see :func:`leave_one_out`."""
-    parts = [
-        _errors(part, method, stops, standard_errors=standard_errors, verbose=verbose)
-        for part in rows.target_blocks(TARGETS_AT_ONCE)
-    ]
-    errors = np.concatenate([part[0] for part in parts], axis=1)
-    deviations = np.concatenate([part[1] for part in parts], axis=1) if standard_errors else None
-    if rows.data.single_target:
-        errors, deviations = errors[:, 0], None if deviations is None else deviations[:, 0]
-    return ErrorCurve(stops, errors, deviations)
-
-
-def _errors(
-    rows: Rows, method: Method, stops: Array, *, standard_errors: bool, verbose: bool
-) -> tuple[Array, Array]:
-    """Return mean squares and, where wanted, their standard errors, each (n_stops, n_targets)."""
-    curve = _thinned(rows, method, stops, fourths=standard_errors)
-    routing = Routing(rows, method, stops[curve.bones])
-    parts = list(routing.parts(np.flatnonzero(rows.weights)))
-    sums = _Sums(len(routing.stops), rows.data.y.shape[1], fourths=standard_errors)
-    for index, route in progress(parts, "leave-one-out", verbose):
-        block = rows.block(index, on_host=isinstance(route, BySecular))
-        for places, residuals in routing.residuals(block, route):
-            sums.add(places, block.weight, residuals)
-    errors = rows.unit**2 * curve.extended(sums.squares)
-    return errors, rows.unit**2 * sums.deviations(rows.weights, curve) if standard_errors else errors
+    left_out = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
+    return left_out.errors(stops, standard_errors=standard_errors, verbose=verbose)
 
 
 def left_out_residuals(
@@ -154,24 +117,11 @@ def left_out_residuals(
     array([-55.15,   5.21, -33.76])
     """
     stop = nonnegative("stop", stop, infinite=True)
-    rows, tuned = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
-    n_targets = rows.data.y.shape[1]
+    left_out = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
+    n_targets = left_out.rows.data.y.shape[1]
     if stop.shape not in {(), (n_targets,)}:
         raise ValueError(f"stop must be one number or one per target ({n_targets}); got shape {stop.shape}.")
-    return residuals_at(rows, tuned, stop)
-
-
-def residuals_at(rows: Rows, method: Method, stop: Array) -> Floats:
-    """Return the residuals of a method that is tuned to the rows; see :func:`left_out_residuals`."""
-    stops, which = np.unique(np.broadcast_to(stop, rows.data.y.shape[1]), return_inverse=True)
-    routing = Routing(rows, method, stops, which)
-    out = empty(rows.data.y, tuple(rows.data.y.shape))
-    for index, route in routing.parts(np.arange(len(out))):
-        block = rows.block(index, on_host=isinstance(route, BySecular))
-        own = routing.own_residuals(block, route)
-        out[index] = like(out, own * like(own, rows.unit))
-    out = rows.data.as_given(out)
-    return out[:, 0] if rows.data.single_target else out
+    return left_out.residuals(stop)
 
 
 def _prepared(
@@ -181,7 +131,7 @@ def _prepared(
     sample_weight: ArrayLike | None,
     fit_intercept: bool,
     spectrum: Spectrum | None,
-) -> tuple[Rows, Method]:
+) -> LeftOut:
     """Factor the data unless that is done, and tune the method to all rows."""
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be resolved at any stop
@@ -198,39 +148,4 @@ def _prepared(
             'needs all of it: decompose without max_gain, or with solver="svd".'
         )
     rows = Rows.validated(X, y, sample_weight, spectrum)
-    return rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
-
-
-def _thinned(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skeleton:
-    """Leave out stops whose sums follow from others', where targets are so many that it pays."""
-    between = np.flatnonzero((stops > 0) & np.isfinite(stops))
-    if rows.data.y.shape[1] < MANY_TARGETS or between.size == 0:
-        return Skeleton.whole(len(stops))
-    inner = curve_skeleton(method, stops[between], rows.reach, fourths=fourths, accuracy=rows.accuracy)
-    ends = np.setdiff1d(np.arange(len(stops)), between)
-    matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
-    return Skeleton(np.concatenate([between[inner.bones], ends]), between[inner.others], matrix)
-
-
-class _Sums:
-    """Sums over rows of what mean squares and their standard errors need, each (n_stops, n_targets)."""
-
-    def __init__(self, n_stops: int, n_targets: int, *, fourths: bool) -> None:
-        self.squares = np.zeros((n_stops, n_targets))
-        self.weighted_squares, self.fourths = np.zeros((2, n_stops, n_targets if fourths else 0))
-
-    def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
-        """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
-        residuals *= residuals
-        self.squares[places] += on_host(weight @ residuals)
-        if self.fourths.size:
-            self.weighted_squares[places] += on_host(weight**2 @ residuals)
-            residuals *= residuals
-            self.fourths[places] += on_host(weight**2 @ residuals)
-
-    def deviations(self, weights: Array, curve: Skeleton) -> Array:
-        """Return the standard error of the mean square m, the root of n/(n - 1) Σ w²(e² - m)²."""
-        n, mean = np.count_nonzero(weights), curve.extended(self.squares)
-        variance = curve.extended(self.fourths) - 2 * mean * curve.extended(self.weighted_squares)
-        variance += mean**2 * (weights @ weights)
-        return np.asarray(np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
+    return LeftOut(rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max())))

@@ -11,7 +11,7 @@ from stoptime.methods.base import Array
 from stoptime.path import Path, draw
 from stoptime.spectrum import Floats
 from stoptime.statistics import Statistics
-from stoptime.stopping.choice import FEWEST_FOLDS, ErrorCurve, standard_error
+from stoptime.stopping.curve import FEWEST_FOLDS, ErrorCurve, standard_error
 from stoptime.stopping.problem import Problem
 
 __all__ = ["errors_of_folds", "mean_squared_error"]

@@ -15,6 +15,7 @@ from stoptime.methods.base import Array
 from stoptime.path import goals
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
+from stoptime.stopping.left_out import LeftOut
 from stoptime.stopping.rows import Rows
 
 __all__ = ["Problem", "energies", "shaped"]
@@ -85,9 +86,10 @@ class Problem:
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
 
     @cached_property
-    def rows(self) -> Rows:
-        """The rows in the eigenbasis, for rules that leave them out."""
-        return Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
+    def left_out(self) -> LeftOut:
+        """The residuals of rows that are left out, for rules that do so."""
+        rows = Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
+        return LeftOut(rows, self.tuned, remember=True)
 
     @property
     def _scale(self) -> float:

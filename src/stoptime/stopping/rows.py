@@ -166,7 +166,9 @@ class Rows:
         scores = self._scores(index)
         weight, scale = like(scores, self.weights[index]), like(scores, self.scales[index])
         stretch = scale if self.spectrum.fit_intercept else scale**0
-        shares = (scores / like(scores, np.sqrt(self.eigenvalues))) ** 2 * (weight * stretch)[:, None]
+        shares = scores / like(scores, np.sqrt(self.eigenvalues))
+        shares *= shares
+        shares *= (weight * stretch)[:, None]
         targets = as_float64(self.data.y[index]) - self.spectrum.target_mean
         targets /= like(scores, self.unit)
         late = targets - scores @ like(scores, self.coef)
@@ -184,7 +186,9 @@ class Rows:
         basis = self.spectrum.basis
         if self._has_left_vectors and isinstance(basis, DualVectors):
             mix = as_float64(basis.mix[index])
-            return mix * like(mix, self.eigenvalues) * like(mix, self.weights[index] ** -0.5)[:, None]
+            scores = mix * like(mix, self.eigenvalues)
+            scores *= like(mix, self.weights[index] ** -0.5)[:, None]
+            return scores
         if self._all_scores is not None:
             return self._all_scores[index]
         return as_float64(self.data.rotated(index, self.spectrum.feature_mean, self.spectrum.vectors))

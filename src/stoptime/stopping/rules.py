@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from stoptime.calibration import calibrate_to, possible_eigenvalues
 from stoptime.methods.base import Array
-from stoptime.stopping.choice import Choice, CurveRule, ErrorCurve, Rule, choice_at, columns_of, stops_to_try
+from stoptime.stopping.choice import Choice, CurveRule, Rule, choice_at, columns_of, stops_to_try
+from stoptime.stopping.curve import ErrorCurve
 from stoptime.stopping.discrepancy import SURE, Discrepancy
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.kfold import CrossValidation
-from stoptime.stopping.loo import left_out_errors
 from stoptime.stopping.plugin import Oracle
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.routing import MANY_TARGETS
@@ -45,9 +45,7 @@ class LeaveOneOut(CurveRule):
         """Return the left-out error at the stops."""
         few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
         wanted = few if self.standard_errors is None else self.standard_errors
-        return left_out_errors(
-            problem.rows, problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
-        )
+        return problem.left_out.errors(stops, standard_errors=wanted, verbose=problem.verbose)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
 
 from stoptime.methods import Method
 from stoptime.methods.base import Array
 
 REDUNDANT = 1e-12  # a stop that others determine up to this is left out
+GROWTH = 100.0  # largest sum of weights by which rounding errors may be multiplied
 UNLEARNED = 1e-3  # of 1/t or 1/t²: smaller eigenvalues show nothing that larger ones do not
 
 
@@ -77,6 +77,38 @@ def skeleton(method: Method, stops: Array, largest: float, accuracy: float = RED
     return _thinned(_shrinkages(method, stops, largest), accuracy)[0]
 
 
+def combination(method: Method, known: Array, wanted: Array, largest: float) -> Array | None:
+    """Find how the shrinkages at some stops follow from those at others.
+
+    Parameters
+    ----------
+    method, largest
+        As for :func:`skeleton`.
+    known, wanted : arrays of shape (n_known,) and (n_wanted,)
+        Positive and finite stops.
+
+    Returns
+    -------
+    array of shape (n_wanted, n_known), or None
+        None where they do not follow, or only by large weights that would multiply rounding errors.
+
+    Examples
+    --------
+    >>> from stoptime import AcceleratedFlow
+    >>> known = np.geomspace(0.1, 10, 30)
+    >>> combination(AcceleratedFlow(), known, np.array([2.0]), largest=1.0).shape
+    (1, 30)
+    >>> combination(AcceleratedFlow(), known[:3], np.array([2.0]), largest=1.0) is None
+    True
+    """
+    columns = _shrinkages(method, np.concatenate([known, wanted]), largest)
+    given, sought = columns[:, : len(known)], columns[:, len(known) :]
+    # half of the eigenvalues are fitted, and all looked at: what oscillates between them is seen
+    matrix = np.linalg.lstsq(given[::2], sought[::2], rcond=None)[0]
+    missed, growth = np.abs(given @ matrix - sought).max(), np.abs(matrix).sum(axis=0).max()
+    return np.asarray(matrix.T) if missed <= REDUNDANT and growth <= GROWTH else None
+
+
 def curve_skeleton(
     method: Method, stops: Array, largest: float, *, fourths: bool = True, accuracy: float = REDUNDANT
 ) -> Skeleton:
@@ -115,15 +147,28 @@ def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
 
 def _thinned(columns: Array, accuracy: float) -> tuple[Skeleton, Array]:
     """Return which columns span the others, and all columns in as few coordinates, scaled to one."""
-    triangle, order = qr(columns, mode="r", pivoting=True)
-    sizes = np.abs(np.diagonal(triangle))
-    rank = int(np.count_nonzero(sizes > accuracy * sizes[0]))
-    coordinates = np.empty((rank, columns.shape[1]))
-    coordinates[:, order] = triangle[:rank] / sizes[0]
-    if rank == columns.shape[1]:
-        return Skeleton.whole(rank), coordinates
-    matrix = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-    return Skeleton(order[:rank], order[rank:], np.ascontiguousarray(matrix.T)), coordinates
+    bones, coordinates = _pivoted(np.asarray(np.linalg.qr(columns, mode="r")), accuracy)
+    others = np.setdiff1d(np.arange(columns.shape[1]), bones)
+    matrix = np.linalg.solve(coordinates[:, bones], coordinates[:, others])
+    return Skeleton(bones, others, np.ascontiguousarray(matrix.T)), coordinates / coordinates[0, bones[0]]
+
+
+def _pivoted(columns: Array, accuracy: float) -> tuple[NDArray[np.intp], Array]:
+    """Orthogonalise the largest remaining column and all others against it, until what remains is small.
+
+    SciPy has this, but its library of threads and NumPy's get in each other's way for as long as it takes.
+    """
+    rest, bones, rows = columns.copy(), list[int](), list[Array]()
+    sizes = np.linalg.norm(rest, axis=0)
+    least = accuracy * sizes.max()
+    while sizes.max() > least:
+        bones.append(int(np.argmax(sizes)))
+        unit = rest[:, bones[-1]] / sizes.max()
+        rows.append(unit @ rest)
+        rest -= np.multiply.outer(unit, rows[-1])
+        sizes = np.linalg.norm(rest, axis=0)
+        sizes[bones] = 0
+    return np.array(bones), np.array(rows)
 
 
 def _products(columns: Array) -> Array:
