@@ -97,9 +97,6 @@ class DenseData:
         """Return values in the precision of X."""
         return values.astype(self.dtype, copy=False)
 
-    def all_rotated(self, mean: Floats, vectors: Floats) -> None:
-        """Keep no rows in the eigenbasis: a second X is too much."""
-
     def rotated(self, index: Any, mean: Floats, vectors: Floats) -> Floats:
         """Return some centred rows times vectors."""
         return np.asarray((self.X[index] - mean) @ vectors)

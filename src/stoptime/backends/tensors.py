@@ -23,7 +23,6 @@ from stoptime.spectrum import DualVectors, Floats, Spectrum
 __all__ = ["TensorData", "by_gram", "by_svd", "checked_tensors", "rows_like"]
 
 Tensor = Any  # of torch, which is not imported here
-ROOM = 2.0  # a second X is kept on a device that has room for this many
 
 
 @dataclass(frozen=True)
@@ -71,18 +70,6 @@ class TensorData:
         """Cut the rows into blocks that are widened, centred and multiplied one at a time."""
         height = max(1, self.numbers_at_once // self.X.shape[1])
         return (slice(start, start + height) for start in range(0, len(self.X), height))
-
-    def all_rotated(self, mean: Tensor, vectors: Tensor) -> Tensor | None:
-        """Return all rows in the eigenbasis if the device has room: they are as dear as the factorisation."""
-        import torch  # noqa: PLC0415 - an extra, and here already
-
-        size = len(self.X) * vectors.shape[1]
-        if not self.X.is_cuda or torch.cuda.mem_get_info(self.X.device)[0] < ROOM * 8 * size:
-            return None
-        out = vectors.new_empty((len(self.X), vectors.shape[1]))
-        for rows in self.blocks():
-            torch.matmul(self.X[rows].double() - mean, vectors, out=out[rows])
-        return out
 
     def rotated(self, index: Any, mean: Tensor, vectors: Tensor) -> Tensor:
         """Return some centred rows times vectors."""

@@ -189,13 +189,7 @@ class Rows:
             scores = mix * like(mix, self.eigenvalues)
             scores *= like(mix, self.weights[index] ** -0.5)[:, None]
             return scores
-        if self._all_scores is not None:
-            return self._all_scores[index]
         return as_float64(self.data.rotated(index, self.spectrum.feature_mean, self.spectrum.vectors))
-
-    @cached_property
-    def _all_scores(self) -> Array | None:
-        return self.data.all_rotated(self.spectrum.feature_mean, self.spectrum.vectors)
 
     def _rounding(self, shares: Array) -> Array:
         """Estimate the rounding error of the leverages: squaring X costs the squares of its accuracy."""
