@@ -227,3 +227,18 @@ def test_the_tomography_example_runs(monkeypatch, capsys):
     for model in found["models"].values():
         error = np.linalg.norm(model.coef_ - found["truth"].ravel()) / np.linalg.norm(found["truth"])
         assert error < 1.6 * best
+
+
+@pytest.mark.filterwarnings("ignore:Generalised cross-validation is inconsistent")
+@pytest.mark.parametrize("method", ["gradient-descent", "nesterov"])
+@pytest.mark.parametrize("rule", ["gcv", "path-gcv"])
+def test_steps_do_not_diverge_along_directions_that_only_probes_see(rule, method, rng):
+    n, p = 30, 12
+    X, y = np.zeros((n, p)), rng.standard_normal(n)
+    X[np.diag_indices(p)] = lengths = np.array([1e4, *np.linspace(1, 3, p - 1)])
+    y[0] = 0
+    model = st.StoppedRegressorCV(method, stops=[1.0, 10.0], rule=rule, fit_intercept=False)
+    model.fit(aslinearoperator(X), y)
+    assert model.method_.step == pytest.approx(n / lengths[0] ** 2, rel=0.05)
+    assert 0 <= model.degrees_of_freedom_ <= p
+    assert (model.errors_ <= 1.5 * np.mean(y**2)).all()

@@ -247,7 +247,11 @@ class Spectrum:
         """All eigenvalues of XᵀX/n, zeros included, ascending; Ritz values with zeros for the unknown."""
         unknown = self.krylov is not None and (self.response.ndim > 1 or self.rank < self.n_features)
         zeros = np.zeros(max(self.n_features - self.rank, int(unknown)), self.eigenvalues.dtype)
-        return np.concatenate([zeros, self.eigenvalues])
+        found = np.concatenate([zeros, self.eigenvalues])
+        if len(zeros) and self.density is not None and self.density.nodes.max(initial=0) > found[-1]:
+            # a direction that the response has no part in, but steps of an iteration must not diverge there
+            found = np.append(found[1:], self.density.nodes.max())
+        return found
 
     @property
     def atoms(self) -> tuple[Floats, Floats]:
