@@ -25,7 +25,7 @@ from stoptime.stopping.rows import Rows
 from stoptime.stopping.skeleton import Skeleton, combination, curve_skeleton, skeleton
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products
-MOST_REMEMBERED = 2**24  # residuals, which are 128 MB
+MOST_REMEMBERED = 2**24  # residuals, which are 128 MB; or half as many as X has numbers
 FEW = 8  # stops of a closer look, all of which are remembered
 WORK_PER_SCORE = 1000.0  # of a pass: the ridges of a mixture, in units of a matrix product
 WORK_PER_CUBE = 60.0  # of the number of stops: finding their skeleton
@@ -135,7 +135,7 @@ class LeftOut:
             bones = skeleton(self.method, inner, self.rows.reach, DETERMINED).bones
             stops = np.concatenate([inner[bones], np.setdiff1d(stops, inner)])
         size = len(stops), n, self._n_targets
-        if np.prod(size) > MOST_REMEMBERED:
+        if np.prod(size) > max(MOST_REMEMBERED, np.prod(self.rows.data.X.shape) // 2):
             return {}
         return dict(zip(stops.tolist(), like(self.rows.data.y, np.zeros(size)), strict=True))
 
