@@ -183,6 +183,14 @@ def test_the_default_grid_sees_the_first_descent_and_every_swing(rng):
         st.default_stops(spec, st.Ridge(), 2)
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-4, 1.0, 1e4, 1e100])
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
+def test_default_stops_rise_at_every_scale(method, scale, rng):
+    spec = st.decompose(scale * rng.standard_normal((30, 3)), rng.standard_normal(30))
+    for size in (None, 3, 40):
+        assert (np.diff(st.default_stops(spec, method, size)) > 0).all()
+
+
 def test_noise_free_data_are_never_stopped(rng):
     X, _ = data(rng)
     choice = st.PathGCV().choose(problem(X, X @ np.ones(8), "ridge"))

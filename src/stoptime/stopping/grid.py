@@ -104,5 +104,6 @@ def _following_swings(method: Method, frequency: float, first: float, last: floa
 
 
 def _geometric(first: float, last: float, ratio: float) -> Array:
-    count = int(np.ceil(np.log(max(last / first, 1)) / np.log(ratio))) + 1
-    return np.geomspace(first, max(last, first), max(count, 2))
+    if last <= first:
+        return np.array([first])
+    return np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(ratio))) + 1)
