@@ -25,7 +25,6 @@ from stoptime.pickles import Versioned
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
-from stoptime.stopping.routing import MANY_TARGETS
 from stoptime.stopping.streaming import streamed_problems
 from stoptime.validation import checked_data, checked_rows
 
@@ -341,9 +340,9 @@ class StoppedRegressorCV(_LinearRegressor):
         self.left_out_residuals_ = None
         if problem.parts is not None:  # the rows have passed by
             return self
-        few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
         exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
-        if few and exact and not isinstance(method, ConjugateGradient):  # no filter without its response
+        filtered = not isinstance(method, ConjugateGradient)  # which is no filter without its response
+        if problem.has_few_targets and exact and filtered:
             self.left_out_residuals_ = problem.left_out.residuals(stop)
         shares = np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight
         self._observations = shares * (spectrum.n_observations / shares.sum())

@@ -16,6 +16,7 @@ from stoptime.path import goals
 from stoptime.spectrum import Floats, Spectrum
 from stoptime.statistics import Statistics
 from stoptime.stopping.left_out import LeftOut
+from stoptime.stopping.routing import MANY_TARGETS
 from stoptime.stopping.rows import Rows
 
 __all__ = ["Problem", "energies", "shaped"]
@@ -79,6 +80,11 @@ class Problem:
     def growing_to(self, wanted: Iterable[Goal]) -> Problem:
         """Return the problem with its Krylov space, if it has one, grown until these paths have converged."""
         return self if self.spaces is None else replace(self, spectrum=self.spaces.spectrum(wanted))
+
+    @property
+    def has_few_targets(self) -> bool:
+        """Whether residuals and standard errors of every target are worth their price."""
+        return self.y.ndim == 1 or self.y.shape[1] < MANY_TARGETS
 
     @cached_property
     def tuned(self) -> Method:

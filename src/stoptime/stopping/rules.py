@@ -18,7 +18,6 @@ from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.kfold import CrossValidation
 from stoptime.stopping.plugin import Oracle
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.routing import MANY_TARGETS
 
 __all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
 
@@ -43,8 +42,7 @@ class LeaveOneOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
-        few = problem.y.ndim == 1 or problem.y.shape[1] < MANY_TARGETS
-        wanted = few if self.standard_errors is None else self.standard_errors
+        wanted = problem.has_few_targets if self.standard_errors is None else self.standard_errors
         return problem.left_out.errors(stops, standard_errors=wanted, verbose=problem.verbose)
 
 
