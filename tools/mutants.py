@@ -44,16 +44,16 @@ FILES = [
     str(path.relative_to(ROOT / PACKAGE))
     for pattern in (
         "special.py", "search.py", "risk.py", "risk_model.py", "methods/[!_]*.py", "bounds/[!_]*.py",
-        "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py", "stopping/routing.py",
-        "stopping/rows.py", "stopping/secular.py", "stopping/skeleton.py",
+        "stopping/left_out.py", "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py",
+        "stopping/routing.py", "stopping/rows.py", "stopping/secular.py", "stopping/skeleton.py",
     )
     for path in sorted((ROOT / PACKAGE).glob(pattern))
 ]  # fmt: skip
 TESTS = [
     f"tests/test_{subject}.py"
     for subject in (
-        "methods", "recurrence", "iterations", "iteration_uses", "krylov", "risk", "loo", "mixture", "bounds",
-        "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes", "search",
+        "methods", "recurrence", "iterations", "iteration_uses", "krylov", "risk", "loo", "left_out",
+        "mixture", "bounds", "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes", "search",
     )
 ]  # fmt: skip
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
