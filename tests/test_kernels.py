@@ -346,3 +346,20 @@ def test_low_and_full_rank_take_two_routes_to_one_spectrum(rng, monkeypatch):
         rtol=1e-8,
         atol=1e-9,
     )
+
+
+@pytest.mark.parametrize("choose", [False, True])
+def test_distances_keep_their_digits_far_from_zero(choose, rng):
+    estimator = st.StoppedKernelRegressorCV("ridge") if choose else st.StoppedKernelRegressor("ridge", 10.0)
+    X = rng.integers(-8, 9, (60, 3)) / 4.0
+    y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(60)
+    near, far = (clone(estimator).fit(X + shift, y) for shift in (0, 2.0**40))
+    np.testing.assert_allclose(far.predict(X[:9] + 2.0**40), near.predict(X[:9]), rtol=1e-10)
+
+
+def test_values_of_a_kernel_that_are_no_numbers_are_refused(rng):
+    X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
+    with pytest.raises(ValueError, match="Rescale the columns of X"):
+        st.StoppedKernelRegressor("ridge", 10.0).fit(1e200 * X, y)
+    with pytest.raises(ValueError, match="choose another kernel"):
+        st.StoppedKernelRegressor("ridge", 10.0, kernel=lambda *_: np.inf).fit(X, y)

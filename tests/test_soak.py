@@ -292,9 +292,6 @@ def check_kernel_fit(model, generated):
     assert np.isfinite(model.dual_coef_).all()
     if generated.single:
         return
-    if model.kernel == "rbf" and generated.eps * np.abs(np.asarray(generated.X, float)).max() > 1e-12:
-        note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
-        return
     kernel = model._values(np.asarray(model.X_fit_, float), None)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight
     y = np.asarray(generated.y, float).reshape(len(kernel), -1)

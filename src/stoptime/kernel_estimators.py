@@ -62,6 +62,11 @@ class _KernelRegressor(_LinearRegressor):
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
         largest = largest_entry(values)
+        if not np.isfinite(largest):
+            raise ValueError(
+                "Some values of the kernel are no finite numbers. Rescale the columns of X, for example with "
+                "StandardScaler, or choose another kernel or other parameters of it."
+            )
         if rows.dtype == np.float32 and largest > np.sqrt(np.finfo(np.float32).max):
             raise ValueError(
                 f"X is too large: values of the kernel, up to {largest:.3g}, are too much for float32. "
@@ -90,13 +95,17 @@ class _KernelRegressor(_LinearRegressor):
     def _values(self, rows: Any, others: Any) -> Floats:
         if self.kernel == "precomputed":
             return np.asarray(rows)
+        if self.kernel == "rbf" and isinstance(rows, np.ndarray):
+            # the squares from which scikit-learn takes distances cancel far from zero
+            centre = self.X_fit_.mean(axis=0)
+            rows, others = rows - centre, None if others is None else others - centre
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
             parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return np.asarray(
-            pairwise_kernels(rows, others, metric=self.kernel, filter_params=True, **parameters)
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused by name
+            values = pairwise_kernels(rows, others, metric=self.kernel, filter_params=True, **parameters)
+        return np.asarray(values)
 
     def _check_kernel(self) -> None:
         known = {"precomputed", *PAIRWISE_KERNEL_FUNCTIONS}

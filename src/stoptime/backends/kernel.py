@@ -70,7 +70,7 @@ def decompose_kernel(
     >>> decompose_kernel(linear_kernel(X), y)
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
-    K = np.asarray(check_array(K, dtype=np.float64, input_name="The kernel matrix"))
+    K = np.asarray(check_array(K, dtype=np.float64, input_name="kernel matrix"))
     largest = largest_entry(K)
     _check_size(largest)
     _check_symmetric(K, largest)
