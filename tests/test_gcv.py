@@ -110,5 +110,5 @@ def test_ends():
     np.testing.assert_allclose(everything, path_gcv(spectrum, "ridge", [1e9])[0], rtol=1e-6)
     with pytest.raises(ValueError, match="one number or a list"):
         path_gcv(spectrum, "ridge", [[1.0]])
-    with pytest.raises(ValueError, match="two rows"):
+    with pytest.raises(ValueError, match="three rows"):
         path_gcv(decompose(X[:1], y[:1]), "ridge", [1.0])

@@ -329,3 +329,65 @@ def test_a_stop_beyond_all_eigenvalues_is_least_squares(rng, method):
     drawn = st.path(X, y, method, [1e120], fit_intercept=False, solver="krylov")
     right = st.path(X.toarray(), y, method, [np.inf], fit_intercept=False)
     np.testing.assert_allclose(drawn.coef, right.coef, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "stop"),
+    [
+        (lambda L: st.GradientDescent(1.9 / L), 11250),
+        (lambda L: st.NuMethod(1 / L), 3000),
+        (lambda L: st.HeavyBall(3.7 / L, momentum=0.9), 20000),
+    ],
+)
+def test_steps_next_to_divergence_are_followed_to_their_end(method, stop, rng):
+    X, y = rng.standard_normal((80, 40)), rng.standard_normal(80)
+    method = method(st.decompose(X, y).eigenvalues[-1])
+    found, exact = (st.path(data, y, method, [stop]) for data in (aslinearoperator(X), X))
+    off = np.linalg.norm(found.coef - exact.coef) / np.linalg.norm(exact.coef)
+    assert off < 1e-9
+    assert found.error[0] < 1e-6
+
+
+@pytest.mark.parametrize("constant", [1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+def test_a_constant_column_has_nothing_to_learn(kind, constant, rng):
+    X = np.hstack([rng.standard_normal((60, 10)), np.full((60, 1), constant)])
+    y = X[:, :10] @ rng.standard_normal(10) + rng.standard_normal(60)
+    found = st.path(kind(X), y, "ridge", [1.0, np.inf], solver="krylov")
+    exact = st.path(X, y, "ridge", [1.0, np.inf])
+    assert relative(found.coef.T, exact.coef.T) < 1e-16 * constant + 1e-12
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-15 * constant + 1e-12)
+
+
+@pytest.mark.parametrize("method", ["nesterov", "gradient-descent", "nu-method"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_error_of_an_automatic_step_is_part_of_the_bound(method, seed):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(600, 450, density=0.03, random_state=seed, format="csr")
+    y = X @ rng.standard_normal(450) + rng.standard_normal(600)
+    found = st.path(X, y, method, [5, 20], solver="krylov")
+    exact = st.path(X.toarray(), y, method, [5, 20])
+    off = np.linalg.norm(found.coef - exact.coef, axis=1) / np.linalg.norm(exact.coef, axis=1)
+    assert (off <= found.error).all()
+    assert (found.error < 1e-5).all()
+
+
+def test_an_iteration_needs_no_more_vectors_than_it_has_steps(rng):
+    X, y = rng.standard_normal((300, 250)), rng.standard_normal(300)
+    found = st.path(aslinearoperator(X), y, "conjugate-gradient", [100], fit_intercept=False)
+    assert found.krylov.sizes == [100]
+    assert found.krylov.products == 201
+
+
+def test_the_first_vectors_of_many_targets_count_too(rng):
+    X, Y = rng.standard_normal((60, 10)), rng.standard_normal((60, 10))
+    with pytest.raises(KrylovLimitError, match="max_rank"):
+        st.path(aslinearoperator(X), Y, "ridge", [1e-6], max_rank=3)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.9, -1.0])
+def test_what_is_no_transpose_is_refused(factor, rng):
+    X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
+    wrong = LinearOperator(X.shape, matvec=lambda v: X @ v, rmatvec=lambda v: factor * (X.T @ v), dtype=float)
+    with pytest.raises(ValueError, match="transpose of its matvec"):
+        st.path(wrong, y, "ridge", [1.0])

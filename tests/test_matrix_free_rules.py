@@ -242,3 +242,13 @@ def test_steps_do_not_diverge_along_directions_that_only_probes_see(rule, method
     assert model.method_.step == pytest.approx(n / lengths[0] ** 2, rel=0.05)
     assert 0 <= model.degrees_of_freedom_ <= p
     assert (model.errors_ <= 1.5 * np.mean(y**2)).all()
+
+
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+@pytest.mark.parametrize("options", [{"cv": 3}, {"rule": "path-gcv"}], ids=str)
+def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
+    monkeypatch.setattr(matrix_free, "MEMORY", 5 * 8 * 250)
+    X = rng.standard_normal((300, 250))
+    y = X @ rng.standard_normal(250) + rng.standard_normal(300)
+    model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)
+    assert 0 < model.stop_ <= model.stops_[-1] < 10

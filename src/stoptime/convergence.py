@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods import ConjugateGradient, Method
+from stoptime.methods import ConjugateGradient, Iteration, Method
 from stoptime.methods.base import Array
 from stoptime.spectrum import Floats, Krylov
 
-__all__ = ["relative_errors", "unconverged"]
+__all__ = ["relative_errors", "step_errors", "unconverged"]
 
 POINTS = 33  # between zero and the largest eigenvalue, closer to each other at the ends; at least
 POINTS_PER_RADIAN = 2.0  # of t√L, by which a path swings across them
@@ -77,17 +77,35 @@ def relative_errors(theta: Floats, response: Floats, krylov: Krylov, method: Met
 def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> NDArray[np.bool_]:
     """Tell at which stops a larger space would have a smaller error: what least squares has is rounding."""
     last = np.isinf(stops) | isinstance(method, ConjugateGradient)
-    return np.asarray(np.where(last, np.isinf(errors), errors > tol))
+    return np.asarray(np.where(last, np.isinf(errors), ~(errors <= tol)))
+
+
+def step_errors(theta: Floats, response: Floats, method: Method, other: Method, stops: Floats) -> Array:
+    r"""Return :math:`\|\hat\beta(t) - \hat\beta'(t)\|/\|\hat\beta(t)\|` of a method and one of another step.
+
+    An automatic step is as sure as the largest eigenvalue: by this the path may be off for its sake alone.
+    """
+    z = response.reshape(len(theta), int(np.prod(response.shape[1:])))
+    shares = (z / (np.abs(z).max(initial=0) or 1.0)) ** 2
+    gains = method.gain(theta[:, None], stops)
+    first = np.where(gains.max(axis=0, initial=0) > 0, gains.max(axis=0, initial=0), 1.0)
+    moves = (gains - other.gain(theta[:, None], stops)) / first
+    lengths = (gains / first).T ** 2 @ shares
+    return np.asarray(
+        np.sqrt(moves.T**2 @ shares / np.where(lengths > 0, lengths, np.inf)).max(axis=1, initial=0)
+    )
 
 
 def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats) -> Array:
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
-    start = method.gain(0.0, stops)
-    radians = np.sqrt(8 * krylov.largest * start.max()) if method.order == 2 else 0.0
-    grid = _grid(theta, krylov.largest, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
+    start, unit = method.gain(0.0, stops), krylov.largest
+    if isinstance(method, Iteration):  # beyond its limit it diverges: there is no such eigenvalue
+        unit = min(unit, method.limit / method.epsilon)
+    radians = np.sqrt(8 * unit * start.max()) if method.order == 2 else 0.0
+    grid = _grid(theta, unit, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
     # all in units of the largest eigenvalue, the first gain and the response: nothing over- or underflows
-    unit, first, size = krylov.largest, np.where(start > 0, start, 1.0), np.abs(z).max(initial=0) or 1.0
+    first, size = np.where(start > 0, start, 1.0), np.abs(z).max(initial=0) or 1.0
     gains = method.gain(np.concatenate([theta, grid])[:, None], stops) / first
     at_theta, at_grid = gains[: len(theta)], gains[len(theta) :]
     lengths = np.sqrt(at_theta.T**2 @ (z / size) ** 2)

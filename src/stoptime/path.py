@@ -17,7 +17,7 @@ from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.backends.matrix_free import Goal
 from stoptime.backends.operators import checked
 from stoptime.backends.tensors import rows_like
-from stoptime.convergence import relative_errors, unconverged
+from stoptime.convergence import relative_errors, step_errors, unconverged
 from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
 from stoptime.methods.base import list_of_stops
 from stoptime.methods.krylov import conjugate_gradients
@@ -207,8 +207,8 @@ def largest_gain(method: Method, stops: ArrayLike) -> float:
 
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     """Draw the path of a method from a spectrum; arguments already validated."""
-    method = method.tuned_to(spectrum.padded_eigenvalues)
     error = _converged(spectrum, method, stops)
+    method = method.tuned_to(spectrum.padded_eigenvalues)
     s, z = spectrum.eigenvalues[:, None], spectrum.response
     if isinstance(method, ConjugateGradient):
         components, freedom = _conjugate(spectrum, stops)
@@ -228,12 +228,17 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     return Path(method, stops, coef, intercept, freedom, spectrum.krylov, error)
 
 
-def _converged(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
+def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | None:
     """Return bounds of the relative error of a path from Ritz values, and refuse one beyond their reach."""
     krylov = spectrum.krylov
     if krylov is None:
         return None
-    errors = relative_errors(spectrum.eigenvalues, spectrum.response, krylov, method, stops)
+    theta, response, known = spectrum.eigenvalues, spectrum.response, spectrum.padded_eigenvalues
+    method = given.tuned_to(known)
+    errors = relative_errors(theta, response, krylov, method, stops)
+    if getattr(given, "step", None) == "auto":
+        other = given.tuned_to(np.append(known, known[-1:] + krylov.doubt))
+        errors += step_errors(theta, response, method, other, stops)
     late = unconverged(method, stops, errors, SLACK * krylov.tol)
     if late.any():
         first = int(np.argmax(late))

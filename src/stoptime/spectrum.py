@@ -102,6 +102,8 @@ class Krylov:
         the newest vector has in the fit; zero where the space is exhausted.
     largest : float
         An upper estimate of the largest eigenvalue.
+    doubt : float
+        How far the largest Ritz value is from an eigenvalue, about.
     tol : float
         The relative error that was asked for.
     error : float
@@ -114,6 +116,7 @@ class Krylov:
     sizes: NDArray[np.intp]
     unlearned: Floats
     largest: float
+    doubt: float
     tol: float
     error: float
     products: int

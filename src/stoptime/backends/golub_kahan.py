@@ -29,6 +29,7 @@ from stoptime.spectrum import Floats
 __all__ = ["GolubKahan", "KrylovVectors", "Matrix", "Ritz"]
 
 BLOCK = 32  # vectors that are allocated at a time
+MISMATCH = 1e-3  # of a product: more than any rounding makes of a transpose
 CANCELLED = np.sqrt(0.5)  # what is left of a vector that need not be made orthogonal once more
 
 
@@ -181,6 +182,10 @@ class GolubKahan:
         """Add one vector: a product with A, and one with its transpose."""
         v = self._next
         u = self.matrix @ v
+        if self.corner and not self.size and abs(self._left @ u - self.corner) > MISMATCH * _length(u):
+            raise ValueError(
+                "X is no operator: its rmatvec does not multiply by the transpose of its matvec."
+            )
         u -= (self.betas[-1] if self.size else self.corner) * self._left
         alpha = _length(u)
         fitted = self._vanishes(alpha)

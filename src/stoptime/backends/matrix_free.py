@@ -21,8 +21,8 @@ from stoptime.backends.dense import by_gram
 from stoptime.backends.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.backends.probes import density
-from stoptime.convergence import relative_errors, unconverged
-from stoptime.methods import ConjugateGradient, GradientFlow, HeavyBallFlow, Method, Ridge
+from stoptime.convergence import relative_errors, step_errors, unconverged
+from stoptime.methods import ConjugateGradient, GradientFlow, HeavyBallFlow, Iteration, Method, Ridge
 from stoptime.methods.base import positive_number, whole_number
 from stoptime.progress import Ticker
 from stoptime.spectrum import Density, Floats, Krylov, Spectrum
@@ -189,6 +189,7 @@ class KrylovSpaces:
     def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float, ticker: Ticker) -> None:
         """Grow one space, begun with a response of this length, until its goals are reached."""
         if not run.size and not run.exhausted:
+            self._check_memory(np.inf, goals)
             self._step(run)
         if run.size:
             self._check_products(run.image**2 * run.length)
@@ -199,9 +200,16 @@ class KrylovSpaces:
             ticker(f"{self.rank} vectors, relative error {error:.1g}")
             if error == 0:
                 return
-            for _ in range(1 + run.size // LOOKS):
+            for _ in range(self._batch(run.size, goals)):
                 self._check_memory(error, goals)
                 self._step(run)
+
+    @staticmethod
+    def _batch(size: int, goals: tuple[Goal, ...]) -> int:
+        """Return how many vectors to add before the next look; an iteration needs as many as it has steps."""
+        whole = [goal.stop for goal in goals if isinstance(goal.method, Iteration | ConjugateGradient)]
+        ahead = [int(stop) - size for stop in whole if size < stop < np.inf]
+        return min([1 + size // LOOKS, *ahead])
 
     def _step(self, run: GolubKahan) -> None:
         before = run.size
@@ -215,16 +223,14 @@ class KrylovSpaces:
             last, size = max(goal.stop for goal in goals), 8 * self.data.X.shape[1] / 2**20
             raise KrylovLimitError(
                 f"The path has not converged at stop {last:.3g}: its relative error is near {error:.1g} with "
-                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, a larger "
-                f"max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
+                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, or give "
+                f"path a larger max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
             )
 
     def _error_ahead(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
         """Return the worst relative error at goals not reached, zero where all are."""
         worst = 0.0
         for goal in goals:
-            if getattr(goal.method, "step", None) == "auto" and ritz.doubt > self.tol * ritz.values[-1]:
-                return np.inf  # its step is part of the path
             tuned, error = self._goal_error(ritz, length, goal)
             if unconverged(tuned, np.array([goal.stop]), np.array([error]), self.tol)[0]:
                 worst = max(worst, error)
@@ -234,9 +240,12 @@ class KrylovSpaces:
         """Return the relative error of one space at a goal, and the goal's method, tuned."""
         response, size = length * ritz.first, np.array([len(ritz.rotation)])
         residues, unlearned = (response * ritz.leaving)[:, None], np.array([ritz.unlearned])
-        account = Krylov(residues, size, unlearned, ritz.largest, self.tol, 0.0, 0)
-        tuned = self._tuned(goal.method, ritz.values)
-        errors = relative_errors(ritz.values, response, account, tuned, np.array([goal.stop]))
+        account = Krylov(residues, size, unlearned, ritz.largest, ritz.doubt, self.tol, 0.0, 0)
+        tuned, stops = self._tuned(goal.method, ritz.values), np.array([goal.stop])
+        errors = relative_errors(ritz.values, response, account, tuned, stops)
+        if getattr(goal.method, "step", None) == "auto":  # its step is part of the path
+            other = self._tuned(goal.method, np.append(ritz.values, ritz.values[-1] + ritz.doubt))
+            errors += step_errors(ritz.values, response, tuned, other, stops)
         return tuned, float(errors[0])
 
     def _error(self, goals: tuple[Goal, ...]) -> float:
@@ -253,7 +262,7 @@ class KrylovSpaces:
         ritz = [run.ritz(accurate=True) for run in self.runs]
         top = max((one.values[-1] for one in ritz if len(one.values)), default=0.0)
         self._check_range(top)
-        ritz = [one.above(self.data.rounding**2 * top) for one in ritz]
+        ritz = [one.above(max(self.data.rounding**2 * top, self.data.floor**2)) for one in ritz]
         values = np.concatenate([one.values for one in ritz])
         order = np.argsort(values, kind="stable")
         response, residues = np.zeros((2, len(values), len(ritz)))
@@ -274,6 +283,7 @@ class KrylovSpaces:
             np.array([run.size for run in self.runs]),
             np.array([one.unlearned for one in ritz]),
             max(one.largest for one in ritz),
+            max((one.doubt for one in ritz if len(one.values) and one.values[-1] == top), default=0.0),
             self.tol,
             self._error(goals),
             self.products,

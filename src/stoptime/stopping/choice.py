@@ -26,6 +26,7 @@ LATEST = 16.0  # times as late is the last stop of a kernel that is looked at
 MOST_REFINED = 15  # errors; more targets stay at grid points
 DIPS = 4  # of the error curve, refined between grid points
 EXTENSIONS = 3
+FEWEST_STOPS = 10  # of a grid that memory cuts short
 ZOOMS = 6  # each divides the distance of neighbouring whole stops by thirty, for one target
 MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # in time, each
@@ -124,11 +125,21 @@ class CurveRule(Rule):
             raise TypeError(f"{rule} has no error curve.")
         grid, given = stops_to_try(problem, stops)
         problem = problem.reaching(grid)
-        curve = rule.errors(problem, grid)
-        if not given:
-            problem, curve = rule._extended(problem, curve, per_target=per_target)
-            curve = rule._refined(problem, curve, per_target=per_target)
+        if given:
+            return self._lowest(rule.errors(problem, grid), per_target=per_target)
+        problem, curve = rule._extended(problem, rule._begun(problem, grid), per_target=per_target)
+        curve = rule._refined(problem, curve, per_target=per_target)
         return self._lowest(curve, per_target=per_target)
+
+    def _begun(self, problem: Problem, grid: Array) -> ErrorCurve:
+        """Return the errors on a grid, as far as memory lets the Krylov spaces of folds reach."""
+        while True:
+            try:
+                return self.errors(problem, grid)
+            except KrylovLimitError:
+                if len(grid) < FEWEST_STOPS:
+                    raise
+            grid = grid[: len(grid) * 3 // 4]
 
     def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Look again between grid points, around the deepest dips."""

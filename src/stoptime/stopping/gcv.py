@@ -80,8 +80,8 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     energy, rest = energies(spectrum)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError(
-            "X must have at least two rows of positive sample_weight: of fewer, generalised cross-validation "
-            "leaves none."
+            f"X must have at least {'three' if spectrum.fit_intercept else 'two'} rows of positive "
+            "sample_weight: of fewer, generalised cross-validation leaves nothing to learn from."
         )
     if spectrum.krylov is not None and np.isinf(stops).any():
         raise ValueError("Generalised cross-validation of a Krylov space needs finite stops; got inf.")

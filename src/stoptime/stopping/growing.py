@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.backends import Arguments, factored, validated
 from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.matrix_free import SMALL, Goal, KrylovSpaces, is_small
+from stoptime.backends.matrix_free import SMALL, Goal, KrylovLimitError, KrylovSpaces, is_small
 from stoptime.backends.operators import MatrixFreeData
 from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
 from stoptime.path import goals, largest_gain
@@ -26,6 +26,7 @@ PROBES = 10
 HORIZON = 30.0  # phase t√L up to which an unknown spectrum is first looked at
 SMOOTH_HORIZON = 100.0  # and tL, for methods that do not swing
 FARTHER = 16.0  # times the gain, every time that was not enough
+HALVINGS = 10  # of these, where they are too much for the memory
 TO_EXHAUSTION = 20  # growths by that: as good as for ever
 LARGEST_WITH_ROWS = 3000  # rows or columns up to which leave-one-out factors a sparse X
 
@@ -62,8 +63,23 @@ def open_data(
     probes = PROBES if trace else 0
     spaces = KrylovSpaces(MatrixFreeData.validated(*data), probes=probes, verbose=verbose)
     asked = np.asarray([] if stops is None or np.ndim(np.asarray(stops)) == 0 else stops, dtype=np.float64)
-    wanted = [goal for m in methods for goal in (goals(m, asked) if asked.size else [_horizon(m, spaces)])]
-    return spaces.spectrum(wanted), spaces
+    if asked.size:
+        return spaces.spectrum([goal for method in methods for goal in goals(method, asked)]), spaces
+    return _first_look(spaces, [_horizon(method, spaces) for method in methods]), spaces
+
+
+def _first_look(spaces: KrylovSpaces, wanted: list[Goal]) -> Spectrum:
+    """Look as far as is wanted, or half as far, and again, where memory ends before."""
+    for _ in range(HALVINGS):
+        try:
+            return spaces.spectrum(wanted)
+        except KrylovLimitError:
+            wanted = [Goal(method, _half(method, stop)) for method, stop in wanted]
+    return spaces.spectrum(wanted)
+
+
+def _half(method: Method, stop: float) -> float:
+    return stop // 2 if isinstance(method, Iteration | ConjugateGradient) else stop / 2
 
 
 def _horizon(method: Method, spaces: KrylovSpaces) -> Goal:
