@@ -47,7 +47,7 @@ def left_out_of(X, y, method, options, *, remember):
 @pytest.mark.parametrize("method", [RIDGE, GRADIENT_FLOW, ACCELERATED_FLOW, HEAVY_BALL], ids=str)
 @pytest.mark.parametrize("kind", FEW_TARGETS)
 def test_stops_between_those_of_a_grid_follow(kind, method, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     X, y, options = problem(kind)
     grid = stops_for(method, X, y, options, count=120)
     remembers, forgets = (left_out_of(X, y, method, options, remember=know) for know in (True, False))
@@ -69,7 +69,7 @@ def test_stops_between_those_of_a_grid_follow(kind, method, passes, monkeypatch)
 @pytest.mark.parametrize("shape", [(400, 20), (60, 90)])
 @pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
 def test_a_choice_passes_the_rows_once(method, shape, rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     X = rng.standard_normal(shape)
     y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(shape[0])
     model = StoppedRegressorCV(method).fit(X, y)
@@ -82,7 +82,7 @@ def test_a_choice_passes_the_rows_once(method, shape, rng, passes, monkeypatch):
 
 
 def test_a_kernel_passes_its_rows_once(rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     X = rng.standard_normal((80, 2))
     y = np.sin(2 * X).sum(axis=1) + rng.standard_normal(80)
     model = StoppedKernelRegressorCV("ridge", kernel="laplacian").fit(X, y)
@@ -90,13 +90,13 @@ def test_a_kernel_passes_its_rows_once(rng, passes, monkeypatch):
     np.testing.assert_allclose(np.mean(model.left_out_residuals_**2), model.choice_.error, rtol=1e-10)
 
 
-@pytest.mark.parametrize("limit", ["WORK_PER_CUBE", "MOST_REMEMBERED"])
+@pytest.mark.parametrize("limit", ["LEAST_WORK", "MOST_REMEMBERED"])
 def test_passes_are_repeated_where_remembering_costs_more(limit, rng, passes, monkeypatch):
     X = rng.standard_normal((50, 2))
     y = X.sum(axis=1) + 3 * rng.standard_normal(50)
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     remembered = StoppedRegressorCV("gradient-flow").fit(X, y)
-    monkeypatch.setattr(left_out, limit, np.inf if limit == "WORK_PER_CUBE" else 0)
+    monkeypatch.setattr(left_out, limit, np.inf if limit == "LEAST_WORK" else 0)
     passes.clear()
     repeated = StoppedRegressorCV("gradient-flow").fit(X, y)
     few = ["_own_residuals"] * (limit == "MOST_REMEMBERED")  # the closer look itself is remembered
@@ -106,7 +106,7 @@ def test_passes_are_repeated_where_remembering_costs_more(limit, rng, passes, mo
 
 
 def test_every_target_is_recalled_at_its_own_stop(rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     X = rng.standard_normal((90, 8))
     y = X @ rng.standard_normal((8, 3)) + np.array([1, 3, 10]) * rng.standard_normal((90, 3))
     model = StoppedRegressorCV("ridge", per_target=True).fit(X, y)
@@ -117,7 +117,7 @@ def test_every_target_is_recalled_at_its_own_stop(rng, passes, monkeypatch):
 
 
 def test_a_row_of_weight_zero_has_the_residual_of_the_whole_fit(rng, monkeypatch):
-    monkeypatch.setattr(left_out, "WORK_PER_CUBE", 0)
+    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
     X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
     weights = np.where(np.arange(40) < 5, 0.0, 1.0)
     model = StoppedRegressorCV().fit(X, y, weights)
@@ -130,3 +130,13 @@ def test_stops_that_others_do_not_determine_are_told():
     assert combination(method, known, np.array([900.0]), 1.0) is None  # it swings between known stops
     assert combination(method, known, np.array([2.0, 900.0]), 1.0) is None
     assert combination(RIDGE, known, np.array([2000.0]), 1.0) is None
+
+
+def test_large_data_are_passed_once_and_small_ones_twice(rng, passes):
+    X = rng.standard_normal((3000, 200))
+    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(3000)
+    StoppedRegressorCV("ridge").fit(X, y)
+    assert passes == ["_pass"]
+    passes.clear()
+    StoppedRegressorCV("ridge").fit(X[:100, :6], y[:100])
+    assert passes == ["_pass", "_pass"]

@@ -149,7 +149,7 @@ class CurveRule(Rule):
         if not dips.size:
             return curve
         best = curve.stops[np.argmin(columns_of(curve, per_target=per_target), axis=0)]
-        # once more with the best so far: a rule may remember the stops of its last look
+        # once more with the best so far: leave-one-out remembers its last look, and so the residuals there
         return curve.joined(self.errors(problem, np.union1d(dips, best)))
 
     def _extended(

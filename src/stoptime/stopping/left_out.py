@@ -7,6 +7,7 @@ closer look between those stops needs no second pass.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 
@@ -25,10 +26,11 @@ from stoptime.stopping.rows import Rows
 from stoptime.stopping.skeleton import Skeleton, combination, curve_skeleton, skeleton
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products
-MOST_REMEMBERED = 2**24  # residuals, which are 128 MB; or half as many as X has numbers
+MOST_REMEMBERED = 2**24  # residuals, which are 128 MB; or half as many as X has numbers, if that is more
 FEW = 8  # stops of a closer look, all of which are remembered
 WORK_PER_SCORE = 1000.0  # of a pass: the ridges of a mixture, in units of a matrix product
 WORK_PER_CUBE = 60.0  # of the number of stops: finding their skeleton
+LEAST_WORK = 2e8  # and all that does not grow with it
 DETERMINED = 1e-13  # a stop that others determine up to this is not remembered
 
 
@@ -77,8 +79,9 @@ class LeftOut:
             found = self._own_residuals(stops, own)
         else:
             found = empty(self.rows.data.y, tuple(self.rows.data.y.shape))
-            for target, place in enumerate(own):
-                found[:, target] = recalled[place][:, target]
+            for place, residuals in enumerate(recalled):
+                mine = np.flatnonzero(own == place)
+                found[:, mine] = residuals[:, mine]
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 
@@ -86,29 +89,26 @@ class LeftOut:
     def _n_targets(self) -> int:
         return int(self.rows.data.y.shape[1])
 
-    def _recalled(self, stops: Array) -> list[Array] | None:
-        """Return the residuals at some stops, as new arrays, if they follow from those that are known."""
+    def _recalled(self, stops: Array) -> Iterator[Array] | None:
+        """Return the residuals at some stops, one array at a time, if they follow from what is known."""
         new = np.array([stop for stop in stops if stop not in self._known])
-        shares = {stop: {stop: 1.0} for stop in self._known}
+        bones = [stop for stop in self._known if 0 < stop < np.inf]
+        shares: dict[float, Array] = {}
         if new.size:
-            bones = [stop for stop in self._known if 0 < stop < np.inf]
             if not bones or new.min() == 0 or new.max() == np.inf:
                 return None
             matrix = combination(self.method, np.array(bones), new, self.rows.reach)
             if matrix is None:
                 return None
-            shares |= {
-                stop: dict(zip(bones, row, strict=True)) for stop, row in zip(new, matrix, strict=True)
-            }
-        return [self._mixed(shares[stop]) for stop in stops]
+            shares = dict(zip(new, matrix, strict=True))
+        return (self._mixed(bones, shares[s]) if s in shares else 1 * self._known[s] for s in stops)
 
-    def _mixed(self, shares: dict[float, float]) -> Array:
-        parts = (share * self._known[stop] for stop, share in shares.items())
-        return reduce(add, parts)
+    def _mixed(self, stops: list[float], shares: Array) -> Array:
+        return reduce(add, (share * self._known[stop] for stop, share in zip(stops, shares, strict=True)))
 
     def _pass(self, rows: Rows, stops: Array, *, fourths: bool, verbose: bool) -> _Sums:
         """Sum over all rows, some of the targets, and remember what is worth it."""
-        curve = _thinned(rows, self.method, stops, fourths=fourths)
+        curve = _curve_of(rows, self.method, stops, fourths=fourths)
         routing = Routing(rows, self.method, stops[curve.bones])
         parts = list(routing.parts(np.flatnonzero(rows.weights)))
         sums = _Sums(rows, curve, fourths=fourths)
@@ -117,27 +117,30 @@ class LeftOut:
             block = rows.block(index, on_host=isinstance(route, BySecular))
             for places, residuals in routing.residuals(block, route):
                 for place, stop in enumerate(routing.stops[places]):
-                    if stop in seen:
+                    if stop in seen:  # where nothing or all is learned one array stands for several stops
                         seen[stop][index] = like(seen[stop], residuals[min(place, len(residuals) - 1)])
                 sums.add(places, block.weight, residuals)
         self._known |= seen
         return sums
 
     def _room(self, stops: Array) -> dict[float, Array]:
-        """Return arrays for residuals that are worth remembering, by their stop."""
+        """Return arrays for what is worth remembering, by their stop."""
+        if self._remember and self._n_targets < MANY_TARGETS:
+            bones = stops if len(stops) <= FEW else self._bones(stops)
+            limit = max(MOST_REMEMBERED, np.prod(self.rows.data.X.shape) // 2)
+            size = len(bones), len(self.rows.weights), self._n_targets
+            if (len(self._known) + size[0]) * size[1] * size[2] <= limit:
+                return dict(zip(bones.tolist(), like(self.rows.data.y, np.zeros(size)), strict=True))
+        return {}
+
+    def _bones(self, stops: Array) -> Array:
+        """Return the stops from which all others follow; none where finding them costs more than a pass."""
         n, rank = len(self.rows.weights), len(self.rows.eigenvalues)
-        if not self._remember or self._n_targets >= MANY_TARGETS:
-            return {}
-        if len(stops) > FEW:
-            inner = stops[(stops > 0) & np.isfinite(stops)]
-            if WORK_PER_CUBE * len(inner) ** 3 > n * rank * (2 * rank + WORK_PER_SCORE):
-                return {}
-            bones = skeleton(self.method, inner, self.rows.reach, DETERMINED).bones
-            stops = np.concatenate([inner[bones], np.setdiff1d(stops, inner)])
-        size = len(stops), n, self._n_targets
-        if np.prod(size) > max(MOST_REMEMBERED, np.prod(self.rows.data.X.shape) // 2):
-            return {}
-        return dict(zip(stops.tolist(), like(self.rows.data.y, np.zeros(size)), strict=True))
+        inner = stops[(stops > 0) & np.isfinite(stops)]
+        if WORK_PER_CUBE * len(inner) ** 3 + LEAST_WORK > n * rank * (2 * rank + WORK_PER_SCORE):
+            return stops[:0]
+        bones = skeleton(self.method, inner, self.rows.reach, DETERMINED).bones
+        return np.concatenate([inner[bones], np.setdiff1d(stops, inner)])
 
     def _own_residuals(self, stops: Array, own: NDArray[np.intp]) -> Array:
         rows = self.rows
@@ -149,7 +152,7 @@ class LeftOut:
         return out
 
 
-def _thinned(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skeleton:
+def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Skeleton:
     """Leave out stops whose sums follow from others', where targets are so many that it pays."""
     between = np.flatnonzero((stops > 0) & np.isfinite(stops))
     if rows.data.y.shape[1] < MANY_TARGETS or between.size == 0:
