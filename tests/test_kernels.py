@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -258,7 +258,7 @@ def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng)
 def test_single_precision_comes_back(data):
     X, y = data
     single = st.StoppedKernelRegressorCV(stops=30).fit(X.astype(np.float32), y.astype(np.float32))
-    assert single.dual_coef_.dtype == single.predict(X.astype(np.float32)).dtype == np.float32
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
     double = st.StoppedKernelRegressorCV(stops=30).fit(X, y)
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=1e-4)
 
@@ -363,3 +363,35 @@ def test_values_of_a_kernel_that_are_no_numbers_are_refused(rng):
         st.StoppedKernelRegressor("ridge", 10.0).fit(1e200 * X, y)
     with pytest.raises(ValueError, match="choose another kernel"):
         st.StoppedKernelRegressor("ridge", 10.0, kernel=lambda *_: np.inf).fit(X, y)
+
+
+@pytest.mark.parametrize(("kernel", "shift", "scale"), [("linear", 1e4, 1), ("poly", 0, 30), ("rbf", 0, 1)])
+def test_single_precision_loses_nothing_but_its_own_digits(kernel, shift, scale, rng):
+    X = (scale * rng.standard_normal((150, 3)) + shift).astype(np.float32)
+    y = (X[:, 0].astype(float) - shift) / scale + 0.1 * rng.standard_normal(150)
+    model = st.StoppedKernelRegressorCV("ridge", kernel=kernel, degree=4)
+    single = clone(model).fit(X, y).predict(X)
+    double = clone(model).fit(X.astype(float), y).predict(X.astype(float))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "estimator", [st.StoppedKernelRegressor(), st.StoppedKernelRegressorCV(rule="path-gcv")]
+)
+def test_rows_that_pass_by_once_have_no_kernel(estimator, data):
+    for streamed in (st.Chunks.of(*data), st.Statistics.of(*data)):
+        with pytest.raises(TypeError, match="rows in memory"):
+            clone(estimator).fit(streamed)
+    fitted = clone(estimator).fit(*data)
+    with pytest.raises(TypeError, match="rows in memory"):
+        fitted.predict(st.Chunks.of(data[0]))
+
+
+@pytest.mark.parametrize("kernel", ["additive_chi2", "chi2", "cosine", "laplacian", "polynomial"])
+def test_kernels_have_the_defaults_of_scikit_learn(kernel, rng):
+    X, y = rng.uniform(size=(30, 3)), rng.standard_normal(30)
+    values = pairwise_kernels(X, metric=kernel)
+    named = st.StoppedKernelRegressor("ridge", 5.0, kernel=kernel).fit(X, y)
+    given = st.StoppedKernelRegressor("ridge", 5.0, kernel="precomputed").fit(values, y)
+    np.testing.assert_allclose(named.predict(X), given.predict(values), rtol=1e-9, atol=1e-12)

@@ -308,3 +308,13 @@ def test_sums_of_many_begin_with_zero():
     assert_same(sum(parts), Statistics.of(X, y))
     with pytest.raises(TypeError, match="unsupported operand"):
         1 + parts[0]
+
+
+def test_the_first_rows_may_be_unlike_all_others(rng):
+    X = rng.standard_normal((20_000, 3)) + 1e6
+    X[:64] = 0
+    y = X @ [1.0, 2.0, 3.0]
+    whole = st.Statistics.of(X, y)
+    parts = sum(st.Statistics.of(X[k : k + 1000], y[k : k + 1000]) for k in range(0, 20_000, 1000))
+    np.testing.assert_allclose(whole.gram, parts.gram, rtol=1e-13)
+    np.testing.assert_allclose(whole.cross, parts.cross, rtol=1e-12)

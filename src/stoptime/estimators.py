@@ -41,6 +41,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
+    _streams = True  # whether it can be fitted to rows that pass by once
     _new_rows: Callable[[ArrayLike], Floats] | None = None  # how new rows look to the fit, if not as they are
 
     def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
@@ -85,7 +86,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
             Weights of the rows.
         """
         check_is_fitted(self)
-        if y is None:
+        if y is None and self._streams:
             response, predicted, weights = scored(self, X, sample_weight)
             return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
@@ -290,16 +291,18 @@ class StoppedRegressorCV(_LinearRegressor):
         rule = get_rule(self.rule, self.cv)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError("The discrepancy principle cannot compare methods: give one, or another rule.")
-        if kind_of(X) in STREAMED:
+        if self._streams and kind_of(X) in STREAMED:
             stream, intercept = noted(self, as_stream(X, y, sample_weight)), bool(self.fit_intercept)
             problems = streamed_problems(stream, rule, methods, intercept, groups, verbose=self.verbose)
         else:
             problems = self._problems(methods, rule, *self._data(X, y), sample_weight, groups)
         per_target = self.per_target and problems[0].y.ndim == 2
         rule = rule.fixed(problems[0])
-        choices = [rule.choose(problem, self.stops, per_target=per_target) for problem in problems]
-        best = int(np.argmin([np.mean(choice.error) for choice in choices]))
-        return self._store(problems[best], choices[best])
+        each = (
+            problems.pop(0) for _ in methods
+        )  # what one remembers of rows is gone before the next
+        chosen = ((problem, rule.choose(problem, self.stops, per_target=per_target)) for problem in each)
+        return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
 
     def _problems(
         self,

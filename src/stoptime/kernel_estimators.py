@@ -35,6 +35,7 @@ class _KernelRegressor(_LinearRegressor):
     kernel_params: dict[str, Any] | None
     dual_coef_: Floats
     X_fit_: Any
+    _streams = False
 
     def predict(self, X: ArrayLike) -> Floats:
         r"""Predict the response.
@@ -51,26 +52,20 @@ class _KernelRegressor(_LinearRegressor):
         array of shape (n,) or (n, n_targets)
         """
         check_is_fitted(self)
-        return self._new_rows(X) @ self.dual_coef_ + self.intercept_
+        predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
+        return predicted.astype(self.X_fit_.dtype, copy=False)
 
     def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
         """Return the kernel between all training rows, in double precision: α cancels in its sums."""
         self._check_kernel()
-        if kind_of(X) not in {"dense", "sparse"}:
-            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
+        _check_rows(X)
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
-        largest = largest_entry(values)
-        if not np.isfinite(largest):
+        if not np.isfinite(largest_entry(values)):
             raise ValueError(
                 "Some values of the kernel are no finite numbers. Rescale the columns of X, for example with "
                 "StandardScaler, or choose another kernel or other parameters of it."
-            )
-        if rows.dtype == np.float32 and largest > np.sqrt(np.finfo(np.float32).max):
-            raise ValueError(
-                f"X is too large: values of the kernel, up to {largest:.3g}, are too much for float32. "
-                "Rescale its columns, for example with StandardScaler, or give X as float64."
             )
         return values, np.asarray(y, dtype=np.float64)
 
@@ -78,14 +73,14 @@ class _KernelRegressor(_LinearRegressor):
         return decompose_kernel(*data)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
-        dtype = self.X_fit_.dtype
-        self.dual_coef_ = np.ascontiguousarray(coef.T, dtype=dtype)
-        self.intercept_ = np.asarray(intercept, dtype=dtype)[()]
+        self.dual_coef_ = np.ascontiguousarray(coef.T)  # in double precision: it cancels in its sums
+        self.intercept_ = np.asarray(intercept)[()]
 
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
+        _check_rows(X)
         rows = validate_data(self, X, reset=False, **self._accepted)
-        return self._values(rows, self.X_fit_).astype(rows.dtype, copy=False)
+        return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
     @property
     def _accepted(self) -> dict[str, Any]:
@@ -102,7 +97,9 @@ class _KernelRegressor(_LinearRegressor):
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
-            parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+            parameters = {"degree": self.degree, "coef0": self.coef0}
+            if self.gamma is not None:  # else the kernel's own default
+                parameters["gamma"] = self.gamma
         with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused by name
             values = pairwise_kernels(rows, others, metric=self.kernel, filter_params=True, **parameters)
         return np.asarray(values)
@@ -120,6 +117,11 @@ class _KernelRegressor(_LinearRegressor):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+
+def _check_rows(X: Any) -> None:
+    if kind_of(X) not in {"dense", "sparse"}:
+        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -152,7 +154,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, n_targets)
-        The α above.
+        The α above, in double precision whatever X is in: they cancel in their sums.
     intercept_ : float or array of shape (n_targets,)
         The b above, zero if not fitted.
     X_fit_ : array or sparse matrix

@@ -153,7 +153,7 @@ def _target_sums(y: Floats, shift: Floats, weights: Floats | None) -> tuple[Floa
 
 def heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
     """Return rows whose mean is a good guess of the mean, and their shares: others may lie anywhere."""
-    few = np.arange(min(n, FEW))
+    few = np.linspace(0, n - 1, min(n, FEW)).astype(np.intp)  # the first rows may be unlike all others
     if weights is None:
         return few, np.full(len(few), 1 / len(few))
     if n > FEW:
