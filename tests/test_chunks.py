@@ -307,3 +307,18 @@ def test_scores_of_chunks_with_their_own_response(table, weights):
         model.score(weighted, sample_weight=weights)
     with pytest.raises(ValueError, match="y must be given with X"):
         model.score(X)
+
+
+@pytest.mark.parametrize("cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["consecutive", "shuffled"])
+def test_a_bad_row_has_its_number_in_the_block(cv, rng):
+    X, y = rng.standard_normal((1000, 3)), rng.standard_normal(1000)
+    X[345, 1] = np.nan
+    with pytest.raises(ValueError, match=r"Block 1 \(rows 300 to 599\): X contains NaN, first in row 45,"):
+        st.StoppedRegressorCV(cv=cv).fit(st.Chunks.of(X, y, rows=300))
+
+
+@pytest.mark.parametrize("announced", [500, 1500])
+def test_rows_that_were_announced_have_to_come(announced, rng):
+    chunks = st.Chunks.of(rng.standard_normal((1000, 3)), rng.standard_normal(1000), rows=250)
+    with pytest.raises(ValueError, match=f"where {announced} were announced"):
+        st.StoppedRegressor().fit(st.Chunks(chunks.read, 3, announced))

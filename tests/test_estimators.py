@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -177,3 +178,13 @@ def test_ill_conditioned_data_switch_to_the_accurate_route(rng):
     beta = rng.standard_normal(8)
     model = st.StoppedRegressor(stop=np.inf).fit(X, X @ beta + 1)
     np.testing.assert_allclose(model.coef_, beta, rtol=1e-6)
+
+
+def test_a_response_that_single_precision_would_spoil_is_told(rng):
+    X = rng.standard_normal((200, 3)).astype(np.float32)
+    y = X.astype(float) @ [1.0, 2.0, 3.0]
+    with pytest.warns(UserWarning, match="y keeps few digits"):
+        st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        st.StoppedRegressor(stop=np.inf).fit(X, y)

@@ -55,6 +55,10 @@ def test_checkpoints_are_saved_on_the_way_and_belong_to_their_source(table, tmp_
     assert len(saved) == 10
     with pytest.raises(ValueError, match=r"made from arrays: float64 \(1000, 5\).*remove it"):
         st.summarise(Chunks.of(X[:900], y[:900]), checkpoint=tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="first rows"):  # of the same shape, and yet other data
+        st.summarise(Chunks.of(X + 1, y), checkpoint=tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="first rows"):
+        st.summarise(Chunks.of(X, y + 1), checkpoint=tmp_path / "a.npz")
     st.Statistics.of(X, y).save(tmp_path / "b.npz")
     with pytest.raises(ValueError, match="is no checkpoint"):
         st.summarise(Chunks.of(X, y), checkpoint=tmp_path / "b.npz")

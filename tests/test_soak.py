@@ -32,7 +32,7 @@ NAMED = re.compile(
     r"rule|method|cv|n_splits|weights?|rows?|target|solver)\b"
 )
 LOST = "products of features may lose"
-OWN_WARNINGS = f"gcv|Generalised|stop|{LOST}"
+OWN_WARNINGS = f"gcv|Generalised|stop|few digits|{LOST}"
 
 
 def campaign(share: float):
@@ -291,6 +291,10 @@ def check_kernel_fit(model, generated):
     assert np.isfinite(predicted).all()
     assert np.isfinite(model.dual_coef_).all()
     if generated.single:
+        return
+    spread = np.ptp(np.asarray(generated.X, float), axis=0).max()
+    if model.kernel == "rbf" and np.finfo(float).eps * spread**2 > 1e-10:
+        note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
         return
     kernel = model._values(np.asarray(model.X_fit_, float), None)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight

@@ -318,3 +318,16 @@ def test_the_first_rows_may_be_unlike_all_others(rng):
     parts = sum(st.Statistics.of(X[k : k + 1000], y[k : k + 1000]) for k in range(0, 20_000, 1000))
     np.testing.assert_allclose(whole.gram, parts.gram, rtol=1e-13)
     np.testing.assert_allclose(whole.cross, parts.cross, rtol=1e-12)
+
+
+def test_columns_of_a_data_frame_are_told_apart(rng):
+    pandas = pytest.importorskip("pandas")
+    frame, y = pandas.DataFrame(rng.standard_normal((30, 3)), columns=list("abc")), rng.standard_normal(30)
+    seen = Statistics.of(frame, y)
+    assert seen.names == st.summarise(frame, y).names == ("a", "b", "c")
+    assert seen.update(frame, y).n_rows == 60
+    for other in (frame[list("cba")], frame.rename(columns={"a": "d"})):
+        with pytest.raises(ValueError, match="different features"):
+            seen.update(other, y)
+    assert Statistics.of(frame.set_axis(range(3), axis=1), y).names is None
+    assert Statistics.of(frame.set_axis(list("aab"), axis=1), y).names is None

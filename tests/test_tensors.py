@@ -260,3 +260,11 @@ def test_constant_columns_beside_dependent_ones_are_no_small_ones(rng, device, s
     found = st.path(*tensors(device, X, y), "ridge", [1.0, np.inf], solver="svd")
     np.testing.assert_allclose(host(found.coef), expected.coef, atol=1e-9 * np.abs(expected.coef).max())
     assert not host(found.coef)[:, 1].any()
+
+
+def test_a_response_in_double_precision_is_centred_first(device):
+    X = torch.randn(500, 4, device=device)
+    y = X.double() @ torch.arange(1.0, 5.0, device=device).double()
+    coef = st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9).coef_
+    assert coef.dtype == torch.float32
+    np.testing.assert_allclose(coef.cpu().numpy(), [1, 2, 3, 4], rtol=1e-4)

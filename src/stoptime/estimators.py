@@ -298,9 +298,7 @@ class StoppedRegressorCV(_LinearRegressor):
             problems = self._problems(methods, rule, *self._data(X, y), sample_weight, groups)
         per_target = self.per_target and problems[0].y.ndim == 2
         rule = rule.fixed(problems[0])
-        each = (
-            problems.pop(0) for _ in methods
-        )  # what one remembers of rows is gone before the next
+        each = (problems.pop(0) for _ in methods)  # what one remembers of rows is gone before the next
         chosen = ((problem, rule.choose(problem, self.stops, per_target=per_target)) for problem in each)
         return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
 

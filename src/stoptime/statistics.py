@@ -95,8 +95,10 @@ class Statistics:
         sample_weight : array-like of shape (n,), optional
             Non-negative. A weight of 2 is the row twice.
         names : sequence of str, optional
-            Names of the features; only rows of the same features can then be added.
+            Names of the features, by default the columns of a data frame; only rows of the same features
+            can then be added.
         """
+        names = column_names(X) if names is None else names
         features, targets = _numeric("X", X, {2}), _numeric("y", y, {1, 2})
         if len(features) != len(targets):
             raise ValueError(f"X and y must have the same rows; got {len(features)} and {len(targets)}.")
@@ -277,6 +279,13 @@ class Statistics:
         rows = f"{self.n_rows} rows" + ("" if self.weight == self.n_rows else f" of weight {self.weight:g}")
         targets = f"{self.n_targets} target" + ("s" if self.n_targets != 1 else "")
         return f"Statistics({rows}, {self.n_features} features, {targets})"
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns, where all are different and strings."""
+    columns = list(getattr(X, "columns", ()))
+    named = columns and len({*columns}) == len(columns) and all(isinstance(name, str) for name in columns)
+    return tuple(columns) if named else None
 
 
 def checked_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:

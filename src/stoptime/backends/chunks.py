@@ -16,7 +16,7 @@ from stoptime.backends.folds import WHOLE, Folds, Parts, block_name, merged_part
 from stoptime.backends.kinds import kind_of
 from stoptime.methods.base import whole_number
 from stoptime.progress import throughput
-from stoptime.statistics import check_size
+from stoptime.statistics import check_size, column_names
 
 __all__ = ["BLOCK_BYTES", "Block", "Chunks", "Columns", "rows_per_block"]
 
@@ -54,7 +54,7 @@ class Chunks:
     names : tuple of str, optional
         Names of the features.
     source : str
-        What is read, in words; a run is resumed only on the same source.
+        What is read, in words; a run is resumed only on the same source with the same first rows.
 
     Examples
     --------
@@ -90,6 +90,7 @@ class Chunks:
         """
         if kind_of(X) not in {"dense", "chunks"}:
             raise TypeError(f"X must be an array that gives slices of rows; got {type(X).__name__}.")
+        names = column_names(X)
         X = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
         if len(X.shape) != 2 or X.shape[1] == 0:
             raise ValueError(f"X must be of shape (n, n_features); got {tuple(X.shape)}.")
@@ -114,7 +115,7 @@ class Chunks:
                     _release(a)
 
         shapes = ", ".join(f"{a.dtype} {tuple(a.shape)}" for a in (X, y, sample_weight) if a is not None)
-        return cls(read, p, n, None, f"arrays: {shapes}")
+        return cls(read, p, n, names, f"arrays: {shapes}")
 
     @classmethod
     def parquet(
@@ -180,6 +181,8 @@ class Chunks:
         for number, block in enumerate(self.blocks(verbose=verbose)):
             merged = merged_parts([merged, self.block_parts(block, number, start, folds)])
             start += len(block.X)
+        if self.n_rows is not None and start != self.n_rows:
+            raise ValueError(f"Chunks gave {start} rows, where {self.n_rows} were announced.")
         return merged
 
     def block_parts(self, block: Block, number: int, start: int, folds: Folds | None = None) -> Parts:

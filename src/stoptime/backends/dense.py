@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +20,7 @@ from stoptime.statistics import checked_weights
 
 DTYPES = [np.float64, np.float32]
 BLOCK_NUMBERS = 2**22  # of a temporary array
+COARSE = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
 FAR = 0.05  # of the larger size, in standard deviations: a mean from there on would show in the rank cut
 
 
@@ -54,7 +56,9 @@ class DenseData:
         if _is_plain(y, {1, 2}, [X.dtype]):
             assert_all_finite(y, input_name="y")
         else:
+            given = check_array(y, dtype="numeric", ensure_2d=False, allow_nd=True, input_name="y")
             y = check_array(y, dtype=X.dtype, ensure_2d=False, allow_nd=True, input_name="y")
+            _warn_of_coarse(np.asarray(given), np.asarray(y))
         y = np.asarray(y)
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
@@ -283,6 +287,20 @@ def lengths_of(matrix: Any, vectors: Floats, width: int = 256) -> Floats:
 def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> bool:
     """Tell whether an array would pass every check unchanged: they cost as much as a small product."""
     return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
+
+
+def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
+    """Warn where single precision leaves little of how y varies."""
+    if rounded.dtype == np.float64 or given.dtype.kind not in "iuf":
+        return
+    moved, spread = np.abs(rounded - given).max(axis=0), given.std(axis=0)
+    if np.any((moved > COARSE * spread) & (spread > 0)):
+        warnings.warn(
+            "y keeps few digits in the single precision of X, as its mean is far larger than its standard "
+            "deviation: subtract the mean first, or give X as float64.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:

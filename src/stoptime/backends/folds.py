@@ -101,14 +101,22 @@ def parts_of_block(
             return {labels: Statistics.of(X, y, weights)}
         if len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
-        return {
-            fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
-            for fold, rows in _rows_by_fold(labels)
-        }
+        return _by_fold(X, y, weights, labels)
     except ValueError as error:
         raise ValueError(f"{block}: {error}") from error
     except TypeError as error:
         raise TypeError(f"{block}: {error}") from error
+
+
+def _by_fold(X: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, labels: NDArray[Any]) -> Parts:
+    try:
+        return {
+            fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
+            for fold, rows in _rows_by_fold(labels)
+        }
+    except ValueError:
+        Statistics.of(X, y, weights)  # refused too, with the number that the row has in the block
+        raise
 
 
 def block_name(block: int, rows: slice | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
+FIRST_ROWS = 64  # by which data are told apart
 
 
 class Stream(Protocol):
@@ -134,7 +136,7 @@ def summarise(
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
     if kind_of(X) not in STREAMED:
-        X = Chunks.of(np.asarray(X), _array(y), _array(sample_weight))
+        X = Chunks.of(X, _array(y), _array(sample_weight))
         y = sample_weight = None
     stream = as_stream(X, y, sample_weight)
     if checkpoint is not None:
@@ -223,7 +225,8 @@ def _named(statistics: Statistics, stream: Stream) -> Statistics:
 
 def _resumed(chunks: Chunks, checkpoint: Path, verbose: bool) -> Statistics:
     """Continue from a checkpoint, and leave one behind however the pass ends."""
-    state = done = _restored(chunks, checkpoint)
+    source = _identity(chunks)
+    state = done = _restored(source, checkpoint)
     saved = time.monotonic()
     try:
         for block in chunks.blocks(state[1], verbose=verbose):
@@ -232,11 +235,11 @@ def _resumed(chunks: Chunks, checkpoint: Path, verbose: bool) -> Statistics:
             # one assignment, so that an interrupt finds the statistics and the rows they are of together
             state = (part if seen is None else seen + part), start + len(block.X), number + 1
             if time.monotonic() - saved > SAVE_EVERY:
-                _save(chunks, checkpoint, state)
+                _save(chunks, source, checkpoint, state)
                 saved, done = time.monotonic(), state
     finally:
         if state is not done:
-            _save(chunks, checkpoint, state)
+            _save(chunks, source, checkpoint, state)
     if state[0] is None:
         raise ValueError("There are no rows: every block is empty, or there is no block.")
     return _named(state[0], chunks)
@@ -246,13 +249,23 @@ State = tuple[Statistics | None, int, int]
 """Statistics so far, rows read, and blocks read."""
 
 
-def _save(chunks: Chunks, checkpoint: Path, state: State) -> None:
+def _identity(chunks: Chunks) -> str:
+    """Return what tells data from others of the same name and shape: a digest of their first rows."""
+    first = next(iter(chunks), None)
+    digest = sha256()
+    for values in () if first is None else (first.X, first.y, first.weight):
+        if values is not None:
+            digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
+    return f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
+
+
+def _save(chunks: Chunks, source: str, checkpoint: Path, state: State) -> None:
     if state[0] is not None:
-        place = {"position": np.array(state[1:]), "source": np.array(chunks.source)}
+        place = {"position": np.array(state[1:]), "source": np.array(source)}
         save_arrays(checkpoint, _named(state[0], chunks).as_arrays() | place)
 
 
-def _restored(chunks: Chunks, checkpoint: Path) -> State:
+def _restored(own: str, checkpoint: Path) -> State:
     if not checkpoint.exists():
         return None, 0, 0
     arrays = load_arrays(checkpoint)
@@ -260,9 +273,9 @@ def _restored(chunks: Chunks, checkpoint: Path) -> State:
     source, position = arrays.get("source"), arrays.get("position")
     if source is None or position is None or position.shape != (2,) or position.dtype.kind != "i":
         raise ValueError(f"{checkpoint} is no checkpoint: it holds statistics, but not where they end.")
-    if str(source) != chunks.source:
+    if str(source) != own:
         raise ValueError(
-            f"{checkpoint} was made from {source}, which is not {chunks.source}: remove it, or name another."
+            f"{checkpoint} was made from {source}, which is not {own}: remove it, or name another."
         )
     rows, blocks = (int(value) for value in position)
     return statistics, rows, blocks

@@ -166,7 +166,7 @@ def checked_tensors(X: Tensor, y: Any) -> tuple[Tensor, Tensor]:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
     if y.ndim not in {1, 2} or 0 in y.shape or len(y) != len(X):
         raise ValueError(f"y must be of shape ({len(X)},) or ({len(X)}, n_targets); got {tuple(y.shape)}.")
-    y = y.to(X.dtype)
+    y = y if y.dtype in {torch.float32, torch.float64} else y.double()  # centred before it is rounded
     if not torch.isfinite(y).all():
         raise ValueError("Input y contains NaN or infinity.")
     return X, y
