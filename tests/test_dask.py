@@ -239,9 +239,12 @@ def test_large_blocks_and_killed_workers():
         Client(workers) as client,
     ):
         huge = da.ones((30_000_000, 6), chunks=(20_000_000, 6))
-        size = r"Block 0 \(rows 0 to 19999999\) takes 960 MB .* a worker has 1 GB"
+        size = r"Block 0 \(rows 0 to 19999999\) takes 1.12 GB .* a worker has 1 GB"
         with pytest.raises(MemoryError, match=size):
             st.decompose(huge, huge[:, 0])
+        targets = da.ones((1_000_000, 200), chunks=(500_000, 200))
+        with pytest.raises(MemoryError, match="takes 804 MB"):
+            st.decompose(targets[:, :1], targets)
         undisturbed = stopped().fit(X, y)
         victim = next(iter(client.run(os.getpid).values()))
         killer = threading.Timer(0.7, os.kill, (victim, signal.SIGKILL))

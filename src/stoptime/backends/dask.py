@@ -122,7 +122,9 @@ class DaskRows:
         limits = _memory_limits()
         if self.n_rows is None or not limits:
             return
-        sizes = np.array(self.X.chunks[0]) * self.n_features * self.X.dtype.itemsize
+        targets = int(np.prod(self.y.shape[1:]))
+        row = self.n_features * self.X.dtype.itemsize + targets * self.y.dtype.itemsize
+        sizes = np.array(self.X.chunks[0]) * row
         number, products = int(np.argmax(sizes)), 8 * self.n_features**2 * (n_folds + 2)
         if sizes[number] + products > ROOM * min(limits):
             raise MemoryError(
