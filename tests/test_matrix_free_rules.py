@@ -252,3 +252,14 @@ def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
     y = X @ rng.standard_normal(250) + rng.standard_normal(300)
     model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)
     assert 0 < model.stop_ <= model.stops_[-1] < 10
+
+
+@pytest.mark.parametrize("options", [{"cv": 3}, {"rule": "discrepancy"}, {"rule": "path-gcv"}], ids=str)
+def test_estimators_tell_the_products_of_their_space(options, rng):
+    X = rng.standard_normal((60, 40))
+    y = X @ rng.standard_normal(40) + rng.standard_normal(60)
+    model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)
+    assert model.krylov_.products == 2 * model.krylov_.sizes[0] + 2  # and one for the means, one to begin
+    assert model.krylov_.error <= 1e-6
+    assert st.StoppedRegressorCV().fit(X, y).krylov_ is None
+    assert st.StoppedRegressor(stop=3.0).fit(aslinearoperator(X), y).krylov_.products > 4

@@ -128,6 +128,8 @@ class StoppedRegressor(_LinearRegressor):
         Noise, signal and penalty behind ``stop_``; None where ``stop`` was given.
     degrees_of_freedom_ : float
         Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
+    krylov_ : Krylov or None
+        The error and the products of a Krylov space; None where all eigenvalues were found.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -177,6 +179,7 @@ class StoppedRegressor(_LinearRegressor):
             spectrum = self._factored(data, **needs(X, method, stop))
         self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         return self
 
@@ -229,6 +232,8 @@ class StoppedRegressorCV(_LinearRegressor):
         and where X is an operator or too large a sparse matrix for all its eigenvalues.
     degrees_of_freedom_ : float or array of shape (n_targets,)
         Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
+    krylov_ : Krylov or None
+        The error and the products of the Krylov space of all rows; None where all eigenvalues were found.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -333,6 +338,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.degrees_of_freedom_: float | Floats
         fit = at_stops(spectrum, method, stop) if stop.ndim else at_stop(spectrum, method, float(stop))
         coef, intercept, self.degrees_of_freedom_ = fit
+        self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.method_, self.choice_ = method, choice
         self.stop_ = choice.stop
