@@ -31,10 +31,12 @@ def test_a_kernel_too_large_to_be_squared_is_refused(data):
         st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit(1e80 * X, y)
 
 
-def test_a_kernel_too_large_for_float32_is_refused(data):
-    X, y = data
-    with pytest.raises(ValueError, match="too much for float32"):
-        st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit((1e11 * X).astype(np.float32), y)
+@pytest.mark.parametrize("scale", [1e11, 1e25])
+def test_a_kernel_too_large_for_float32_is_worked_on_in_float64(data, scale):
+    X, y = (scale * data[0]).astype(np.float32), data[1]
+    single = st.StoppedKernelRegressor("ridge", scale**-2, kernel="linear").fit(X, y)
+    double = st.StoppedKernelRegressor("ridge", scale**-2, kernel="linear").fit(X.astype(float), y)
+    np.testing.assert_allclose(single.predict(X), double.predict(X.astype(float)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-107, 1e18, 1e80])
