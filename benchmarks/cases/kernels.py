@@ -26,8 +26,8 @@ PENALTIES = np.geomspace(1e-4, 1e2, 20)
 KERNELS = [("rbf", 2), ("rbf", 5), ("laplacian", 3), ("linear", 10)]  # and the number of columns
 TOLERANCE = 0.01  # of R²: the grids are not the same
 WHY = (
-    "The kernel matrix has a high rank: three quarters of the time go into its eigenvectors, which alone take "
-    "nearly a tenth of the peer's."
+    "The kernel matrix has a high rank: three quarters of the time go into its eigenvectors, which alone "
+    "take nearly a tenth of the peer's."
 )
 
 
