@@ -62,11 +62,6 @@ class _KernelRegressor(_LinearRegressor):
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
-        if not np.isfinite(largest_entry(values)):
-            raise ValueError(
-                "Some values of the kernel are no finite numbers. Rescale the columns of X, for example with "
-                "StandardScaler, or choose another kernel or other parameters of it."
-            )
         return values, np.asarray(y, dtype=np.float64)
 
     def _factored(self, data: Arguments, **_: Any) -> Spectrum:
@@ -94,6 +89,8 @@ class _KernelRegressor(_LinearRegressor):
             # the squares from which scikit-learn takes distances cancel far from zero
             centre = self.X_fit_.mean(axis=0)
             rows, others = rows - centre, None if others is None else others - centre
+            with np.errstate(over="ignore"):
+                _check_finite(4 * float(np.einsum("ij,ij->", rows, rows)))
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
@@ -102,6 +99,7 @@ class _KernelRegressor(_LinearRegressor):
                 parameters["gamma"] = self.gamma
         with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused by name
             values = pairwise_kernels(rows, others, metric=self.kernel, filter_params=True, **parameters)
+        _check_finite(largest_entry(values))
         return np.asarray(values)
 
     def _check_kernel(self) -> None:
@@ -117,6 +115,14 @@ class _KernelRegressor(_LinearRegressor):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+
+def _check_finite(largest: float) -> None:
+    if not np.isfinite(largest):
+        raise ValueError(
+            "Some values of the kernel are no finite numbers. Rescale the columns of X, for example with "
+            "StandardScaler, or choose another kernel or other parameters of it."
+        )
 
 
 def _check_rows(X: Any) -> None:
