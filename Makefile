@@ -30,7 +30,7 @@ test: setup  ## run all tests, docstrings and README included
 		--cov --cov-report=term
 
 soak: setup  ## try SOAK generated problems, 20000 by default, against a slow oracle: an hour or so
-	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/test_soak.py tests/test_robustness.py tests/test_extremes.py
+	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/soak tests/estimators/test_extremes.py
 
 lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/ruff check .

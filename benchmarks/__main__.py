@@ -27,13 +27,21 @@ SCALING = "scaling"
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes and few rounds: under two minutes"
     )
-    parser.add_argument("--only", choices=[*cases.GROUPS, SCALING], help="one group, shown and not published")
-    parser.add_argument("--add", action="store_true", help="with --only: publish it beside the other groups")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="of BLAS; default: all cores")
+    parser.add_argument(
+        "--only", choices=[*cases.GROUPS, SCALING], help="one group, shown and not published"
+    )
+    parser.add_argument(
+        "--add", action="store_true", help="with --only: publish it beside the other groups"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=available_cores(), help="of BLAS; default: all cores"
+    )
     parser.add_argument("--out", type=Path, help="where the JSON goes")
     return parser.parse_args(words)
 
@@ -57,7 +65,11 @@ def measured(
     """Yield everything as it is measured, and show it."""
     total = len(chosen) + len(sweeps)
     for number, case in enumerate(chosen, 1):
-        print(f"[{number:2}/{total}] {case.group}: {case.name} against {case.peer} ... ", end="", flush=True)
+        print(
+            f"[{number:2}/{total}] {case.group}: {case.name} against {case.peer} ... ",
+            end="",
+            flush=True,
+        )
         outcome = run_case(case, settings)
         print(line(outcome), flush=True)
         yield outcome
@@ -65,7 +77,9 @@ def measured(
         print(f"[{number:2}/{total}] growth in {sweep.variable} ... ", end="", flush=True)
         growths = scaling.run_sweep(sweep, settings)
         print(
-            ", ".join(f"{g.who} {g.exponent:.2f} ({g.last_exponent:.2f} at the end)" for g in growths),
+            ", ".join(
+                f"{g.who} {g.exponent:.2f} ({g.last_exponent:.2f} at the end)" for g in growths
+            ),
             flush=True,
         )
         yield from growths
@@ -97,7 +111,9 @@ def main(words: list[str] | None = None) -> int:
     unfinished = RESULTS / "unfinished.json"
     run, finished = gathered(run, measured(chosen, sweeps, settings), unfinished)
     if not finished:
-        print(f"\ninterrupted: {len(run.outcomes)} of {len(chosen)} cases are in results/{unfinished.name}")
+        print(
+            f"\ninterrupted: {len(run.outcomes)} of {len(chosen)} cases are in results/{unfinished.name}"
+        )
         return 130
     publish(run, given, unfinished)
     lost = [outcome for outcome in run.outcomes if outcome.verdict in {"LOSES", "below its goal"}]
@@ -111,7 +127,9 @@ def publish(run: Run, given: argparse.Namespace, unfinished: Path) -> None:
     if given.add:
         run = merged(load(published), run)
     whole = not given.quick and (given.only is None or given.add)
-    file = given.out or (published if whole else RESULTS / f"{'quick' if given.quick else 'part'}.json")
+    file = given.out or (
+        published if whole else RESULTS / f"{'quick' if given.quick else 'part'}.json"
+    )
     save(run, file)
     unfinished.unlink(missing_ok=True)
     print(f"\nwrote {file.name}")
@@ -124,7 +142,9 @@ def merged(published: Run, part: Run) -> Run:
     """Return a published run with the groups of another in the place of its own."""
     one, other = (dict(run.environment) for run in (published, part))
     if one["processor"] != other["processor"]:
-        raise ValueError(f"Measured on {other['processor']}; published are results of {one['processor']}.")
+        raise ValueError(
+            f"Measured on {other['processor']}; published are results of {one['processor']}."
+        )
     again = {outcome.group for outcome in part.outcomes}
     order = list(cases.GROUPS)
     outcomes = [outcome for outcome in published.outcomes if outcome.group not in again]
@@ -132,7 +152,9 @@ def merged(published: Run, part: Run) -> Run:
         published,
         date=part.date,
         environment=one | {"versions": {**one["versions"], **other["versions"]}},
-        outcomes=tuple(sorted([*outcomes, *part.outcomes], key=lambda outcome: order.index(outcome.group))),
+        outcomes=tuple(
+            sorted([*outcomes, *part.outcomes], key=lambda outcome: order.index(outcome.group))
+        ),
         growths=part.growths or published.growths,
     )
 

@@ -36,7 +36,9 @@ def expanded(load: Callable[..., Data], *steps: BaseEstimator) -> Callable[[], D
 
     def loaded() -> Data:
         X, y = load(return_X_y=True)
-        return make_pipeline(StandardScaler(), *steps, "passthrough").fit_transform(X), y.astype(float)
+        return make_pipeline(StandardScaler(), *steps, "passthrough").fit_transform(X), y.astype(
+            float
+        )
 
     return loaded
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.results import Growth, Outcome
-from stoptime.files import atomic
+from stoptime.support.files import atomic
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; shapes say the same as colours.
 VERDICTS = {
@@ -78,7 +78,13 @@ def panel(ax: Axes, growths: Sequence[Growth], page: str) -> Axes:
         colour, marker, style = LINES.get(one.who, ("#009E73", "D", ":"))
         name = f"{one.who}: exponent {one.exponent:.2f}, larger half {one.last_exponent:.2f}"
         ax.plot(
-            one.sizes, one.seconds, style, marker=marker, color=on(page, colour), label=name, markersize=5
+            one.sizes,
+            one.seconds,
+            style,
+            marker=marker,
+            color=on(page, colour),
+            label=name,
+            markersize=5,
         )
     variable, sizes = growths[0].variable, max((one.sizes for one in growths), key=len)
     ax.set(xscale="log", yscale="log", ylabel="seconds")

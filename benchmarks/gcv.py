@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 N_SAMPLES = 1000
 ASPECTS = (0.2, 1.2)
@@ -60,18 +60,24 @@ def main() -> None:
         "path GCV": ("#0072B2", ":", 2.2),
         "naive GCV": ("#D55E00", "-.", 1.6),
     }
-    print("method, p/n, estimate: at the last stop; largest relative error; true error where it is least\n")
+    print(
+        "method, p/n, estimate: at the last stop; largest relative error; true error where it is least\n"
+    )
     for row, aspect in zip(axes, ASPECTS, strict=True):
         for ax, name in zip(row, METHODS, strict=True):
             found = curves(aspect, name)
             truth = found["true error"]
             for label, (color, line, width) in styles.items():
-                ax.plot(found["stop"], found[label], line, color=color, linewidth=width, label=label)
+                ax.plot(
+                    found["stop"], found[label], line, color=color, linewidth=width, label=label
+                )
                 gap = np.max(np.abs(found[label] / truth - 1))
                 chosen = truth[np.argmin(found[label])]
                 end = found[label][-1]
                 print(f"{name:>14} {aspect:4.1f} {label:>20}: {end:6.2f} {gap:8.1%} {chosen:6.3f}")
-            ax.set(xscale="log", ylim=(0, 2.2 * truth.max()), xlabel="stop", ylabel="prediction error")
+            ax.set(
+                xscale="log", ylim=(0, 2.2 * truth.max()), xlabel="stop", ylabel="prediction error"
+            )
             ax.set_title(f"{plots.LABELS[name]}, p/n = {aspect}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)

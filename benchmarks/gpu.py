@@ -69,7 +69,9 @@ def works(X: Any, y: Any) -> dict[str, Work]:
         "choosing by leave-one-out": lambda: st.StoppedRegressorCV(stops=stops).fit(X, y),
         "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
         "path": lambda: st.path(X, y, "nesterov-flow", stops),
-        "choosing by path GCV": lambda: st.StoppedRegressorCV(stops=stops, rule="path-gcv").fit(X, y),
+        "choosing by path GCV": lambda: st.StoppedRegressorCV(stops=stops, rule="path-gcv").fit(
+            X, y
+        ),
     }
     return {name: Work(job, bare) for name, job in jobs.items()}
 
@@ -79,7 +81,9 @@ def measured(name: str, work: Work, X: Any) -> Outcome:
     import torch  # noqa: PLC0415
 
     problem = f"{name}, {label(*X.shape)}"
-    case = Case(GROUP, problem, PEER, lambda: work, WHY, goal=GOALS[name], sense="at most", rounds=ROUNDS)
+    case = Case(
+        GROUP, problem, PEER, lambda: work, WHY, goal=GOALS[name], sense="at most", rounds=ROUNDS
+    )
     torch.cuda.reset_peak_memory_stats()
     work.ours()
     held = Measure("times X at the peak, X included", torch.cuda.max_memory_allocated() / X.nbytes)
@@ -103,7 +107,9 @@ def environment() -> dict[str, Any]:
 
 def main() -> None:
     """Print every ratio, and write them."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("N", "P"))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
     given = parser.parse_args()

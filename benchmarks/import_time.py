@@ -32,7 +32,9 @@ def main() -> None:
         for name, code in CASES.items():
             times[name].append(seconds(code))
     print(f"{'':>14}  elapsed  processor")
-    middle = {name: [median(values) for values in zip(*runs, strict=True)] for name, runs in times.items()}
+    middle = {
+        name: [median(values) for values in zip(*runs, strict=True)] for name, runs in times.items()
+    }
     for name, (elapsed, used) in middle.items():
         print(f"{name:>14}  {elapsed:5.2f} s  {used:7.2f} s")
     elapsed, used = (more - less for less, more in zip(*middle.values(), strict=True))

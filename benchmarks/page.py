@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import cases, figures
 from benchmarks.cases import scaling
 from benchmarks.results import Growth, Outcome, Run, load, seconds, short
-from stoptime.files import atomic
+from stoptime.support.files import atomic
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -69,7 +69,9 @@ def row(outcome: Outcome) -> str:
     good = outcome.verdict in {"holds", "no goal"}
     verdict = outcome.verdict if good else f"**{outcome.verdict.lower()}**"
     said = "; ".join([verdict, *map(str, others)])
-    return _cells(outcome.name, outcome.peer, *times, f"**{short(first.value)}** {first.name}", goal, said)
+    return _cells(
+        outcome.name, outcome.peer, *times, f"**{short(first.value)}** {first.name}", goal, said
+    )
 
 
 def _cells(*cells: str) -> str:
@@ -83,7 +85,10 @@ def unbroken(text: str) -> str:
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the table of a group, and below it the reasons of those that lose."""
-    head = ["| problem | against | stoptime | peer | ratio | goal | |", "|---|---|---|---|---|---|---|"]
+    head = [
+        "| problem | against | stoptime | peer | ratio | goal | |",
+        "|---|---|---|---|---|---|---|",
+    ]
     reasons = [
         f"- {outcome.name}, against {outcome.peer}, {outcome.verdict.lower()}: {outcome.why}"
         for outcome in outcomes
@@ -128,14 +133,17 @@ def text(run: Run, gpu: Run | None = None) -> str:
     lines = [INTRODUCTION, machine_line(run), ""]
     lines += [QUICK_WARNING] if run.mode == "quick" else []
     if any(outcome.theirs for outcome in run.outcomes):
-        lines += image("ratios", "How many times as fast as its peer every case is, with the goal of each.")
+        lines += image(
+            "ratios", "How many times as fast as its peer every case is, with the goal of each."
+        )
     for group, module in cases.GROUPS.items():
         listed = [outcome for outcome in run.outcomes if outcome.group == group]
         lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)] if listed else []
     if run.growths:
         lines += ["## Growth", "", scaling.ABOUT, ""]
         lines += image(
-            "growth", "Seconds against rows, columns, stops and targets, logarithmic, with exponents."
+            "growth",
+            "Seconds against rows, columns, stops and targets, logarithmic, with exponents.",
         )
         lines += exponents(run.growths)
     if gpu is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stoptime.files import atomic
+from stoptime.support.files import atomic
 
 SCHEMA = 1
 DIGITS = 4  # of what is written: a time has no more
@@ -167,7 +167,9 @@ def load(file: Path) -> Run:
 def _outcome(plain: dict[str, Any]) -> Outcome:
     known = {key: value for key, value in plain.items() if key != "verdict"}
     tuples = {key: tuple(known[key]) for key in ("ours", "theirs")}
-    return Outcome(**known | tuples | {"measures": tuple(Measure(**one) for one in known["measures"])})
+    return Outcome(
+        **known | tuples | {"measures": tuple(Measure(**one) for one in known["measures"])}
+    )
 
 
 def _growth(plain: dict[str, Any]) -> Growth:

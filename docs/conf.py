@@ -1,7 +1,8 @@
 import sys
 from pathlib import Path
 
-from stoptime import __version__, explorer
+from stoptime import __version__
+from stoptime.show import explorer
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 

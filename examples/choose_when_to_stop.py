@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 X, y = load_diabetes(return_X_y=True)
 model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
@@ -38,7 +38,9 @@ early = st.StoppedRegressorCV("nesterov-flow", rule="one-standard-error").fit(X,
 path = st.path(X, y, "nesterov-flow", np.geomspace(3, 3000, 400))
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 path.plot(ax=ax)
-ax.set(xlabel="stop (time t of the flow)", ylabel="coefficient", title="Coefficients, and two stops")
+ax.set(
+    xlabel="stop (time t of the flow)", ylabel="coefficient", title="Coefficients, and two stops"
+)
 ax.set_ylim(-1200, 900)
 for fit, name in ((early, "1 SE"), (model, "least error")):
     ax.axvline(fit.stop_, color="0.3", linestyle="--", linewidth=1)
@@ -53,7 +55,9 @@ for fit, name in ((early, "1 SE"), (model, "least error")):
 # %%
 # Several methods at once share the factorisation; the one with the least error is kept.
 
-several = st.StoppedRegressorCV(["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]).fit(X, y)
+several = st.StoppedRegressorCV(
+    ["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]
+).fit(X, y)
 print(f"{several.method_} at {several.stop_:.3g}: error {several.choice_.error:.0f}")
 
 plt.show()

@@ -12,7 +12,7 @@ Iterates on top of their flow, the gap between them, and exact risk.
 
 from matplotlib import pyplot as plt
 
-from stoptime.discretisation import from_flow_to_iteration
+from stoptime.paper.discretisation import from_flow_to_iteration
 
 from_flow_to_iteration()
 

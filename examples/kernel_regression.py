@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 rng = np.random.default_rng(1)
 x = np.sort(rng.uniform(-3, 3, 150))
@@ -23,8 +23,12 @@ truth = np.sin(2 * x) * np.exp(-(x**2) / 6)
 X, y = x[:, None], truth + 0.25 * rng.standard_normal(len(x))
 
 model = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", gamma=10.0).fit(X, y)
-late = st.StoppedKernelRegressor("nesterov-flow", stop=40 * model.stop_, kernel="rbf", gamma=10.0).fit(X, y)
-search = GridSearchCV(KernelRidge(kernel="rbf", gamma=10.0), {"alpha": np.geomspace(1e-4, 1e2, 20)}, cv=5)
+late = st.StoppedKernelRegressor(
+    "nesterov-flow", stop=40 * model.stop_, kernel="rbf", gamma=10.0
+).fit(X, y)
+search = GridSearchCV(
+    KernelRidge(kernel="rbf", gamma=10.0), {"alpha": np.geomspace(1e-4, 1e2, 20)}, cv=5
+)
 search.fit(X, y)
 
 grid = np.linspace(-3, 3, 400)[:, None]
@@ -44,10 +48,14 @@ left.plot(x, y, ".", color="0.55", markersize=4)
 left.plot(grid, curve, color="0.2", linestyle=":", label="truth")
 left.plot(grid, late.predict(grid), linewidth=0.8, color="#D55E00", label="forty times too long")
 left.plot(grid, search.predict(grid), color="#E69F00", label="kernel ridge, grid search")
-left.plot(grid, model.predict(grid), color="#0072B2", label=f"accelerated flow, stop {model.stop_:.0f}")
+left.plot(
+    grid, model.predict(grid), color="#0072B2", label=f"accelerated flow, stop {model.stop_:.0f}"
+)
 left.set(xlabel="x", ylabel="response", ylim=(-2.3, 1.5), title="One noisy function")
 left.legend(loc="lower left", fontsize=8, ncols=2)
 model.plot(ax=right)
-right.set(xlabel="stop (time t)", ylabel="mean squared error", title="Leave-one-out error along the path")
+right.set(
+    xlabel="stop (time t)", ylabel="mean squared error", title="Leave-one-out error along the path"
+)
 
 plt.show()

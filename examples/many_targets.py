@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 rng = np.random.default_rng(0)
 n, p, q = 300, 80, 60
@@ -24,8 +24,12 @@ Y = X @ beta + noise * rng.standard_normal((n, q))
 shared = st.StoppedRegressorCV("nesterov-flow").fit(X, Y)
 each = st.StoppedRegressorCV("nesterov-flow", per_target=True).fit(X, Y)
 finite = each.stop_[(each.stop_ > 0) & np.isfinite(each.stop_)]
-print(f"one stop for all: {shared.stop_:.1f}; one each: from {finite.min():.1f} to {finite.max():.1f},")
-print(f"{np.sum(each.stop_ == 0)} targets learn nothing and {np.isinf(each.stop_).sum()} never stop")
+print(
+    f"one stop for all: {shared.stop_:.1f}; one each: from {finite.min():.1f} to {finite.max():.1f},"
+)
+print(
+    f"{np.sum(each.stop_ == 0)} targets learn nothing and {np.isinf(each.stop_).sum()} never stop"
+)
 
 # %%
 # Loud targets stop early, quiet ones late; crosses are the best stops, known here since the truth is. A
@@ -44,11 +48,17 @@ def excess_of(model):
 
 
 figure, (left, right) = plots.new_figure(1, 2, figsize=(11, 4.2))
-left.plot(noise, each.stop_, "o", color="#0072B2", markersize=4, label="leave-one-out, each on its own")
+left.plot(
+    noise, each.stop_, "o", color="#0072B2", markersize=4, label="leave-one-out, each on its own"
+)
 left.plot(noise, best, "x", color="0.45", markersize=5, label="best, given the truth", zorder=1)
 left.axhline(shared.stop_, color="#D55E00", linestyle="--", label="leave-one-out, all together")
 left.set(
-    xscale="log", yscale="log", xlabel="noise σ", ylabel="stop (time t)", title="Louder targets stop earlier"
+    xscale="log",
+    yscale="log",
+    xlabel="noise σ",
+    ylabel="stop (time t)",
+    title="Louder targets stop earlier",
 )
 left.legend(fontsize="small")
 for model, color, marker, name in (
@@ -59,7 +69,9 @@ for model, color, marker, name in (
     right.plot(noise, ratio, marker, color=color, markersize=4, label=name)
     mean = np.exp(np.log(ratio).mean())
     print(f"{name:>16}: excess error {mean:.2f} times that of the best stop (geometric mean)")
-right.set(xscale="log", yscale="log", xlabel="noise σ", ylabel="excess error over that of the best stop")
+right.set(
+    xscale="log", yscale="log", xlabel="noise σ", ylabel="excess error over that of the best stop"
+)
 right.set_title("What a common stop costs")
 right.yaxis.set_major_formatter("{x:g}")
 right.legend(fontsize="small")

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 n, p = 500, 100
 problem = {"eigenvalues": 1 / np.arange(1, p + 1), "signal": 1.0, "noise": 1.0, "n_samples": n}
@@ -32,7 +32,9 @@ for name, (method, color, line) in methods.items():
     ax.plot(x, curve.total, line, color=color, label=name)
     ax.plot(curve.best**method.order, curve.best_total, "o", color=color)
     found = st.inflation(method, **problem)
-    print(f"{name:>24}: best stop {curve.best:6.2f}, risk over that of the best ridge {found.ratio:.4f}")
+    print(
+        f"{name:>24}: best stop {curve.best:6.2f}, risk over that of the best ridge {found.ratio:.4f}"
+    )
 ax.set(xscale="log", yscale="log", xlabel="1/λ  (t or t²)", ylabel="risk, in units of ‖β₀‖²")
 ax.set(title="Exact risk along the path", yticks=[1, 2, 5, 10])
 ax.yaxis.set_major_formatter("{x:g}")
@@ -60,7 +62,9 @@ for kind, line in styles.items():
             inflated.append(st.bayes_risk(method, [stop], **case).total[0] / best)
         color = plots.COLORS[name]
         ax.plot(ratios, inflated, line, color=color, label=f"{plots.LABELS[name]}, {kind}")
-        guaranteed = np.ceil(1e4 * st.calibrate(method, kind).inflation) / 1e4  # rounded to the safe side
+        guaranteed = (
+            np.ceil(1e4 * st.calibrate(method, kind).inflation) / 1e4
+        )  # rounded to the safe side
         print(f"{name:>14}, {kind:>9}: at most {guaranteed:.4f}, here at most {max(inflated):.4f}")
 ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
 ax.set(

@@ -34,10 +34,14 @@ def main() -> None:
         y = X @ np.sin(np.arange(N_FEATURES)) + 3 * rng.standard_normal(n, chunks=20_000)
         model = st.StoppedRegressorCV(["ridge", "nesterov-flow"], cv=5).fit(X, y)
         choice = model.choice_
-        print(f"{model.method_} stops at {model.stop_:.3g}: {choice.error:.4f} ± {choice.standard_error:.4f}")
+        print(
+            f"{model.method_} stops at {model.stop_:.3g}: {choice.error:.4f} ± {choice.standard_error:.4f}"
+        )
         fit = model.predict(X)
         print(f"predictions are lazy: {fit}")
-        print(f"mean squared residual, by the workers: {float(((y - fit) ** 2).mean().compute()):.4f}")
+        print(
+            f"mean squared residual, by the workers: {float(((y - fit) ** 2).mean().compute()):.4f}"
+        )
         seen = st.summarise(X, y)
         print(f"to keep and to update: {seen}")
 

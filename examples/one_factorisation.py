@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 spectrum = st.decompose(*load_diabetes(return_X_y=True))
 L = spectrum.eigenvalues[-1]
@@ -58,7 +58,11 @@ for ax, path in zip(axes.flat, paths, strict=True):
     ax.plot(path.degrees_of_freedom, path.coef, linewidth=1.1)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     name = plots.LABELS[path.method.name]
-    extra = f", friction {path.method.friction:g}" if isinstance(path.method, st.AcceleratedFlow) else ""
+    extra = (
+        f", friction {path.method.friction:g}"
+        if isinstance(path.method, st.AcceleratedFlow)
+        else ""
+    )
     ax.set_title(name + extra, fontsize="medium")
 for ax in axes[-1]:
     ax.set_xlabel("degrees of freedom")

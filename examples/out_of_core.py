@@ -53,7 +53,9 @@ def main() -> None:
         print(f"and a fourth from a memory map: {seen}")
 
         model = st.StoppedRegressorCV(rule="path-gcv").fit(seen)
-        print(f"from these statistics alone: stop at {model.stop_:.3g}, error {model.choice_.error:.4f}")
+        print(
+            f"from these statistics alone: stop at {model.stop_:.3g}, error {model.choice_.error:.4f}"
+        )
         model = st.StoppedRegressorCV(cv=5).fit(chunks)
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"five folds, in one pass over the files: error {error:.4f} ± {deviation:.4f}")

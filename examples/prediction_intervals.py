@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 N, P, RUNS = 150, 20, 40
 NOISES = {
@@ -59,11 +59,17 @@ order = np.argsort(X_new[:, 0])
 low, high = model.predict_interval(X_new, 0.9)[order].T
 x, fit, seen = X_new[order, 0], model.predict(X_new)[order], y_new[order]
 outside = (seen < low) | (seen > high)
-right.fill_between(x, low - fit, high - fit, color="#0072B2", alpha=0.2, linewidth=0, label="90 % interval")
-right.plot(x[~outside], (seen - fit)[~outside], "o", color="#0072B2", markersize=3.5, label="covered")
+right.fill_between(
+    x, low - fit, high - fit, color="#0072B2", alpha=0.2, linewidth=0, label="90 % interval"
+)
+right.plot(
+    x[~outside], (seen - fit)[~outside], "o", color="#0072B2", markersize=3.5, label="covered"
+)
 right.plot(x[outside], (seen - fit)[outside], "x", color="#D55E00", markersize=6, label="missed")
 right.set(
-    xlabel="first column", ylabel="new response minus prediction", title="Noise that grows: misses gather"
+    xlabel="first column",
+    ylabel="new response minus prediction",
+    title="Noise that grows: misses gather",
 )
 right.legend(loc="upper left", fontsize="small")
 

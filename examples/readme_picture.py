@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 X, y = load_diabetes(return_X_y=True)
 model = st.StoppedRegressor("nesterov-flow").fit(X, y)
@@ -34,7 +34,9 @@ for name, cls in st.METHODS.items():
     )
     color = plots.COLORS[name]
     label = plots.LABELS[name]
-    right.plot(inverse_penalty, curve.total / oracle.signal, color=color, linewidth=1.6, label=label)
+    right.plot(
+        inverse_penalty, curve.total / oracle.signal, color=color, linewidth=1.6, label=label
+    )
     right.plot(curve.best**cls.order, curve.best_total / oracle.signal, "o", color=color)
 right.set(xscale="log", xlabel="stop, as 1/λ  (t or t²)", ylabel="risk / ‖β₀‖²", ylim=(0, 1.05))
 right.set_title("Exact risk: four methods, dots where to stop")

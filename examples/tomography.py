@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from scipy import sparse
 
 import stoptime as st
-from stoptime import plots
+from stoptime.support import plots
 
 size = int(sys.argv[1]) if len(sys.argv) > 1 else 64
 rng = np.random.default_rng(0)
@@ -77,7 +77,9 @@ stops = np.geomspace(1, 400, 120) / np.sqrt(largest)
 path = st.path(X, y, "nesterov-flow", stops, fit_intercept=False)
 errors = np.linalg.norm(path.coef - truth.ravel(), axis=1) / np.linalg.norm(truth)
 iterations = int(np.ceil(stops[-1] * np.sqrt(largest)))
-print(f"{path.krylov.products} products for {len(stops)} stops; Nesterov's iteration takes {2 * iterations}")
+print(
+    f"{path.krylov.products} products for {len(stops)} stops; Nesterov's iteration takes {2 * iterations}"
+)
 
 best = models["path GCV"]
 fits = {
@@ -99,7 +101,9 @@ looks = ("o", "#0072B2"), ("s", "#D55E00"), ("D", "#009E73")
 for (name, model), (marker, color) in zip(models.items(), looks, strict=True):
     distance = np.linalg.norm(model.coef_ - truth.ravel()) / np.linalg.norm(truth)
     time = model.stop_ * np.sqrt(largest)
-    print(f"{name:>14}: t√L = {time:.1f}, error {distance:.3f} (best of the path {errors.min():.3f})")
+    print(
+        f"{name:>14}: t√L = {time:.1f}, error {distance:.3f} (best of the path {errors.min():.3f})"
+    )
     ax.plot(time, distance, marker, color=color, label=name)
 ax.set(xscale="log", xlabel="stop (t√L, in iterations)", ylabel="‖β - truth‖ / ‖truth‖")
 ax.set_title("Error of the picture, and where three rules stop")

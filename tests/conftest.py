@@ -15,7 +15,9 @@ mpl.use("Agg")
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=100, print_blob=False
 )
-hypothesis.settings.register_profile("soak", deadline=None, print_blob=True)  # other problems every time
+hypothesis.settings.register_profile(
+    "soak", deadline=None, print_blob=True
+)  # other problems every time
 hypothesis.settings.load_profile("repeatable")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -59,7 +61,9 @@ def browser():
             pytest.skip(MISSING_BROWSER)
         # Chromium has no sandbox for root, and hosted runners do not let it make one
         unboxed = "CI" in os.environ or (hasattr(os, "geteuid") and os.geteuid() == 0)
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"] if unboxed else [])
+        browser = running.chromium.launch(
+            executable_path=path, args=["--no-sandbox"] if unboxed else []
+        )
         yield browser
         browser.close()
 

@@ -9,7 +9,9 @@ from stoptime.cli import app
 
 def run(*arguments):
     """Run ``stoptime`` with arguments of any type, on a plain terminal of 120 columns."""
-    return CliRunner(env={"COLUMNS": "120", "TERM": "dumb"}).invoke(app, [str(one) for one in arguments])
+    return CliRunner(env={"COLUMNS": "120", "TERM": "dumb"}).invoke(
+        app, [str(one) for one in arguments]
+    )
 
 
 def same_fit(a, b, rtol=1e-9):

@@ -5,12 +5,11 @@ The public names and signatures are frozen in ``reference/api.txt``. Where a cha
 """
 
 import ast
-import importlib
 import inspect
 import json
 import subprocess
 import sys
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import get_overloads
 
@@ -34,7 +33,9 @@ class Written:
 
     def __init__(self, annotation):
         annotation = getattr(annotation, "__forward_arg__", annotation)
-        self.text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        self.text = (
+            annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        )
 
     def __repr__(self):
         return self.text
@@ -46,15 +47,21 @@ def written(annotation):
 
 def signature(function):
     found = inspect.signature(function)
-    parameters = [one.replace(annotation=written(one.annotation)) for one in found.parameters.values()]
-    return str(found.replace(parameters=parameters, return_annotation=written(found.return_annotation)))
+    parameters = [
+        one.replace(annotation=written(one.annotation)) for one in found.parameters.values()
+    ]
+    return str(
+        found.replace(parameters=parameters, return_annotation=written(found.return_annotation))
+    )
 
 
 def described(name, thing):
     """Return one line for each public name that a thing has."""
     if inspect.isclass(thing):
         head = [f"class {name}{'' if issubclass(thing, Exception) else signature(thing)}"]
-        return head + [line for key, one in own_members(thing) for line in described(f"{name}.{key}", one)]
+        return head + [
+            line for key, one in own_members(thing) for line in described(f"{name}.{key}", one)
+        ]
     if isinstance(thing, classmethod | staticmethod):
         return [f"{type(thing).__name__} {name}{signature(thing.__func__)}"]
     if isinstance(thing, property | cached_property):
@@ -62,7 +69,9 @@ def described(name, thing):
         return [name + signature(getter).partition(")")[2]]
     if callable(thing):
         return [name + signature(one) for one in get_overloads(thing) or [thing]]
-    return [f"{name} = {{{', '.join(thing)}}}" if isinstance(thing, dict) else f"{name} = {thing!r}"]
+    return [
+        f"{name} = {{{', '.join(thing)}}}" if isinstance(thing, dict) else f"{name} = {thing!r}"
+    ]
 
 
 def own_members(cls):
@@ -70,16 +79,21 @@ def own_members(cls):
 
     Fields are in its signature, and the setters of an estimator are scikit-learn's.
     """
-    members, fields = {}, inspect.signature(cls).parameters if not issubclass(cls, Exception) else ()
+    members, fields = (
+        {},
+        inspect.signature(cls).parameters if not issubclass(cls, Exception) else (),
+    )
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("stoptime"):
-            members |= {key: one for key, one in vars(base).items() if not key.startswith(("_", "set_"))}
+            members |= {
+                key: one for key, one in vars(base).items() if not key.startswith(("_", "set_"))
+            }
     return sorted((key, one) for key, one in members.items() if key not in fields)
 
 
 def public_names():
     for module_name in MODULES:
-        module = importlib.import_module(module_name)
+        module = reduce(getattr, module_name.split(".")[1:], stoptime)
         for name in module.__all__:
             if not inspect.ismodule(getattr(module, name)):
                 yield f"{module_name}.{name}", getattr(module, name)
@@ -127,7 +141,9 @@ def test_every_public_name_has_a_docstring():
 
 
 def test_a_missing_docstring_is_seen():
-    source = '"""m"""\nclass A:\n  """a"""\n  def b(self): pass\n  def _c(self): pass\ndef d(): pass\n'
+    source = (
+        '"""m"""\nclass A:\n  """a"""\n  def b(self): pass\n  def _c(self): pass\ndef d(): pass\n'
+    )
     assert list(undocumented(ast.parse(source), "m")) == ["m.A.b", "m.d"]
 
 
@@ -157,7 +173,7 @@ class Missing:
         if name.partition(".")[0] in {OPTIONAL}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
-import stoptime, stoptime.bounds, stoptime.explorer
+import stoptime, stoptime.bounds, stoptime.show.explorer
 print(json.dumps(stoptime.get_method("ridge").name))
 """
     assert printed(code) == "ridge"

@@ -53,16 +53,22 @@ def settings(clock, **options):
 
 
 def a_case(clock, ours, theirs, **options):
-    work = Work(clock.work("ours", *ours), clock.work("peer", *theirs), share=options.pop("share", 1.0))
+    work = Work(
+        clock.work("ours", *ours), clock.work("peer", *theirs), share=options.pop("share", 1.0)
+    )
     return Case("paths", "a problem", "a peer", lambda: work, "the reason", **options)
 
 
 def outcome(value, goal=2.0, sense="at least", **options):
     times = (
-        {"ours": (1.0,), "theirs": (value,)} if sense == "at least" else {"ours": (value,), "theirs": (1.0,)}
+        {"ours": (1.0,), "theirs": (value,)}
+        if sense == "at least"
+        else {"ours": (value,), "theirs": (1.0,)}
     )
     measures = (Measure("times", value, goal, sense), *options.pop("others", ()))
-    return Outcome("paths", "a problem", "a peer", **times, measures=measures, why="the reason", **options)
+    return Outcome(
+        "paths", "a problem", "a peer", **times, measures=measures, why="the reason", **options
+    )
 
 
 def test_competitors_take_turns(clock):
@@ -82,14 +88,18 @@ def test_a_slow_competitor_is_not_repeated_beyond_its_budget(clock, takes, round
 
 
 def test_the_best_rounds_are_compared(clock):
-    found = run_case(a_case(clock, (0.75, 0.25, 0.5), (3.0, 2.0, 1.0), goal=3.0, rounds=3), settings(clock))
+    found = run_case(
+        a_case(clock, (0.75, 0.25, 0.5), (3.0, 2.0, 1.0), goal=3.0, rounds=3), settings(clock)
+    )
     assert found.measures == (Measure("times as fast", 4.0, 3.0, "at least"),)
     assert found.verdict == "holds"
 
 
 def test_a_limit_is_ours_in_units_of_the_peer(clock):
     case = a_case(clock, (3.0,), (2.0,), goal=1.5, sense="at most")
-    assert run_case(case, settings(clock)).measures == (Measure("times as long", 1.5, 1.5, "at most"),)
+    assert run_case(case, settings(clock)).measures == (
+        Measure("times as long", 1.5, 1.5, "at most"),
+    )
 
 
 def test_a_part_of_the_peers_job_is_multiplied_out(clock):
@@ -111,7 +121,10 @@ def test_a_part_of_the_peers_job_is_multiplied_out(clock):
         (outcome(1.5, others=(Measure("score", 0.1, 0.2),)), "LOSES"),
         (outcome(9.0, others=(Measure("score", 0.3, 0.2),)), "holds"),
         (outcome(0.1, None), "no goal"),
-        (Outcome("paths", "a", "memory", measures=(Measure("times X", 7.0, 6.0, "at most"),)), "LOSES"),
+        (
+            Outcome("paths", "a", "memory", measures=(Measure("times X", 7.0, 6.0, "at most"),)),
+            "LOSES",
+        ),
         (Outcome("paths", "a", "b", missing="pip install b"), "not run"),
         (Outcome("paths", "a", "b", error="ValueError: no"), "FAILED"),
     ],
@@ -121,7 +134,9 @@ def test_verdicts(found, verdict):
 
 
 def test_what_is_missing_is_said():
-    assert missing(("numpy", "stoptime.Path", "stoptime.Path.predict", "stoptime.files")) == ""
+    assert (
+        missing(("numpy", "stoptime.Path", "stoptime.Path.predict", "stoptime.support.files")) == ""
+    )
     assert missing(("stoptime.NoSuchThing",)) == "this version of stoptime has no NoSuchThing"
 
 
@@ -133,7 +148,9 @@ def test_a_missing_peer_is_an_outcome(clock, monkeypatch):
 
 
 def test_every_peer_that_is_needed_has_its_command():
-    needed = {need for case in all_cases() for need in case.needs if not need.startswith("stoptime.")}
+    needed = {
+        need for case in all_cases() for need in case.needs if not need.startswith("stoptime.")
+    }
     assert needed <= set(harness.INSTALL)
 
 
@@ -193,7 +210,11 @@ def a_run(**options):
         Growth("n", "p = 5", who, (10, 100, 1000), (0.1 * c, 0.2 * c, 0.4 * c))
         for c, who in enumerate(("stoptime", "RidgeCV"), 1)
     ]
-    given = {"mode": "full", "outcomes": (outcome(3.0), lost, absent), "growths": tuple(growths)} | options
+    given = {
+        "mode": "full",
+        "outcomes": (outcome(3.0), lost, absent),
+        "growths": tuple(growths),
+    } | options
     return Run(date="2026-01-01", environment=ENVIRONMENT, **given)
 
 
@@ -207,7 +228,9 @@ def test_json_round_trip(tmp_path):
 
 
 def test_a_file_of_another_schema_is_refused(tmp_path):
-    (tmp_path / "run.json").write_text(json.dumps(as_dict(a_run()) | {"schema": 0}), encoding="utf-8")
+    (tmp_path / "run.json").write_text(
+        json.dumps(as_dict(a_run()) | {"schema": 0}), encoding="utf-8"
+    )
     with pytest.raises(ValueError, match="run the benchmark again"):
         load(tmp_path / "run.json")
 
@@ -237,7 +260,8 @@ def test_sizes_and_times_stay_on_one_line():
 
 def test_the_page_says_when_a_run_was_quick_and_shows_a_gpu():
     text = page.text(
-        a_run(mode="quick"), Run("full", "", {"processor": "a GPU", "versions": {}}, (outcome(3.0),))
+        a_run(mode="quick"),
+        Run("full", "", {"processor": "a GPU", "versions": {}}, (outcome(3.0),)),
     )
     assert "from a quick run" in text
     assert "a GPU. Full run." in text
@@ -262,7 +286,9 @@ def enter(monkeypatch, *listed):
 
 
 def tiny(name, ours=lambda: None):
-    return Case("paths", name, "a peer", lambda: Work(ours, lambda: None), "the reason", goal=None, rounds=1)
+    return Case(
+        "paths", name, "a peer", lambda: Work(ours, lambda: None), "the reason", goal=None, rounds=1
+    )
 
 
 def test_only_a_whole_full_run_is_published(folder, monkeypatch, capsys):
@@ -272,12 +298,19 @@ def test_only_a_whole_full_run_is_published(folder, monkeypatch, capsys):
     assert command.main(["--only", "paths"]) == 0
     assert {file.name for file in folder.iterdir()} == {"quick.json", "part.json"}
     assert command.main([]) == 0
-    assert {file.name for file in folder.iterdir()} == {"quick.json", "part.json", "cpu.json", "page"}
+    assert {file.name for file in folder.iterdir()} == {
+        "quick.json",
+        "part.json",
+        "cpu.json",
+        "page",
+    }
     assert "[ 2/2] paths: b against a peer" in capsys.readouterr().out
 
 
 def test_one_group_can_be_published_again(folder, monkeypatch):
-    other = Case("kernels", "k", "a peer", lambda: Work(lambda: None, lambda: None), "", goal=None, rounds=1)
+    other = Case(
+        "kernels", "k", "a peer", lambda: Work(lambda: None, lambda: None), "", goal=None, rounds=1
+    )
     enter(monkeypatch, tiny("a"), other)
     command.main([])
     enter(monkeypatch, tiny("b"))

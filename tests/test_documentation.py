@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime import plots
-from stoptime.experiment import Experiment
+from stoptime.paper.experiment import Experiment
+from stoptime.support import plots
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "readme_picture")
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if path.stem != "readme_picture"
+)
 VALUE = "..."
 
 
@@ -21,14 +23,18 @@ def templates(tree):
     """Yield every string of a module, with ``...`` where a value is filled in."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else VALUE for part in node.values)
+            yield "".join(
+                part.value if isinstance(part, ast.Constant) else VALUE for part in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
 
 @pytest.fixture(scope="module")
 def messages():
-    return {text for path in SOURCES for text in templates(ast.parse(path.read_text(encoding="utf-8")))}
+    return {
+        text for path in SOURCES for text in templates(ast.parse(path.read_text(encoding="utf-8")))
+    }
 
 
 def quoted():
@@ -45,7 +51,9 @@ def begins(message, quote):
 def test_the_faq_quotes_messages_that_are_raised(messages):
     quotes = quoted()
     assert len(quotes) > 50
-    assert [quote for quote in quotes if not any(begins(message, quote) for message in messages)] == []
+    assert [
+        quote for quote in quotes if not any(begins(message, quote) for message in messages)
+    ] == []
 
 
 def test_a_message_that_is_not_raised_would_be_found(messages):
@@ -59,7 +67,9 @@ def test_the_reference_shows_every_public_name():
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     shown = set(
         re.findall(
-            r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$", text, flags=re.MULTILINE
+            r"(?:auto(?:class|function|exception)|py:data):: stoptime\.(\w+)$",
+            text,
+            flags=re.MULTILINE,
         )
     )
     modules = set(re.findall(r"automodule:: (\S+)$", text, flags=re.MULTILINE))
@@ -88,7 +98,9 @@ def test_an_example_has_a_title_and_writes_no_file(path):
     title, line, *_ = ast.get_docstring(tree).splitlines()
     assert set(line) == {"="}
     assert len(line) == len(title)
-    assert not any(isinstance(node, ast.Attribute) and node.attr == "savefig" for node in ast.walk(tree))
+    assert not any(
+        isinstance(node, ast.Attribute) and node.attr == "savefig" for node in ast.walk(tree)
+    )
 
 
 def luminance(color):

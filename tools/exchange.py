@@ -31,13 +31,19 @@ def estimators() -> dict[str, Any]:
         "stopped": st.StoppedRegressor(),
         "infinite": st.StoppedRegressor("gradient-flow", np.inf, fit_intercept=False),
         "leave-one-out": st.StoppedRegressorCV(["ridge", "nesterov-flow"], 30),
-        "folds": st.StoppedRegressorCV("nesterov", [1, 5, 20], KFold(4, shuffle=True, random_state=0)),
-        "one-standard-error": st.StoppedRegressorCV(st.HeavyBallFlow(0.5), 20, rule="one-standard-error"),
+        "folds": st.StoppedRegressorCV(
+            "nesterov", [1, 5, 20], KFold(4, shuffle=True, random_state=0)
+        ),
+        "one-standard-error": st.StoppedRegressorCV(
+            st.HeavyBallFlow(0.5), 20, rule="one-standard-error"
+        ),
         "discrepancy": st.StoppedRegressorCV("gradient-descent", rule=st.Discrepancy(noise=0.1)),
         "each-target": st.StoppedRegressorCV("nu-method", 20, per_target=True),
         "kernel": st.StoppedKernelRegressor("ridge", 10.0, kernel="poly", degree=2),
         "kernel-leave-one-out": st.StoppedKernelRegressorCV(stops=20),
-        "pipeline": make_pipeline(StandardScaler(), st.StoppedRegressorCV("heavy-ball", 20, rule="sure")),
+        "pipeline": make_pipeline(
+            StandardScaler(), st.StoppedRegressorCV("heavy-ball", 20, rule="sure")
+        ),
     }
 
 
@@ -61,7 +67,12 @@ def write(folder: Path) -> None:
         np.save(folder / f"{name}.npy", model.predict(X))
         if hasattr(model, "coef_"):
             st.save(model, folder / f"{name}.json")
-            np.savez(folder / f"{name}.npz", coef=model.coef_, intercept=model.intercept_, stop=model.stop_)
+            np.savez(
+                folder / f"{name}.npz",
+                coef=model.coef_,
+                intercept=model.intercept_,
+                stop=model.stop_,
+            )
 
 
 def read(folder: Path) -> None:
@@ -71,7 +82,9 @@ def read(folder: Path) -> None:
         right = np.load(folder / f"{name}.npy")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.simplefilter("ignore", InconsistentVersionWarning)  # of the pipeline's own parts
+            warnings.simplefilter(
+                "ignore", InconsistentVersionWarning
+            )  # of the pipeline's own parts
             model = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301 - our own
             same(f"predictions of the pickled {name}", model.predict(X), right)
             repr(model)
@@ -99,7 +112,11 @@ def check_file(folder: Path, name: str, pickled: Any) -> None:
 def equal(what: str, found: Any, right: np.ndarray) -> None:
     """Refuse what differs in any bit."""
     values = np.asarray(found)
-    if values.dtype != right.dtype or values.shape != right.shape or values.tobytes() != right.tobytes():
+    if (
+        values.dtype != right.dtype
+        or values.shape != right.shape
+        or values.tobytes() != right.tobytes()
+    ):
         sys.exit(f"{what}: {values} instead of {right}")
 
 

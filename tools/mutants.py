@@ -129,8 +129,12 @@ def mutants(file: str) -> Iterator[Mutant]:
     seen: Counter[tuple[str, str]] = Counter()
     for number, (parent, name, index, node, changed) in enumerate(every_change(parsed(file))):
         change = f"{ast.unparse(node)} -> {ast.unparse(changed)}"
-        if isinstance(node, ast.Constant) and isinstance(parent, ast.expr | ast.Assign | ast.AnnAssign):
-            change = f"{ast.unparse(parent)} -> {ast.unparse(_replaced(parent, name, index, changed))}"
+        if isinstance(node, ast.Constant) and isinstance(
+            parent, ast.expr | ast.Assign | ast.AnnAssign
+        ):
+            change = (
+                f"{ast.unparse(parent)} -> {ast.unparse(_replaced(parent, name, index, changed))}"
+            )
         key = functions(file).get(node.lineno, ""), change
         seen[key] += 1
         again = f" ({seen[key]})" if seen[key] > 1 else ""
@@ -153,9 +157,13 @@ def functions(file: str) -> dict[int, str]:
 def worth_trying(population: list[Mutant]) -> list[Mutant]:
     """Leave out the mutants that are listed as equivalent; a list with others in it is refused."""
     reasons = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    known = {(file, change) for files in reasons.values() for file in files for change in files[file]}
+    known = {
+        (file, change) for files in reasons.values() for file in files for change in files[file]
+    }
     of_files = {mutant.file for mutant in population}
-    unknown = {pair for pair in known if pair[0] in of_files} - {(m.file, m.described) for m in population}
+    unknown = {pair for pair in known if pair[0] in of_files} - {
+        (m.file, m.described) for m in population
+    }
     if unknown:
         sys.exit(f"{EQUIVALENT.name} lists what is no mutant: {sorted(unknown)}")
     return [mutant for mutant in population if (mutant.file, mutant.described) not in known]
@@ -177,7 +185,9 @@ def every_change(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Plac
 def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Place]]:
     """Yield what can be changed: not annotations, decorators, strictness and messages of errors."""
     for name, field in ast.iter_fields(node):
-        if name in {"annotation", "returns", "decorator_list"} or isinstance(node, ast.Raise | ast.JoinedStr):
+        if name in {"annotation", "returns", "decorator_list"} or isinstance(
+            node, ast.Raise | ast.JoinedStr
+        ):
             continue
         if isinstance(node, ast.keyword) and node.arg == "strict":
             continue
@@ -298,7 +308,9 @@ def survives(tree: Path, mutant: Mutant, tests: dict[str, tuple[float, list[str]
     entered = f"{mutant.file} {mutant.function}"
     faced = {}
     for test, (seconds, names) in sorted(tests.items(), key=lambda item: item[1][0]):
-        if any(name == entered or (not mutant.function and name.startswith(entered)) for name in names):
+        if any(
+            name == entered or (not mutant.function and name.startswith(entered)) for name in names
+        ):
             faced[test] = seconds
     while sum(faced.values()) > MOST_SECONDS:
         faced.popitem()
@@ -343,7 +355,18 @@ def _tested(files: list[str], plugin: object) -> int:
         importlib.import_module("stoptime")  # before pytest imports a file of it by its path
     except Exception:
         return 1
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cov"]
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cov",
+    ]
     return int(pytest.main([*options, *files], plugins=[plugin]))
 
 
@@ -359,10 +382,16 @@ def copied(folder: Path) -> Path:
 def main() -> None:
     """Try mutants and print those that live, then the share killed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}", metavar="FILE")
-    parser.add_argument("--sample", type=int, default=200, help="how many mutants to try; 0 means all")
+    parser.add_argument(
+        "files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}", metavar="FILE"
+    )
+    parser.add_argument(
+        "--sample", type=int, default=200, help="how many mutants to try; 0 means all"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this long")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="begin no mutant after this long"
+    )
     wanted = parser.parse_args()
     population = [mutant for file in wanted.files for mutant in mutants(file)]
     candidates = sorted(worth_trying(population), key=lambda mutant: mutant.lot(wanted.seed))
@@ -380,7 +409,9 @@ def main() -> None:
             print(f"{tried} tried, {killed} killed", end="\r", file=sys.stderr, flush=True)
             if alive:
                 print(f"survived  {mutant}", flush=True)
-    print(f"{killed} of {tried} mutants killed; of {len(population)} {len(candidates)} are not equivalent")
+    print(
+        f"{killed} of {tried} mutants killed; of {len(population)} {len(candidates)} are not equivalent"
+    )
 
 
 if __name__ == "__main__":

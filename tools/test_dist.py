@@ -35,9 +35,24 @@ def main() -> None:
         venv.create(folder / "venv", with_pip=True)
         python = str(folder / "venv" / "bin" / "python")
         install(python, str(wheel))
-        run(folder, python, "-c", "import stoptime; assert 'venv' in stoptime.__file__, stoptime.__file__")
+        run(
+            folder,
+            python,
+            "-c",
+            "import stoptime; assert 'venv' in stoptime.__file__, stoptime.__file__",
+        )
         check_missing_extra(folder)
-        run(folder, python, "-m", "doctest", "-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE", readme(folder))
+        run(
+            folder,
+            python,
+            "-m",
+            "doctest",
+            "-o",
+            "ELLIPSIS",
+            "-o",
+            "NORMALIZE_WHITESPACE",
+            readme(folder),
+        )
         install(python, f"{wheel}[all]")
         write_table(folder / "data.csv")
         for command in (*NEED_FILES, *readme_commands()):
@@ -69,7 +84,9 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         in_sdist = {name.partition("/")[2] for name in archive.getnames()}
     tests = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tests").rglob("test_*.py")}
     wanted = (
-        tests | {f"src/{name}" for name in package} | {"README.md", "LICENSE", "Makefile", "pyproject.toml"}
+        tests
+        | {f"src/{name}" for name in package}
+        | {"README.md", "LICENSE", "Makefile", "pyproject.toml"}
     )
     if not wanted <= in_sdist:
         sys.exit(f"the sdist lacks {sorted(wanted - in_sdist)}")
@@ -78,14 +95,20 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 def check_missing_extra(folder: Path) -> None:
     """Without its extra the command must end with one line that says what to install."""
     told = finished(folder, "stoptime", "--version")
-    if told.returncode != 1 or 'pip install "stoptime[cli]"' not in told.stderr or "Traceback" in told.stderr:
+    if (
+        told.returncode != 1
+        or 'pip install "stoptime[cli]"' not in told.stderr
+        or "Traceback" in told.stderr
+    ):
         sys.exit(f"stoptime without the extra cli ended with {told.returncode}:\n{told.stderr}")
 
 
 def check_types(folder: Path, python: str) -> None:
     """Strict mypy must see the types of the installed package."""
     users = folder / "outside.py"
-    users.write_text((ROOT / "tests" / "typing" / "outside.py").read_text(encoding="utf-8"), encoding="utf-8")
+    users.write_text(
+        (ROOT / "tests" / "typing" / "outside.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, users.name]
     run(folder, *mypy)
 
@@ -126,8 +149,12 @@ def run(folder: Path, *command: str) -> None:
 def finished(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Return how a command ended where the environment's commands come first and no source is found."""
     path = f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"} | {"PATH": path}
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"} | {
+        "PATH": path
+    }
+    return subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
 
 
 if __name__ == "__main__":

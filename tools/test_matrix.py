@@ -32,7 +32,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", choices=PYTHONS, action="append", help="all by default")
     parser.add_argument("--versions", choices=VERSIONS, action="append", help="both by default")
-    parser.add_argument("tests", nargs="*", help="files and options for pytest; all tests by default")
+    parser.add_argument(
+        "tests", nargs="*", help="files and options for pytest; all tests by default"
+    )
     wanted, options = parser.parse_known_args()
     verdicts = {
         f"Python {python}, {versions}": tried(python, versions, [*wanted.tests, *options])
@@ -59,7 +61,16 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
     pins = [] if versions == "newest" else list(lowest(pip))
     constraints = environment / "constraints.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in pins))
-    install = [*pip, "install", "--quiet", "--constraint", str(constraints), "--editable", ".[all]", *TOOLS]
+    install = [
+        *pip,
+        "install",
+        "--quiet",
+        "--constraint",
+        str(constraints),
+        "--editable",
+        ".[all]",
+        *TOOLS,
+    ]
     if subprocess.run(install, cwd=ROOT, check=False).returncode:
         return "dependencies cannot be installed together"
     # old releases warn about the newest of what they need themselves, which is none of our business
@@ -72,15 +83,21 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
 def exchanged() -> str:
     """Return whether models written in any environment that is there are the same in every other."""
     script, folder = str(ROOT / "tools" / "exchange.py"), ENVIRONMENTS / "models"
-    pythons = {path.parents[1].name: str(path) for path in sorted(ENVIRONMENTS.glob("*/bin/python"))}
+    pythons = {
+        path.parents[1].name: str(path) for path in sorted(ENVIRONMENTS.glob("*/bin/python"))
+    }
     shutil.rmtree(folder, ignore_errors=True)
     failed = []
     for writer, python in pythons.items():
-        if subprocess.run([python, script, "write", folder / writer], cwd=ROOT, check=False).returncode:
+        if subprocess.run(
+            [python, script, "write", folder / writer], cwd=ROOT, check=False
+        ).returncode:
             failed.append(f"written by {writer}")
             continue
         for reader, other in pythons.items():
-            if subprocess.run([other, script, "read", folder / writer], cwd=ROOT, check=False).returncode:
+            if subprocess.run(
+                [other, script, "read", folder / writer], cwd=ROOT, check=False
+            ).returncode:
                 failed.append(f"from {writer} to {reader}")
     return f"failed {', '.join(failed)}" if failed else "passed"
 
@@ -88,10 +105,18 @@ def exchanged() -> str:
 def found(python: str) -> str | None:
     """Return the path of an interpreter that runs, from the PATH or from pyenv."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates = [shutil.which(f"python{python}"), *map(str, versions.glob(f"{python}.*/bin/python"))]
+    candidates = [
+        shutil.which(f"python{python}"),
+        *map(str, versions.glob(f"{python}.*/bin/python")),
+    ]
     for candidate in filter(None, candidates):
         # a shim of pyenv is on the PATH even where no such version is switched on
-        if subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
+        if (
+            subprocess.run(
+                [candidate, "-c", "import venv"], capture_output=True, check=False
+            ).returncode
+            == 0
+        ):
             return candidate
     return None
 
@@ -106,14 +131,18 @@ def lowest(pip: list[str]) -> Iterator[str]:
                 yield pin
                 break
         else:
-            raise RuntimeError(f"no release of {name} from {version} on has a wheel for this Python.")
+            raise RuntimeError(
+                f"no release of {name} from {version} on has a wheel for this Python."
+            )
 
 
 def lower_bounds() -> dict[str, str]:
     """Return the lowest version that pyproject.toml allows of every dependency users can have."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    return dict(_bounds([project["dependencies"], *(extras[name] for name in _members(extras["all"]))]))
+    return dict(
+        _bounds([project["dependencies"], *(extras[name] for name in _members(extras["all"]))])
+    )
 
 
 def _members(requirements: list[str]) -> list[str]:
@@ -136,7 +165,9 @@ def later(pip: list[str], name: str, version: str) -> list[str]:
     ).stdout
     line = next(line for line in told.splitlines() if line.startswith("Available versions:"))
     words = line.removeprefix("Available versions:").replace(",", " ").split()
-    numbers = {_number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)}  # finished ones alone
+    numbers = {
+        _number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)
+    }  # finished ones alone
     return [".".join(map(str, number)) for number in sorted(numbers) if number > _number(version)]
 
 

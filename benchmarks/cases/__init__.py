@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.cases import choosing, chunks, explorer, iterations, kernels, paths, sparse, targets, training
+from benchmarks.cases import (
+    choosing,
+    chunks,
+    explorer,
+    iterations,
+    kernels,
+    paths,
+    sparse,
+    targets,
+    training,
+)
 from benchmarks.harness import Case
 
 # Each module has cases(quick), and GROUP, TITLE and ABOUT for the command line and the page.

@@ -68,7 +68,10 @@ def memory(shape: tuple[int, int]) -> Work:
     """Measure the peak of memory."""
     X, y = gaussian(*shape)
     peak = partial(peak_memory, lambda: st.StoppedRegressorCV(stops=STOPS).fit(X, y))
-    return Work(peak, measures=lambda held, _: (Measure("times X", held / X.nbytes, MEMORY_GOAL, "at most"),))
+    return Work(
+        peak,
+        measures=lambda held, _: (Measure("times X", held / X.nbytes, MEMORY_GOAL, "at most"),),
+    )
 
 
 def cases(quick: bool) -> list[Case]:
@@ -86,7 +89,12 @@ def cases(quick: bool) -> list[Case]:
         for shape, goal in shapes.items()
     ]
     refits = Case(
-        GROUP, label(2000, 200), "2 000 refits", partial(against_refitting, (2000, 200)), WHY["tall"], goal=50
+        GROUP,
+        label(2000, 200),
+        "2 000 refits",
+        partial(against_refitting, (2000, 200)),
+        WHY["tall"],
+        goal=50,
     )
     shape = (2000, 200) if quick else MEMORY_SHAPE
     held = Case(

@@ -128,7 +128,10 @@ def shares(client: Any, n: int, repeats: int) -> np.ndarray:
             with Watch(processes) as watch:
                 clock, processor = time.perf_counter(), processor_time(processes)
                 st.summarise(rows, targets)
-                spent = [WORKERS * (time.perf_counter() - clock), processor_time(processes) - processor]
+                spent = [
+                    WORKERS * (time.perf_counter() - clock),
+                    processor_time(processes) - processor,
+                ]
             yardstick = (before + bare(client, X)) / 2
             held = max(watch.peak - idle, 0) / (8 * BLOCK * COLUMNS)
             found.append([*(n / np.array(spent) / yardstick), held])

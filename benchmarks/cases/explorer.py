@@ -77,11 +77,13 @@ def drag_all(sliders: tuple[str, ...]) -> tuple[float, float]:
     """Return the worst of all sliders."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an extra
 
-    from stoptime import explorer  # noqa: PLC0415
+    from stoptime.show import explorer  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
         address = explorer.write(Path(folder) / "explorer.html").as_uri()
-        browser = running.chromium.launch(executable_path=browser_path(running), args=["--no-sandbox"])
+        browser = running.chromium.launch(
+            executable_path=browser_path(running), args=["--no-sandbox"]
+        )
         try:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             clock = page.context.new_cdp_session(page)

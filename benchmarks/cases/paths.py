@@ -57,7 +57,9 @@ def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
         return np.concatenate([velocity, Xc.T @ (yc - Xc @ b) / len(Xc) - 3 / t * velocity])
 
     begin = stops[0] / 100
-    solved = solve_ivp(motion, (begin, stops[-1]), np.zeros(2 * p), t_eval=stops, rtol=1e-6, atol=1e-9)
+    solved = solve_ivp(
+        motion, (begin, stops[-1]), np.zeros(2 * p), t_eval=stops, rtol=1e-6, atol=1e-9
+    )
     return solved.y[:p].T
 
 

@@ -71,4 +71,6 @@ def run_sweep(sweep: Sweep, settings: Settings) -> list[Growth]:
         for who, rounds in seconds.items():
             times.setdefault(who, {})[size] = min(rounds)
     fixed = ", ".join(f"{name} = {size}" for name, size in BASE.items() if name != sweep.variable)
-    return [Growth(sweep.variable, fixed, who, tuple(t), tuple(t.values())) for who, t in times.items()]
+    return [
+        Growth(sweep.variable, fixed, who, tuple(t), tuple(t.values())) for who, t in times.items()
+    ]

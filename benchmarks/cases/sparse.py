@@ -22,7 +22,11 @@ ABOUT = (
     "to the last stop gives one method. A product is one with X or its transpose, of one vector, for all "
     "alike: products count where they are dear, as they are not here."
 )
-SHAPES = [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]  # with entries in a row
+SHAPES = [
+    (200_000, 50_000, 5),
+    (50_000, 200_000, 20),
+    (1_000_000, 100_000, 10),
+]  # with entries in a row
 QUICK = [(20_000, 5_000, 5)]
 PHASE, QUICK_PHASE = 100.0, 30.0
 N_STOPS = 10
@@ -45,7 +49,9 @@ class Counted:
     def __init__(self, X: csr_array) -> None:
         self.products = 0
         self.X, self.XT = X, X.T.tocsr()
-        self.operator = LinearOperator(X.shape, matvec=self.forth, rmatvec=self.back, dtype=np.float64)
+        self.operator = LinearOperator(
+            X.shape, matvec=self.forth, rmatvec=self.back, dtype=np.float64
+        )
 
     def count(self, work: Callable[[], object]) -> int:
         """Return how many products some work takes."""

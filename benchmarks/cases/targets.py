@@ -21,7 +21,10 @@ ABOUT = (
     "over targets on 1 000 rows that none has seen. Peak memory counts all that is held beyond X and Y."
 )
 SHAPE, QUICK_SHAPE, TEST_ROWS = (3000, 500), (1000, 200), 1000
-SIZES, QUICK = {"path-gcv": 100_000, "loo": 10_000}, {"path-gcv": 2000, "loo": 200}  # targets of each rule
+SIZES, QUICK = (
+    {"path-gcv": 100_000, "loo": 10_000},
+    {"path-gcv": 2000, "loo": 200},
+)  # targets of each rule
 MEMORY = 6.0  # GiB
 PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones lie well inside
 BATCH = 2000  # targets
@@ -33,7 +36,9 @@ WHY = {
 }
 
 
-def data(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def data(
+    rows: int, columns: int, n_targets: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return training and test sets: correlated columns, coefficients in the eigenbasis of unequal decay."""
     rng = np.random.default_rng(0)
     scales = np.arange(1, columns + 1) ** -0.5
@@ -46,7 +51,9 @@ def data(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, np.ndarra
         coef = (rng.standard_normal((columns, width)) * scales[:, None] ** decay).astype(TYPE)
         signal = samples @ coef
         noise = signal.std(axis=0) * 10 ** rng.uniform(-0.5, 1, width).astype(TYPE)
-        Y[:, start : start + width] = signal + noise * rng.standard_normal(signal.shape, dtype=TYPE) + 1
+        Y[:, start : start + width] = (
+            signal + noise * rng.standard_normal(signal.shape, dtype=TYPE) + 1
+        )
     X = samples @ rotation.astype(TYPE)
     X += 1  # so that centring is real work
     return X[:rows], Y[:rows], X[rows:], Y[rows:]

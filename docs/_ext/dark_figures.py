@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx_gallery.utils import scale_image
 
-from stoptime import plots
+from stoptime.support import plots
 
 DPI = 150
 THUMBNAIL = (400, 280)
@@ -65,7 +65,9 @@ def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]
         plots.darken(figure)
         figure.savefig(file.with_stem(f"{file.stem}-dark"), dpi=DPI)
         place = os.path.relpath(file, gallery_conf["src_dir"])
-        text += f"\n.. image:: /{place}\n   :alt: {'; '.join(titles) or file.stem}\n   :class: figure\n"
+        text += (
+            f"\n.. image:: /{place}\n   :alt: {'; '.join(titles) or file.stem}\n   :class: figure\n"
+        )
     plt.close("all")
     return text
 
@@ -93,5 +95,7 @@ def draw_dark_thumbnails(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(Twins)
-    app.connect("builder-inited", draw_dark_thumbnails, priority=900)  # after the gallery has been run
+    app.connect(
+        "builder-inited", draw_dark_thumbnails, priority=900
+    )  # after the gallery has been run
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,14 +1,11 @@
 """Least squares fitted by momentum and stopped early: what stopping did, and when to stop."""
 
+from importlib import import_module
+from types import ModuleType
+
 from stoptime import bounds
-from stoptime.asymptotics import limiting_risk, marchenko_pastur
-from stoptime.backends import decompose
-from stoptime.backends.chunks import Block, Chunks
-from stoptime.backends.kernel import decompose_kernel
-from stoptime.backends.streams import summarise
-from stoptime.calibration import Calibration, calibrate, equivalent_penalty, equivalent_stop, guarantee
-from stoptime.estimators import StoppedRegressor, StoppedRegressorCV
-from stoptime.kernel_estimators import StoppedKernelRegressor, StoppedKernelRegressorCV
+from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
+from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods import (
     ITERATIONS,
     METHODS,
@@ -26,12 +23,13 @@ from stoptime.methods import (
     Ridge,
     get_method,
 )
-from stoptime.model_file import Model, PreparationWarning, load, save
-from stoptime.path import Path, path
-from stoptime.planning import Plan, plan
-from stoptime.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
-from stoptime.spectrum import Spectrum
-from stoptime.statistics import Statistics
+from stoptime.paths import Path, path
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.decompose import decompose
+from stoptime.spectrum.kernel import decompose_kernel
+from stoptime.spectrum.streamed.chunks import Block, Chunks
+from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.spectrum.streamed.streams import summarise
 from stoptime.stopping import (
     GCV,
     RULES,
@@ -58,6 +56,18 @@ from stoptime.stopping import (
     path_gcv,
     training_error,
 )
+from stoptime.support.version import __version__ as __version__
+from stoptime.tables.model_file import Model, PreparationWarning, load, save
+from stoptime.theory.calibration import (
+    Calibration,
+    calibrate,
+    equivalent_penalty,
+    equivalent_stop,
+    guarantee,
+)
+from stoptime.theory.limits import limiting_risk, marchenko_pastur
+from stoptime.theory.plan import Plan, plan
+from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 
 __all__ = [
     "GCV",
@@ -133,4 +143,11 @@ __all__ = [
     "training_error",
 ]
 
-__version__ = "0.1.0"
+
+def __getattr__(name: str) -> ModuleType:
+    """Import the modules that draw and write pages when they are first asked for."""
+    if name in {"explorer", "plots", "report"}:
+        return import_module(
+            f"stoptime.show.{name}" if name != "plots" else "stoptime.support.plots"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,9 +11,15 @@ def main() -> None:
         from stoptime.cli import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         sys.exit(f'The command line needs {error.name}: pip install "stoptime[cli]".')
-    except (ImportError, MemoryError, OSError) as error:  # as libraries that find no room to be mapped say it
+    except (
+        ImportError,
+        MemoryError,
+        OSError,
+    ) as error:  # as libraries that find no room to be mapped say it
         reason = " ".join(str(error).split()) or type(error).__name__
-        sys.exit(f"stoptime could not load its libraries: {reason}; the memory limit may be too small.")
+        sys.exit(
+            f"stoptime could not load its libraries: {reason}; the memory limit may be too small."
+        )
     run()
 
 

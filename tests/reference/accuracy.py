@@ -19,14 +19,19 @@ import numpy as np
 from scipy.special import gamma
 
 import stoptime as st
-from stoptime.methods.krylov import conjugate_gradients
+from stoptime.methods.conjugate_gradient import conjugate_gradients
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "numerics.md"
 NOTHING = "–"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 FLOWS = {"nesterov-flow": "friction", "heavy-ball-flow": "damping"}
-STEADY = {"ridge", "gradient-flow", "gradient-descent", "conjugate-gradient"}  # nothing adds up, or not here
+STEADY = {
+    "ridge",
+    "gradient-flow",
+    "gradient-descent",
+    "conjugate-gradient",
+}  # nothing adds up, or not here
 UNDERFLOW = 1e-290
 LONG = 10.0  # phase, or number of iterations, beyond which errors are told per unit of it
 
@@ -65,7 +70,9 @@ class Point:
         if self.method == "conjugate-gradient":
             values, response = self.parameters["eigenvalues"], self.parameters["response"]
             here = values.index(self.s)
-            gain = conjugate_gradients(values, response, [self.t]).components[0, here] / response[here]
+            gain = (
+                conjugate_gradients(values, response, [self.t]).components[0, here] / response[here]
+            )
             return float(1 - self.s * gain), float(gain)
         method = (st.METHODS | st.ITERATIONS)[self.method](**self.parameters)
         return float(method.shrinkage(self.s, self.t)), float(method.gain(self.s, self.t))

@@ -53,7 +53,9 @@ def points(rng, *, limit=5.0):
         s = 10 ** rng.uniform(-300, 300) if i % 2 else 10 ** rng.uniform(-4, 4)
         u = 10 ** rng.uniform(-4, limit if i % 3 else 2)
         if i % 5 == 0 and u > 1:  # where a path without friction returns to its beginning
-            u = 2 * np.pi * np.ceil(u / (2 * np.pi)) + rng.choice([-1, 1]) * 10 ** rng.uniform(-12, 0)
+            u = 2 * np.pi * np.ceil(u / (2 * np.pi)) + rng.choice([-1, 1]) * 10 ** rng.uniform(
+                -12, 0
+            )
         t = u / np.sqrt(s) if i % 4 else 10 ** rng.uniform(-150, 150)
         if t <= 1e150:
             yield float(s), float(t)
@@ -87,7 +89,9 @@ def main() -> None:
                 g = formula(a, b, c)
                 gain = (1 - g) / b
             with mp.workdps(DIGITS):
-                table.writerow([name, repr(parameter), repr(s), repr(t), mp.nstr(g, 25), mp.nstr(gain, 25)])
+                table.writerow(
+                    [name, repr(parameter), repr(s), repr(t), mp.nstr(g, 25), mp.nstr(gain, 25)]
+                )
 
 
 if __name__ == "__main__":

@@ -70,7 +70,10 @@ def nu_method(s, k, *, step, nu):
 
 def high_resolution_flow(s, t, *, step, strong_convexity):
     root = mp.sqrt(strong_convexity * step)
-    a, velocity = mp.sqrt(strong_convexity) + mp.sqrt(step) * s / 2, -2 * mp.sqrt(step) * s / (1 + root)
+    a, velocity = (
+        mp.sqrt(strong_convexity) + mp.sqrt(step) * s / 2,
+        -2 * mp.sqrt(step) * s / (1 + root),
+    )
     omega = mp.sqrt((1 + root) * s - a * a)
     wave = mp.sin(omega * t) / omega if omega else t
     g = mp.re(mp.exp(-a * t) * (mp.cos(omega * t) + (a + velocity) * wave))
@@ -104,7 +107,13 @@ def drawn(rng: np.random.Generator, largest: float) -> Iterator[tuple[float, flo
 def rows() -> Iterator[Row]:
     rng = np.random.default_rng(2)
     for step, s, k in drawn(rng, 1.9):
-        yield "gradient-descent", {"step": step}, s, k * int(10 ** rng.integers(0, 7)), gradient_descent
+        yield (
+            "gradient-descent",
+            {"step": step},
+            s,
+            k * int(10 ** rng.integers(0, 7)),
+            gradient_descent,
+        )
     for friction in (0.5, 2.3, 3.0, 5.0, 40.0):
         for step, s, k in drawn(rng, 1.3):
             yield "nesterov", {"step": step, "friction": friction}, s, k, nesterov
@@ -142,7 +151,10 @@ def problems(rng: np.random.Generator) -> Iterator[Row]:
     """Yield all iterates of conjugate gradients on small problems, in each of their directions."""
     for size, spread in ((2, 1.0), (5, 1.0), (6, 3.0), (8, 2.0)):
         eigenvalues = sorted(map(float, 10 ** rng.uniform(-spread, 0, size)))
-        given = {"eigenvalues": eigenvalues, "response": list(map(float, rng.standard_normal(size)))}
+        given = {
+            "eigenvalues": eigenvalues,
+            "response": list(map(float, rng.standard_normal(size))),
+        }
         for k in range(1, size + 1):
             for s in eigenvalues:
                 yield "conjugate-gradient", given, s, k, conjugate_gradient

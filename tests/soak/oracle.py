@@ -17,7 +17,9 @@ DIGITS = 60
 ON_RAW_DATA = 30  # iterations; later ones are run in the eigenbasis
 MOST_ITERATIONS = 1000
 LONGEST_PHASE = 1e6
-UNDECIDED = 1e4  # around the rank cut: a singular value within this factor of it may be kept or dropped
+UNDECIDED = (
+    1e4  # around the rank cut: a singular value within this factor of it may be kept or dropped
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ def exact_data(X, y, sample_weight, fit_intercept) -> Exact:
     mean, target_mean = [mp.mpf(0)] * p, [mp.mpf(0)] * len(columns)
     if fit_intercept:
         mean = [mp.fsum(shares[i] * x[i][j] for i in range(n)) for j in range(p)]
-        target_mean = [mp.fsum(w * v for w, v in zip(shares, column, strict=True)) for column in columns]
+        target_mean = [
+            mp.fsum(w * v for w, v in zip(shares, column, strict=True)) for column in columns
+        ]
     rows = mp.matrix(n, p)
     for i in range(n):
         for j in range(p):
@@ -89,7 +93,9 @@ def shrinkage(method: st.Method, s, t):  # noqa: PLR0911 - one formula for each 
         step, mu = mp.mpf(method.step), mp.mpf(method.strong_convexity)
         a = mp.sqrt(mu) + mp.sqrt(step) * s / 2
         stiffness = (1 + mp.sqrt(mu * step)) * s
-        return _oscillator(a, stiffness - a * a, -2 * mp.sqrt(step) * s / (1 + mp.sqrt(mu * step)), t)
+        return _oscillator(
+            a, stiffness - a * a, -2 * mp.sqrt(step) * s / (1 + mp.sqrt(mu * step)), t
+        )
     raise TypeError(method)
 
 
@@ -153,7 +159,11 @@ def _schedule(method: st.Iteration, k: int):
         return zero, zero, (4 * nu + 2) / (4 * nu + 1)
     momentum = (k - 1) * (2 * k - 3) * (2 * k + 2 * nu - 1)
     momentum /= (k + 2 * nu - 1) * (2 * k + 4 * nu - 1) * (2 * k + 2 * nu - 3)
-    return momentum, zero, 4 * (2 * k + 2 * nu - 1) * (k + nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
+    return (
+        momentum,
+        zero,
+        4 * (2 * k + 2 * nu - 1) * (k + nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1)),
+    )
 
 
 def _iterate(method, multiply, source, last):
@@ -252,7 +262,9 @@ def rounding_error(data: Exact, method, stop: float, eps: float, cut: float) -> 
     t = mp.inf if np.isinf(stop) else mp.mpf(stop)
     values, gains = data.eigenvalues, gains_of(data, method, t, cut)
     top = mp.sqrt(data.largest)
-    slopes = [_slope(method, s, t, g, cut**2 * data.largest) for s, g in zip(values, gains, strict=True)]
+    slopes = [
+        _slope(method, s, t, g, cut**2 * data.largest) for s, g in zip(values, gains, strict=True)
+    ]
     bounds = []
     for z, column, mean in zip(data.responses, data.targets, data.target_mean, strict=True):
         size = mp.sqrt(mp.fsum(v * v for v in column)) + abs(mean)
@@ -301,13 +313,19 @@ def kernel_fit(kernel, y, weight, model):
     fits = []
     for column in y.T:
         target = mp.matrix([float(v) for v in column])
-        mean = mp.fsum(w * v for w, v in zip(shares, target, strict=True)) if model.fit_intercept else 0
+        mean = (
+            mp.fsum(w * v for w, v in zip(shares, target, strict=True))
+            if model.fit_intercept
+            else 0
+        )
         inner = U.T * (root * (target - mean * mp.ones(n, 1)))
         fit = U * mp.matrix([h * v for h, v in zip(learned, inner, strict=True)])
         fits.append([value / mp.sqrt(w) + mean for value, w in zip(fit, shares, strict=True)])
     right = [fit[i] for i in range(n) for fit in fits]
     steepest = max(
-        _learning_slope(model.method_, s, t, h) for s, h in zip(values, learned, strict=True) if s > noise
+        _learning_slope(model.method_, s, t, h)
+        for s, h in zip(values, learned, strict=True)
+        if s > noise
     )
     return right, 1000 / mp.sqrt(min(shares)) * steepest * noise * n
 

@@ -54,7 +54,9 @@ class Generated:
     def tame(self) -> bool:
         """Whether nothing here may be refused for its size."""
         most = 8 if self.single else 60
-        rows = np.asarray(self.X if self.sample_weight is None else self.X[self.sample_weight > 0], float)
+        rows = np.asarray(
+            self.X if self.sample_weight is None else self.X[self.sample_weight > 0], float
+        )
         with np.errstate(over="ignore"):
             powers = np.mean(rows**2, axis=0)
         sizes = powers[powers > 0]
@@ -75,7 +77,10 @@ class Generated:
         elif self.kind in TENSORS:
             import torch
 
-            X, y = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(np.ascontiguousarray(y))
+            X, y = (
+                torch.from_numpy(np.ascontiguousarray(X)),
+                torch.from_numpy(np.ascontiguousarray(y)),
+            )
         elif self.kind == "dask":
             from dask import array as da
 
@@ -127,7 +132,9 @@ def _column(kind: str, before: list[np.ndarray], n: int, rng: np.random.Generato
     }[kind]
 
 
-def _target(kind: str, X: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def _target(
+    kind: str, X: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
     noise = rng.standard_normal(shape)
     signal = X @ rng.standard_normal((X.shape[1], *shape[1:]))
     spike = np.zeros(shape)
@@ -196,7 +203,9 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
     root = float(np.sqrt(scale))
     step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
     if name == "nesterov-flow":
-        return st.AcceleratedFlow(draw(some.sampled_from([3.0, 3.0, 1e-4, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0])))
+        return st.AcceleratedFlow(
+            draw(some.sampled_from([3.0, 3.0, 1e-4, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
+        )
     if name == "heavy-ball-flow":
         dampings = ["critical", root, 0.1 * root, 1e-6 * root, 30 * root]
         return st.HeavyBallFlow(draw(some.sampled_from(dampings)))
@@ -204,7 +213,10 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
         mu = draw(some.sampled_from(["auto", 0.1 * scale, 1e-4 * scale]))
         return st.HighResolutionFlow(step, mu)
     if name == "nesterov":
-        friction, momentum = some.sampled_from([3.0, 1.0, 7.0]), some.sampled_from([None, None, 0.0, 0.9])
+        friction, momentum = (
+            some.sampled_from([3.0, 1.0, 7.0]),
+            some.sampled_from([None, None, 0.0, 0.9]),
+        )
         return st.Nesterov(step, draw(friction), draw(momentum))
     if name == "heavy-ball":
         return st.HeavyBall(step, draw(some.sampled_from(["auto", 0.0, 0.5, 0.95])))
@@ -220,7 +232,9 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
 def stops(method: st.Method, scale: float) -> some.SearchStrategy[float]:
     """Draw a stop, mostly where something happens to eigenvalues of about this size."""
     if isinstance(method, st.Iteration | st.ConjugateGradient):
-        return some.one_of(some.integers(0, 30).map(float), some.sampled_from([0.0, 1.0, np.inf, 300.0]))
+        return some.one_of(
+            some.integers(0, 30).map(float), some.sampled_from([0.0, 1.0, np.inf, 300.0])
+        )
     near = some.floats(-3, 4).map(lambda e: float(10**e / scale ** (1 / method.order)))
     return some.one_of(near, near, near, some.sampled_from([0.0, np.inf, 1.0, 1e-150, 1e150]))
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stoptime as st
-from stoptime import bounds, explorer, tables
+from stoptime import bounds, tables
+from stoptime.show import explorer
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [2.0, 1.0]])
 y = np.array([1.0, 2.0, 3.0, 4.0])

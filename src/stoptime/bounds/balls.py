@@ -105,7 +105,9 @@ def halves(box: Box) -> tuple[Box, Box]:
     low, high = box[side]
     middle = 0.5 * (low + high)
     if not low < middle < high:
-        raise WorkLimitError("The proof asks for boxes finer than double precision; use a larger tolerance.")
+        raise WorkLimitError(
+            "The proof asks for boxes finer than double precision; use a larger tolerance."
+        )
     before, after = box[:side], box[side + 1 :]
     return (*before, (low, middle), *after), (*before, (middle, high), *after)
 
@@ -172,7 +174,9 @@ def supremum(
     )
 
 
-def verify(holds: Callable[[Box], bool], boxes: Iterable[Box], *, work_limit: int = WORK_LIMIT) -> int:
+def verify(
+    holds: Callable[[Box], bool], boxes: Iterable[Box], *, work_limit: int = WORK_LIMIT
+) -> int:
     """Prove a statement everywhere in ``boxes`` by halving each box until it holds on every part.
 
     Returns the number of boxes examined; raises :class:`WorkLimitError` when that passes ``work_limit``.

@@ -172,7 +172,9 @@ def _condition_number(method: HeavyBallFlow, condition_number: float | None) -> 
         raise ValueError("The bound of HeavyBallFlow depends on the condition_number: give one.")
     kappa = positive_number("condition_number", condition_number)
     if not 1 <= kappa <= LARGEST_CONDITION:
-        raise ValueError(f"condition_number must be between 1 and {LARGEST_CONDITION:g}; got {kappa!r}.")
+        raise ValueError(
+            f"condition_number must be between 1 and {LARGEST_CONDITION:g}; got {kappa!r}."
+        )
     return kappa
 
 

@@ -56,7 +56,9 @@ class Enclosure:
 
     def printed(self, digits: int = PRINTED_DIGITS) -> tuple[str, str]:
         """Return both ends in decimal digits, still rounded outwards."""
-        return _decimal(self.lower, digits, ROUND_FLOOR), _decimal(self.upper, digits, ROUND_CEILING)
+        return _decimal(self.lower, digits, ROUND_FLOOR), _decimal(
+            self.upper, digits, ROUND_CEILING
+        )
 
     def __str__(self) -> str:
         """Print as an interval and where it is attained."""

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.bounds.balls import Box, centre_and_radius, centred, downward, exact, hull, upward, verify
+from stoptime.bounds.balls import (
+    Box,
+    centre_and_radius,
+    centred,
+    downward,
+    exact,
+    hull,
+    upward,
+    verify,
+)
 from stoptime.bounds.enclosure import Enclosure, WorkLimitError
 from stoptime.bounds.heavy_ball_plan import Piece, frequencies, make_plan, points
 from stoptime.bounds.oscillator import expand

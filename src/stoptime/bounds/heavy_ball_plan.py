@@ -20,7 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds.enclosure import WorkLimitError
-from stoptime.search import dips
+from stoptime.theory.search import dips
 
 Array = NDArray[np.float64]
 Points = tuple[Array, Array]
@@ -226,7 +226,9 @@ def make_plan(kappa: float, tolerance: float) -> ProofPlan:
     )
 
 
-def _with_margins(family: Family, d: float, floor: float, worst: float, tolerance: float) -> ProofPlan:
+def _with_margins(
+    family: Family, d: float, floor: float, worst: float, tolerance: float
+) -> ProofPlan:
     def excess(d: float, share: float) -> float:
         return (1 + d**2) * (1 + share * tolerance) - 1
 

@@ -64,7 +64,9 @@ class Imbalance:
         return (u * g / sigma + sigma * (1 + g) / u) ** 2
 
 
-def inflation_at(cosine_filter: CosineFilter, stop: float, tolerance: float, known: float = 0.0) -> Enclosure:
+def inflation_at(
+    cosine_filter: CosineFilter, stop: float, tolerance: float, known: float = 0.0
+) -> Enclosure:
     """Enclose the largest inflation over all x ≥ 0 at one stop.
 
     ``known`` is a value of the excess D² known to be reached.

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 HEAVY_BALL_HORIZON = 4.0  # more than π, see heavy_ball_error
 
 
-def cosine_filter_error(cosine_filter: CosineFilter, calibration: float, tolerance: float) -> Enclosure:
+def cosine_filter_error(
+    cosine_filter: CosineFilter, calibration: float, tolerance: float
+) -> Enclosure:
     """Enclose the parameter error of a flow whose shrinkage depends on one variable."""
     c = exact(calibration)
     curvature = c * cosine_filter.even_moment(2) / 12 + cosine_filter.even_moment(1)
@@ -117,7 +119,9 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
     beyond = (1 + 2 * c / exact(end) ** 2) ** 2
     known = Bracket(best.attained, upward(beyond), best.box)
     error = supremum(bracket, ((0.0, end), (0.0, end)), known=known, tolerance=tolerance)
-    return Enclosure(error.attained, error.cap, sum(sum(side) ** 2 / 4 for side in error.box) ** 0.5)
+    return Enclosure(
+        error.attained, error.cap, sum(sum(side) ** 2 / 4 for side in error.box) ** 0.5
+    )
 
 
 def _undamped_peak(calibration: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.bounds.enclosure import Enclosure
 from stoptime.bounds.theorems import heavy_ball_theorem
 from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.wording import aligned
+from stoptime.support.wording import aligned
 
 PAPER_PRECISION = 1e-4  # it prints four decimals
 PRINTED_DIGITS = 10
@@ -45,7 +45,9 @@ class BoundsTable:
 
     def __str__(self) -> str:
         """Print one line per statement."""
-        numbers = aligned([("statement", "paper", "lower", "upper", "stop"), *map(_numbers, self.rows)])
+        numbers = aligned(
+            [("statement", "paper", "lower", "upper", "stop"), *map(_numbers, self.rows)]
+        )
         verdicts = ["", *(row.verdict for row in self.rows)]
         lines = zip(numbers.splitlines(), verdicts, strict=True)
         return "\n".join(f"{line}  {verdict}".rstrip() for line, verdict in lines)

@@ -15,7 +15,10 @@ from stoptime.cli.terminal import AsJson, checked_output, print_json
 def explore(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explorer.html"),
     show: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the browser; never without a terminal.")
+        bool,
+        typer.Option(
+            "--open/--no-open", help="Open the page in the browser; never without a terminal."
+        ),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -23,7 +26,7 @@ def explore(
 
     Example: stoptime explore --out explorer.html
     """
-    from stoptime import explorer  # noqa: PLC0415 - fast to start
+    from stoptime.show import explorer  # noqa: PLC0415 - fast to start
 
     checked_output(out, "--out")
     page = explorer.write(out)

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from stoptime.cli.options import complete_method, complete_rule, parsed_method, parsed_rule, parsed_stops
+from stoptime.cli.options import (
+    complete_method,
+    complete_rule,
+    parsed_method,
+    parsed_rule,
+    parsed_stops,
+)
 from stoptime.cli.terminal import AsJson, checked_output
 from stoptime.tables import BUILT_IN, Policy
 from stoptime.tables.recipe import MOST_CATEGORIES
 
 if TYPE_CHECKING:
-    from stoptime.fitting import Request
+    from stoptime.tables.fitting import Request
 
 INPUT, MODEL, OUTPUT = "Data", "Model", "Output"
 
@@ -23,7 +29,8 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
         Path, typer.Argument(help=f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.')
     ],
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="Column to predict.", rich_help_panel=INPUT)
+        list[str] | None,
+        typer.Option("--target", "-t", help="Column to predict.", rich_help_panel=INPUT),
     ] = None,
     method: Annotated[
         list[str] | None,
@@ -38,16 +45,21 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
     ] = None,
     rule: Annotated[
         str,
-        typer.Option(help="What picks the stop.", autocompletion=complete_rule, rich_help_panel=MODEL),
+        typer.Option(
+            help="What picks the stop.", autocompletion=complete_rule, rich_help_panel=MODEL
+        ),
     ] = "loo",
     cv: Annotated[
-        int | None, typer.Option(help="Shuffled folds in place of the rule.", min=2, rich_help_panel=MODEL)
+        int | None,
+        typer.Option(help="Shuffled folds in place of the rule.", min=2, rich_help_panel=MODEL),
     ] = None,
     stops: Annotated[
         str | None,
         typer.Option(help="How many stops to look at, or which: 1,10,100.", rich_help_panel=MODEL),
     ] = None,
-    intercept: Annotated[bool, typer.Option(help="Fit an intercept.", rich_help_panel=MODEL)] = True,
+    intercept: Annotated[
+        bool, typer.Option(help="Fit an intercept.", rich_help_panel=MODEL)
+    ] = True,
     standardise: Annotated[
         bool, typer.Option(help="Bring features to mean 0 and variance 1.", rich_help_panel=INPUT)
     ] = True,
@@ -60,10 +72,15 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
     ] = "impute",
     na: Annotated[
         list[str] | None,
-        typer.Option(help="Word that stands for a missing value; repeatable.", rich_help_panel=INPUT),
+        typer.Option(
+            help="Word that stands for a missing value; repeatable.", rich_help_panel=INPUT
+        ),
     ] = None,
     categories: Annotated[
-        int, typer.Option(help="Features made of one text column, at most.", min=1, rich_help_panel=INPUT)
+        int,
+        typer.Option(
+            help="Features made of one text column, at most.", min=1, rich_help_panel=INPUT
+        ),
     ] = MOST_CATEGORIES,
     weights: Annotated[
         str | None, typer.Option(help="Column of sample weights.", rich_help_panel=INPUT)
@@ -80,9 +97,12 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of every shuffle.", min=0, rich_help_panel=MODEL)] = 0,
-    report: Annotated[Path | None, typer.Option(help="HTML report to write.", rich_help_panel=OUTPUT)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML report to write.", rich_help_panel=OUTPUT)
+    ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="JSON model to write; stoptime.load reads it.", rich_help_panel=OUTPUT)
+        Path | None,
+        typer.Option(help="JSON model to write; stoptime.load reads it.", rich_help_panel=OUTPUT),
     ] = None,
     predict: Annotated[
         Path | None, typer.Option(help="File of rows to predict.", rich_help_panel=OUTPUT)
@@ -135,7 +155,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def _request(**options: Any) -> Request:
-    from stoptime.fitting import Request  # noqa: PLC0415 - fast to start
+    from stoptime.tables.fitting import Request  # noqa: PLC0415 - fast to start
 
     return Request(**options)
 
@@ -153,12 +173,18 @@ def _one_target(data: Path, given: list[str] | None) -> str:
 def _checked(data: Path, outputs: dict[str, Path | None], predict: Path | None) -> dict[str, Path]:
     """Return the outputs that were asked for, refusing those that cannot be or would destroy something."""
     if (predict is None) != (outputs["--out"] is None):
-        raise typer.BadParameter("give both --predict and --out, or neither.", param_hint="--predict")
+        raise typer.BadParameter(
+            "give both --predict and --out, or neither.", param_hint="--predict"
+        )
     wanted = {option: path for option, path in outputs.items() if path is not None}
-    taken = {path.resolve(): name for name, path in (("DATA", data), ("--predict", predict)) if path}
+    taken = {
+        path.resolve(): name for name, path in (("DATA", data), ("--predict", predict)) if path
+    }
     for option, path in wanted.items():
         checked_output(path, option)
         other = taken.setdefault(path.resolve(), option)
         if other != option:
-            raise typer.BadParameter(f"{path} is also {other}: choose another file.", param_hint=option)
+            raise typer.BadParameter(
+                f"{path} is also {other}: choose another file.", param_hint=option
+            )
     return wanted

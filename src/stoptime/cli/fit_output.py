@@ -11,20 +11,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoptime import report
 from stoptime.cli.terminal import bar, print_json, tell
-from stoptime.files import atomic
-from stoptime.fitting import STEPS, Fitted, Request, fit_table
-from stoptime.model_file import as_model, save
-from stoptime.notes import warnings_noted
+from stoptime.show import report
+from stoptime.support.files import atomic
+from stoptime.support.notes import warnings_noted
+from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables import pandas, read_table, write_table
-from stoptime.wording import guarantee_in_words, method_in_words, number, with_error
+from stoptime.tables.fitting import STEPS, Fitted, Request, fit_table
+from stoptime.tables.model_file import as_model, save
 
 __all__ = ["run"]
 
 
 def run(
-    request: Request, outputs: dict[str, Path], predict: Path | None, interval: float, *, as_json: bool
+    request: Request,
+    outputs: dict[str, Path],
+    predict: Path | None,
+    interval: float,
+    *,
+    as_json: bool,
 ) -> None:
     """Fit, write the outputs that were asked for, and show the result."""
     steps = STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
@@ -91,7 +96,9 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
         "guarantee": found.guarantee,
         "universal": found.universal,
         "inflation": found.inflation,
-        "coefficients": dict(zip(fitted.prepared.recipe.features, fitted.model.coef_.tolist(), strict=True)),
+        "coefficients": dict(
+            zip(fitted.prepared.recipe.features, fitted.model.coef_.tolist(), strict=True)
+        ),
         "intercept": float(fitted.model.intercept_),
         "comparison": fitted.scores,
         "messages": messages,
@@ -126,7 +133,11 @@ def _summary(fitted: Fitted) -> Table:
         ("stop", number(found.stop), fitted.model.choice_.message),
         ("like ridge penalty", penalty, alpha),
         ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {freedom}"),
-        (f"{request.how} error", with_error(found.error, found.standard_error), f"R² {found.explained:.3f}"),
+        (
+            f"{request.how} error",
+            with_error(found.error, found.standard_error),
+            f"R² {found.explained:.3f}",
+        ),
         ("guarantee", *guarantee_in_words(found)),
     ]
     for line in lines:

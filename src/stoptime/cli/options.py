@@ -34,7 +34,10 @@ def parsed_method(word: str) -> Method:
     name, _, rest = word.partition(":")
     if name not in ALL_METHODS:
         known = f" (known: {', '.join(ALL_METHODS)})"
-        raise _bad("--method", f'there is no method "{name}"{did_you_mean(name, list(ALL_METHODS)) or known}')
+        raise _bad(
+            "--method",
+            f'there is no method "{name}"{did_you_mean(name, list(ALL_METHODS)) or known}',
+        )
     parameters = dict(_parameter(name, pair) for pair in rest.split(",") if pair)
     try:
         return ALL_METHODS[name](**parameters)
@@ -75,7 +78,9 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
     try:
         return tuple(map(float, word.split(","))) if "," in word else int(word)
     except ValueError:
-        raise _bad("--stops", f'"{word}" is neither a number of stops nor a list such as 1,10,100') from None
+        raise _bad(
+            "--stops", f'"{word}" is neither a number of stops nor a list such as 1,10,100'
+        ) from None
 
 
 def _bad(option: str, message: str) -> typer.BadParameter:

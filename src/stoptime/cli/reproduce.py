@@ -14,21 +14,25 @@ from stoptime.cli.terminal import AsJson, bar, print_json
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Folder for the figures, tables and summary.md.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the figures, tables and summary.md.")
+    ] = Path("reproduction"),
     certify: Annotated[
         bool | None,
-        typer.Option(help="Prove the constants; by default where the extra 'certify' is installed."),
+        typer.Option(
+            help="Prove the constants; by default where the extra 'certify' is installed."
+        ),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw every figure for dark pages too.")] = False,
+    dark: Annotated[
+        bool, typer.Option("--dark", help="Draw every figure for dark pages too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiments: four figures, the numbers behind them, and a table of constants.
 
     Example: stoptime reproduce --out figures
     """
-    from stoptime import reproduction  # noqa: PLC0415 - matplotlib only when needed
+    from stoptime.paper import reproduction  # noqa: PLC0415 - matplotlib only when needed
 
     certify = find_spec("flint") is not None if certify is None else certify
     with bar(len(reproduction.steps(certify))) as advance:

@@ -12,13 +12,18 @@ import typer
 from scipy.linalg import blas
 from typer.core import TyperGroup
 
-from stoptime import __version__
+from stoptime.support.version import __version__
 
 __all__ = ["app", "run"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 BUFFERS = 2**27  # bytes, more than what BLAS keeps for NumPy and for SciPy
-TOLD = (ImportError, ValueError, OSError, MemoryError)  # what data and machines do wrong; the rest is a bug
+TOLD = (
+    ImportError,
+    ValueError,
+    OSError,
+    MemoryError,
+)  # what data and machines do wrong; the rest is a bug
 
 
 class Commands(TyperGroup):
@@ -69,7 +74,9 @@ def _take_buffers() -> None:
     try:
         np.empty(BUFFERS, np.uint8)
     except MemoryError:
-        raise MemoryError("there is no memory for matrix products: raise the limit (ulimit -v).") from None
+        raise MemoryError(
+            "there is no memory for matrix products: raise the limit (ulimit -v)."
+        ) from None
     square = np.ones((512, 512))
     blas.dgemm(1.0, square, square @ square)
 
@@ -92,7 +99,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:

@@ -25,10 +25,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 def bar(steps: int) -> Iterator[Callable[[str], None]]:
     """Show a bar on a terminal, and nothing elsewhere; yields what is to be called before each step."""
     console = Console(stderr=True)
-    if not console.is_terminal:  # where rich 13 would end even a bar that is not shown with an empty line
+    if (
+        not console.is_terminal
+    ):  # where rich 13 would end even a bar that is not shown with an empty line
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=steps, completed=-1)
 

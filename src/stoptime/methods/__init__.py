@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stoptime.methods.base import Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.krylov import ConjugateGradient
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 
@@ -36,7 +36,14 @@ METHODS: dict[str, type[Method]] = {
 
 ITERATIONS: dict[str, type[Method]] = {
     cls.name: cls
-    for cls in (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
+    for cls in (
+        GradientDescent,
+        Nesterov,
+        HeavyBall,
+        NuMethod,
+        ConjugateGradient,
+        HighResolutionFlow,
+    )
 }
 """The methods that know a step by their names: the iterations, and the flow that models one of them."""
 

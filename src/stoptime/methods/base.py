@@ -56,7 +56,9 @@ def positive_number(name: str, value: object, *, low: float = 0.0, high: float =
     number = float(value) if isinstance(value, int | float | np.number) else np.nan
     if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
         limits = (
-            "a positive number" if low == 0 and high == np.inf else f"a number between {low:g} and {high:g}"
+            "a positive number"
+            if low == 0 and high == np.inf
+            else f"a number between {low:g} and {high:g}"
         )
         raise ValueError(f"{name} must be {limits}; got {value!r}.")
     return number
@@ -138,7 +140,9 @@ class Method(ABC):
 
     def settled_at(self, s: float, level: float) -> float:
         """Return a time from which on the shrinkage stays below level, for s > 0."""
-        return float((1 / level - 1) / s)  # that of ridge, the slowest of the methods that do not swing
+        return float(
+            (1 / level - 1) / s
+        )  # that of ridge, the slowest of the methods that do not swing
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002 - for iterations
         """Return this method tuned, fit for eigenvalues up to ``scale`` times as large without some row."""
@@ -198,7 +202,9 @@ class Method(ABC):
             yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
 
 
-def _with_limit(formula: Callable[[Array, Array], Array], s: Array, t: Array, limit: Array) -> Array:
+def _with_limit(
+    formula: Callable[[Array, Array], Array], s: Array, t: Array, limit: Array
+) -> Array:
     """Apply ``formula``, and put ``limit`` where t is infinite."""
     forever = np.isinf(t)
     if not forever.any():

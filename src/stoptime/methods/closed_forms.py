@@ -60,13 +60,17 @@ def closed_form(method: Iteration, s: ArrayLike, k: int) -> Array:
             return _gegenbauer(friction, x, k)
         case NuMethod(nu=nu):
             order = 2 * nu - 0.5
-            return np.asarray(eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0))
+            return np.asarray(
+                eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0)
+            )
     raise TypeError(f"{method} has no closed form.")
 
 
 def _gegenbauer(friction: float, x: Array, k: int) -> Array:
     if np.any(x > 1):
-        raise ValueError("Nesterov's closed form needs εs of at most one: use shrinkage, which iterates.")
+        raise ValueError(
+            "Nesterov's closed form needs εs of at most one: use shrinkage, which iterates."
+        )
     root = np.sqrt(1 - x)
     ratio = eval_gegenbauer(k - 1, friction / 2, root) / eval_gegenbauer(k - 1, friction / 2, 1.0)
     return np.asarray(root ** (k + 1) * ratio)

@@ -10,15 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel, lambertw
 
-from stoptime import special
-from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number, smallest_positive
+from stoptime.methods import special
+from stoptime.methods.base import (
+    Array,
+    Method,
+    concrete,
+    nonnegative,
+    positive_number,
+    smallest_positive,
+)
 from stoptime.methods.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
 MOST_FRICTION = 1e12
-UNDAMPED = 1 / 32  # of γt: below it the rounding of the phase shows where the path returns to its start
+UNDAMPED = (
+    1 / 32
+)  # of γt: below it the rounding of the phase shows where the path returns to its start
 DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
 
 
@@ -89,7 +98,9 @@ class AcceleratedFlow(Method):
     order: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION))
+        object.__setattr__(
+            self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION)
+        )
 
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
@@ -168,7 +179,9 @@ class HeavyBallFlow(Method):
     def __post_init__(self) -> None:
         if self.damping != "critical":
             low, high = DAMPING_RANGE
-            object.__setattr__(self, "damping", positive_number("damping", self.damping, low=low, high=high))
+            object.__setattr__(
+                self, "damping", positive_number("damping", self.damping, low=low, high=high)
+            )
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "critical" damping made concrete: the root of the least eigenvalue."""
@@ -189,7 +202,9 @@ class HeavyBallFlow(Method):
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction has settled: by its damping, or by its slow creep."""
         creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
-        return float(max(self._damped_to(level / 10), creep))  # swings end fast: a tenth is soon there
+        return float(
+            max(self._damped_to(level / 10), creep)
+        )  # swings end fast: a tenth is soon there
 
     def _damped_to(self, level: float) -> float:
         """Return the t with (1 + γt)exp(-γt) = level."""
@@ -219,7 +234,9 @@ class HeavyBallFlow(Method):
     def _frequency(self, s: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the size of ω, and where it is real: there the path swings, elsewhere it creeps."""
         square = self._gamma * self._gamma
-        lost = float(Fraction(self._gamma) ** 2 - Fraction(square))  # by rounding; it counts at s ≈ γ²
+        lost = float(
+            Fraction(self._gamma) ** 2 - Fraction(square)
+        )  # by rounding; it counts at s ≈ γ²
         omega_squared = (s - square) - lost
         return np.sqrt(np.abs(omega_squared)), omega_squared > 0
 
@@ -236,7 +253,9 @@ class HeavyBallFlow(Method):
 # With a = γt, θ = ωt, d = γt - ωt: both forms of g, and 1 - g as sums of terms of one sign.
 
 
-def oscillator_gain(s: Array, t: Array, omega: Array, gamma: Array, swings: NDArray[np.bool_]) -> Array:
+def oscillator_gain(
+    s: Array, t: Array, omega: Array, gamma: Array, swings: NDArray[np.bool_]
+) -> Array:
     """Return (1 - g)/s of the oscillator with stiffness s, damping γ and frequency ω, from rest."""
     early = t * np.sqrt(s) <= 1
     settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small

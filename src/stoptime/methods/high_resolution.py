@@ -9,8 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel
 
-from stoptime import special
-from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number, smallest_positive
+from stoptime.methods import special
+from stoptime.methods.base import (
+    Array,
+    Method,
+    concrete,
+    nonnegative,
+    positive_number,
+    smallest_positive,
+)
 from stoptime.methods.flows import creep, oscillator_gain, swing
 
 if TYPE_CHECKING:
@@ -88,7 +95,9 @@ class HighResolutionFlow(Method):
 
         root = float(np.sqrt(np.prod(self._parameters)))
         if root >= 1:
-            raise ValueError(f"{self} models no iteration: its step must be below 1/strong_convexity.")
+            raise ValueError(
+                f"{self} models no iteration: its step must be below 1/strong_convexity."
+            )
         return Nesterov(step=self._parameters[0], momentum=(1 - root) / (1 + root))
 
     @property
@@ -123,7 +132,9 @@ class HighResolutionFlow(Method):
         return (1 + float(np.sqrt(mu * epsilon))) * rest + started
 
 
-def _response(stiffness: Array, t: Array, omega: Array, a: Array, swings: NDArray[np.bool_]) -> Array:
+def _response(
+    stiffness: Array, t: Array, omega: Array, a: Array, swings: NDArray[np.bool_]
+) -> Array:
     """Return exp(-at) sin(ωt)/ω: what a unit velocity at the start leaves."""
     cases = [
         (swings, lambda _, t, w, a: np.exp(-a * t) * t * np.sinc(w * t / np.pi)),

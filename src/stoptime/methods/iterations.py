@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from stoptime import special
+from stoptime.methods import special
 from stoptime.methods.base import Array, Method, concrete, positive_number, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Coefficients, Iteration, fraction_below_one, whole
@@ -67,7 +67,9 @@ class GradientDescent(Iteration):
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ in tables, by one run where most iterations are asked for, else by powers."""
         dense = stops.size and stops[-1] <= 4 * len(stops)
-        yield from super().filters(s, stops, height) if dense else Method.filters(self, s, stops, height)
+        yield from (
+            super().filters(s, stops, height) if dense else Method.filters(self, s, stops, height)
+        )
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         x, k = self.epsilon * s, whole(t).astype(np.float64)

@@ -13,7 +13,7 @@ from math import factorial, log, pi
 import numpy as np
 from scipy import special
 
-from stoptime.special import HANKEL_START, Array, piecewise
+from stoptime.methods.special import HANKEL_START, Array, piecewise
 
 __all__ = ["LEAST_FRICTION", "nearly_frictionless_learned", "phase", "versine"]
 
@@ -115,7 +115,9 @@ def _by_expansion(friction: float, u: Array, rest: Array) -> Array:
 @lru_cache(maxsize=64)
 def _log_constant(e: float) -> float:
     """Return log(Γ(1/2 + e)2^e/√π) for a small e, by its Taylor series."""
-    terms = [special.polygamma(k - 1, 0.5) * e**k / factorial(k) for k in range(1, HALF_GAMMA_TERMS)]
+    terms = [
+        special.polygamma(k - 1, 0.5) * e**k / factorial(k) for k in range(1, HALF_GAMMA_TERMS)
+    ]
     return e * log(2) + float(sum(terms))
 
 

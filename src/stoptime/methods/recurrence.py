@@ -68,7 +68,9 @@ def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Itera
     >>> [float(next(descent)[0]) for _ in range(4)]
     [1.0, 0.5, 0.25, 0.125]
     """
-    value = np.array(np.broadcast_to(start, np.broadcast_shapes(x.shape, start.shape)), dtype=np.float64)
+    value = np.array(
+        np.broadcast_to(start, np.broadcast_shapes(x.shape, start.shape)), dtype=np.float64
+    )
     move, slope = np.zeros_like(value), np.empty_like(value)
     k = 0
     while True:
@@ -134,7 +136,9 @@ def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 6
     found: list[Array] = [np.empty(0)]
     for place in np.unique(places[places < len(finite)]):
         low, high = finite[max(place - 1, 0)], finite[min(place + 1, len(finite) - 1)]
-        found.append(np.asarray(np.round(np.linspace(low, high, int(min(high - low, most)) + 1)), np.float64))
+        found.append(
+            np.asarray(np.round(np.linspace(low, high, int(min(high - low, most)) + 1)), np.float64)
+        )
     return np.setdiff1d(np.concatenate(found), finite)
 
 
@@ -246,7 +250,9 @@ def whole(stops: Array) -> Places:
     rounded = np.round(stops)
     if np.any(rounded != stops):
         wrong = float(stops[rounded != stops].flat[0])
-        raise ValueError(f"The stops of an iteration are whole numbers, its iterations; got {wrong!r}.")
+        raise ValueError(
+            f"The stops of an iteration are whole numbers, its iterations; got {wrong!r}."
+        )
     return np.minimum(rounded, 2.0**62).astype(np.intp)
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.left_out.curve import standard_error
+from stoptime.left_out.routing import cheapest_route, last_stop
+from stoptime.left_out.rows import average_row
 from stoptime.methods import Method, Ridge, get_method
 from stoptime.methods.base import Array, list_of_stops
-from stoptime.spectrum import Floats, Spectrum
-from stoptime.stopping.curve import standard_error
+from stoptime.spectrum.base import Floats, Spectrum
 from stoptime.stopping.problem import energies, shaped
-from stoptime.stopping.routing import cheapest_route, last_stop
-from stoptime.stopping.rows import average_row
 
 __all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]
 
@@ -84,7 +84,9 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
             "sample_weight: of fewer, generalised cross-validation leaves nothing to learn from."
         )
     if spectrum.krylov is not None and np.isinf(stops).any():
-        raise ValueError("Generalised cross-validation of a Krylov space needs finite stops; got inf.")
+        raise ValueError(
+            "Generalised cross-validation of a Krylov space needs finite stops; got inf."
+        )
     counts = np.ones(len(s))
     if spectrum.krylov is not None:  # the response has its own nodes, of which no row has a share
         atoms, weights = spectrum.atoms
@@ -93,7 +95,9 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
         order = np.argsort(s)
         s, counts, energy = s[order], counts[order], energy[order]
     row = average_row(counts, spectrum.n_observations, spectrum.fit_intercept)
-    if spectrum.krylov is None and row.rest[0] == 0:  # all is reached: what is left of the power is rounding
+    if (
+        spectrum.krylov is None and row.rest[0] == 0
+    ):  # all is reached: what is left of the power is rounding
         rest = 0 * rest
     late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
     tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))

@@ -6,7 +6,7 @@ import numpy as np
 
 from stoptime.methods import ConjugateGradient, GradientFlow, Iteration, Method, Ridge, get_method
 from stoptime.methods.base import Array, is_whole
-from stoptime.spectrum import Spectrum
+from stoptime.spectrum.base import Spectrum
 
 __all__ = ["default_stops", "last_swing"]
 
@@ -41,7 +41,9 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         Number of stops: the same stretch, thinned or filled evenly.
     """
     if size is not None and not (is_whole(size) and size >= 3):
-        raise ValueError(f"stops must be an array, None, or a whole number of at least 3; got {size!r}.")
+        raise ValueError(
+            f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
+        )
     if spectrum.rank == 0:
         return np.array([0.0, np.inf] if spectrum.krylov is None else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)

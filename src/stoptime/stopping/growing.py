@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends import Arguments, factored, validated
-from stoptime.backends.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.backends.matrix_free import SMALL, Goal, KrylovLimitError, KrylovSpaces, is_small
-from stoptime.backends.operators import MatrixFreeData
+from stoptime.left_out.rows import WITHOUT_ROWS
 from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
-from stoptime.path import goals, largest_gain
-from stoptime.spectrum import Spectrum
-from stoptime.stopping.choice import EXTENSIONS
+from stoptime.paths import goals, largest_gain
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.decompose import Arguments, factored, validated
+from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.spectrum.krylov.operator import MatrixFreeData
+from stoptime.spectrum.krylov.spaces import SMALL, Goal, KrylovLimitError, KrylovSpaces, is_small
 from stoptime.stopping.grid import MOST_CONJUGATE
-from stoptime.stopping.plugin import Oracle, UnresolvedError, estimate_oracle
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rows import WITHOUT_ROWS
+from stoptime.stopping.rule import EXTENSIONS
+from stoptime.theory.oracle import Oracle, UnresolvedError, estimate_oracle
 
 __all__ = ["open_data", "plug_in", "resolved_oracle"]
 
@@ -62,9 +62,13 @@ def open_data(
         raise ValueError(WITHOUT_ROWS)
     probes = PROBES if trace else 0
     spaces = KrylovSpaces(MatrixFreeData.validated(*data), probes=probes, verbose=verbose)
-    asked = np.asarray([] if stops is None or np.ndim(np.asarray(stops)) == 0 else stops, dtype=np.float64)
+    asked = np.asarray(
+        [] if stops is None or np.ndim(np.asarray(stops)) == 0 else stops, dtype=np.float64
+    )
     if asked.size:
-        return spaces.spectrum([goal for method in methods for goal in goals(method, asked)]), spaces
+        return spaces.spectrum(
+            [goal for method in methods for goal in goals(method, asked)]
+        ), spaces
     return _first_look(spaces, [_horizon(method, spaces) for method in methods]), spaces
 
 

@@ -9,15 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.backends.matrix_free import Goal, KrylovSpaces
+from stoptime.left_out.residuals import LeftOut
+from stoptime.left_out.routing import MANY_TARGETS
+from stoptime.left_out.rows import Rows
 from stoptime.methods import Method
 from stoptime.methods.base import Array
-from stoptime.path import goals
-from stoptime.spectrum import Floats, Spectrum
-from stoptime.statistics import Statistics
-from stoptime.stopping.left_out import LeftOut
-from stoptime.stopping.routing import MANY_TARGETS
-from stoptime.stopping.rows import Rows
+from stoptime.paths import goals
+from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.spectrum.krylov.spaces import Goal, KrylovSpaces
+from stoptime.spectrum.streamed.statistics import Statistics
 
 __all__ = ["Problem", "energies", "shaped"]
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.backends.folds import Folds
-from stoptime.backends.products import by_statistics
-from stoptime.backends.streams import Stream, total
 from stoptime.methods import Method
-from stoptime.stopping.choice import Rule
-from stoptime.stopping.kfold import CrossValidation
+from stoptime.spectrum.streamed.folds import Folds
+from stoptime.spectrum.streamed.products import by_statistics
+from stoptime.spectrum.streamed.streams import Stream, total
+from stoptime.stopping.cross_validation import CrossValidation
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rules import LeaveOneOut, OneStandardError, get_rule
+from stoptime.stopping.registry import LeaveOneOut, OneStandardError, get_rule
+from stoptime.stopping.rule import Rule
 
 __all__ = ["streamed_problems"]
 

@@ -12,7 +12,16 @@ import numpy as np
 from stoptime.methods.base import Array
 from stoptime.tables.reading import pandas
 
-__all__ = ["Column", "Kind", "Note", "column_kind", "described", "encoded", "numbers_of", "sentences"]
+__all__ = [
+    "Column",
+    "Kind",
+    "Note",
+    "column_kind",
+    "described",
+    "encoded",
+    "numbers_of",
+    "sentences",
+]
 
 Kind = Literal["number", "date", "category"]
 
@@ -54,7 +63,9 @@ class Column:
         """The names of its features."""
         if self.kind != "category":
             return (self.name,)
-        return tuple(f"{self.name}={'(missing)' if level is None else level}" for level in self.levels)
+        return tuple(
+            f"{self.name}={'(missing)' if level is None else level}" for level in self.levels
+        )
 
 
 @dataclass(frozen=True)
@@ -92,11 +103,15 @@ def column_kind(series: Any, name: str) -> tuple[Kind, Any]:
         return "number", series
     inferred = types.infer_dtype(series, skipna=True)
     if inferred in NUMBERS:
-        return "number", series.map(lambda value: np.nan if pd.isna(value) else float(value)).astype(float)
+        return "number", series.map(
+            lambda value: np.nan if pd.isna(value) else float(value)
+        ).astype(float)
     if inferred in {"date", "datetime"}:
         return "date", pd.to_datetime(series, utc=True)
     if inferred not in TEXT or any(isinstance(value, NESTED) for value in series):
-        raise ValueError(f'Column "{name}" holds {inferred} values, for which no number stands: drop it.')
+        raise ValueError(
+            f'Column "{name}" holds {inferred} values, for which no number stands: drop it.'
+        )
     return _text_kind(series, name)
 
 
@@ -148,7 +163,9 @@ def encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
         return values[:, None], []
     count = int(gaps.sum())
     if column.fill is None:
-        raise ValueError(f'Column "{column.name}" misses {count} values, and nothing stands for them.')
+        raise ValueError(
+            f'Column "{column.name}" misses {count} values, and nothing stands for them.'
+        )
     return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
 
 
@@ -156,7 +173,10 @@ def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
     gaps = np.asarray(series.isna())
     places = {level: i for i, level in enumerate(column.levels)}
     found = np.array(
-        [places.get(None if gap else str(value), -1) for value, gap in zip(series, gaps, strict=True)]
+        [
+            places.get(None if gap else str(value), -1)
+            for value, gap in zip(series, gaps, strict=True)
+        ]
     )
     known = found >= 0
     block = np.zeros((len(found), len(column.levels)))

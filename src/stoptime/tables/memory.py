@@ -31,7 +31,9 @@ def fits_in_memory(source: str | Path, wanted: bool | None = None) -> bool:
 
 def memory_needed(path: Path) -> int:
     """Return about how many bytes a table takes to be read and turned into a matrix."""
-    expansion = PARQUET_EXPANSION if path.suffix.lower() in {".parquet", ".pq", ".gz"} else TEXT_EXPANSION
+    expansion = (
+        PARQUET_EXPANSION if path.suffix.lower() in {".parquet", ".pq", ".gz"} else TEXT_EXPANSION
+    )
     return expansion * path.stat().st_size
 
 

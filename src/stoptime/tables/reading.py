@@ -78,7 +78,9 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     if str(source) == BUILT_IN and not path.exists():
         return Table(_diabetes(), BUILT_IN)
     kind, head = sniffed(path)
-    table = _parquet(path) if kind == "parquet" else _text(path, text_format(path, head, kind, missing))
+    table = (
+        _parquet(path) if kind == "parquet" else _text(path, text_format(path, head, kind, missing))
+    )
     if table.frame.shape[0] == 0:
         raise ValueError(f"{path} has a header and no rows.")
     return table
@@ -94,7 +96,9 @@ def sniffed(path: Path) -> tuple[str, bytes]:
         head = file.read(SNIFFED)
     if not head:
         raise ValueError(f"{path} is empty.")
-    return ENDINGS.get(_ending(path)) or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
+    return ENDINGS.get(_ending(path)) or (
+        "parquet" if head.startswith(PARQUET_MAGIC) else "csv"
+    ), head
 
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
@@ -178,9 +182,13 @@ def text_format(path: Path, head: bytes, kind: str, missing: Sequence[str]) -> T
         "skipinitialspace": True,
     }
     with readable(path):
-        header = pandas().read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+        header = pandas().read_csv(
+            path, header=None, nrows=1, dtype=str, keep_default_na=False, **options
+        )
         options |= {"low_memory": False, "index_col": False}
-        if options["sep"] == ";" and _decimal_commas(pandas().read_csv(path, nrows=LOOKED_AT, **options)):
+        if options["sep"] == ";" and _decimal_commas(
+            pandas().read_csv(path, nrows=LOOKED_AT, **options)
+        ):
             options["decimal"] = ","
             messages = [*messages, "Numbers were read with a decimal comma."]
     names = [str(name).strip() for name in header.iloc[0]]

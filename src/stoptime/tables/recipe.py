@@ -177,7 +177,11 @@ def prepare(
     frame, messages = _usable_rows(frame, target, used, policy)
     y = numbers_of("number", column_kind(frame[target], target)[1])
     if len(y) < 2 or np.ptp(y) == 0:
-        few = f"there is {_rows(len(y))} to learn from" if len(y) < 2 else "it is the same in every row"
+        few = (
+            f"there is {_rows(len(y))} to learn from"
+            if len(y) < 2
+            else "it is the same in every row"
+        )
         raise ValueError(f'Nothing can be learned about "{target}": {few}.')
     sample_weight = None if weights is None else _weights(frame[weights], weights)
     columns, notes = _columns(frame[used], policy)
@@ -224,7 +228,9 @@ def _weights(series: Any, name: str) -> Array:
     kind, series = column_kind(series, name)
     values = numbers_of(kind, series) if kind == "number" else np.full(len(series), np.nan)
     if not (values >= 0).all():
-        raise ValueError(f'The weights in "{name}" must be non-negative numbers, none of them missing.')
+        raise ValueError(
+            f'The weights in "{name}" must be non-negative numbers, none of them missing.'
+        )
     if not values.any():
         raise ValueError(f'The weights in "{name}" are all zero.')
     return values
@@ -256,7 +262,9 @@ def _number(name: str, kind: Kind, series: Any, policy: Policy) -> tuple[Column 
     return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
 
 
-def _category(name: str, kind: Kind, series: Any, policy: Policy) -> tuple[Column | None, str | None]:
+def _category(
+    name: str, kind: Kind, series: Any, policy: Policy
+) -> tuple[Column | None, str | None]:
     counts = series.dropna().astype(str).value_counts()
     gaps = int(series.isna().sum())
     _check_gaps(name, gaps, policy)

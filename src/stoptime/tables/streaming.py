@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.backends.chunks import Block, Chunks
+from stoptime.spectrum.streamed.chunks import Block, Chunks
 from stoptime.tables.columns import Note, sentences
 from stoptime.tables.reading import Table, pandas, readable, sniffed, text_format
 from stoptime.tables.recipe import Policy, Recipe
@@ -81,11 +81,15 @@ class TableRows:
     def chunks(self) -> Chunks:
         """Return the rows to be read block by block."""
         features = self.recipe.features
-        return Chunks(self._read, len(features), None, features, f"{self.source}, features {features}")
+        return Chunks(
+            self._read, len(features), None, features, f"{self.source}, features {features}"
+        )
 
     def messages(self) -> tuple[str, ...]:
         """Return what a reader should know of the last pass."""
-        notes = [Note(treatment, column, count) for (treatment, column), count in self._notes.items()]
+        notes = [
+            Note(treatment, column, count) for (treatment, column), count in self._notes.items()
+        ]
         gone = [f"{count} rows {why} left out." for why, count in self._left_out.items()]
         return (*gone, *sentences(notes))
 
@@ -122,5 +126,7 @@ class TableRows:
         try:
             values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
-            raise ValueError(f'Column "{name}" of {self.source} must be numbers: {error}') from error
+            raise ValueError(
+                f'Column "{name}" of {self.source} must be numbers: {error}'
+            ) from error
         return np.where(np.isfinite(values), values, np.nan)

@@ -1,0 +1,439 @@
+"""scikit-learn estimators: validate, call, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from stoptime.estimators.intervals import jackknife, sizes_of
+from stoptime.estimators.validation import checked_data, checked_rows
+from stoptime.estimators.versioned import Versioned
+from stoptime.methods import ConjugateGradient, Method, get_method
+from stoptime.methods.base import nonnegative
+from stoptime.paths import at_stop, at_stops, needs
+from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.spectrum.decompose import Arguments, borrow
+from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.spectrum.streamed.streams import as_stream, noted, predictions, scored
+from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
+from stoptime.stopping.growing import open_data, plug_in
+from stoptime.stopping.streaming import streamed_problems
+from stoptime.support.arrays import is_tensor, on_host
+from stoptime.theory.calibration import equivalent_penalty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["StoppedRegressor", "StoppedRegressorCV"]
+
+
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
+    """Prediction from ``coef_`` and ``intercept_``."""
+
+    n_features_in_: int
+    coef_: Floats
+    intercept_: Floats
+    fit_intercept: bool
+    _streams = True  # whether it can be fitted to rows that pass by once
+    _new_rows: Callable[[ArrayLike], Floats] | None = (
+        None  # how new rows look to the fit, if not as they are
+    )
+
+    def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
+        """Return what is to be factored."""
+        return checked_data(self, X, y)
+
+    def _factored(self, data: Arguments, **options: Any) -> Spectrum:
+        return borrow(data, **options)
+
+    def _keep(self, coef: Floats, intercept: Floats) -> None:
+        self.coef_, self.intercept_ = coef, intercept
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Predict the response.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_targets)
+            Lazy where X is a Dask collection.
+        """
+        check_is_fitted(self)
+        if kind_of(X) in STREAMED and not is_tensor(self.coef_):
+            return predictions(self, X)  # type: ignore[no-any-return]
+        rows = checked_rows(self, X)
+        return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return R², the share of the variance of y that is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows to predict; chunks as well.
+        y : array-like of shape (n,) or (n, n_targets)
+            Their response, where X does not hold it.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        """
+        check_is_fitted(self)
+        if y is None and self._streams:
+            response, predicted, weights = scored(self, X, sample_weight)
+            return float(r2_score(response, predicted, sample_weight=weights))
+        weight = None if sample_weight is None else on_host(sample_weight)
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class StoppedRegressor(_LinearRegressor):
+    r"""Least squares fitted by a method and stopped early.
+
+    .. math:: \hat\beta(t) = V\varphi(S, t)z
+
+    Parameters
+    ----------
+    method : str or Method, default="nesterov-flow"
+        What draws the path; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
+    stop : float or None, default=None
+        Where to stop: the time of a flow, 1/penalty of ridge; ``inf`` is least squares. None
+        estimates noise and signal by marginal likelihood and stops where the method has the best
+        guarantee against the best ridge.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        Coefficients.
+    intercept_ : float or array of shape (n_targets,)
+        Intercept, zero if not fitted.
+    stop_ : float
+        Where the path was stopped.
+    method_ : Method
+        The method, tuned to the data.
+    oracle_ : Oracle or None
+        Noise, signal and penalty behind ``stop_``; None where ``stop`` was given.
+    degrees_of_freedom_ : float
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
+    krylov_ : Krylov or None
+        The error and the products of a Krylov space; None where all eigenvalues were found.
+    n_features_in_ : int
+        Number of features seen in fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = StoppedRegressor("nesterov-flow").fit(X, y)
+    >>> f"stop {model.stop_:.0f}, R² {model.score(X, y):.2f}"
+    'stop 201, R² 0.51'
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "nesterov-flow",
+        stop: float | None = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.method = method
+        self.stop = stop
+        self.fit_intercept = fit_intercept
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the coefficients at the stop.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or any other data that decompose takes
+            float32 stays float32.
+        y : array-like of shape (n,) or (n, n_targets)
+            The response, where X does not hold it.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        method = get_method(self.method)
+        X, y = self._data(X, y)
+        stop = self.stop if self.stop is None else _one_stop(self.stop)
+        self.oracle_ = None
+        data = X, y, sample_weight, bool(self.fit_intercept)
+        if stop is None:
+            spectrum, self.oracle_, stop = plug_in(data, method, partial(self._factored, data))
+        else:
+            spectrum = self._factored(data, **needs(X, method, stop))
+        self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
+        coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self.krylov_ = spectrum.krylov
+        self._keep(coef, intercept)
+        return self
+
+
+class StoppedRegressorCV(_LinearRegressor):
+    r"""Least squares stopped where the estimated prediction error is least.
+
+    .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
+
+    by default, with :math:`\hat\beta_{-i}` the path without row i: exact leave-one-out, at about the
+    price of one factorisation.
+
+    Parameters
+    ----------
+    method : str, Method or list of them, default="nesterov-flow"
+        What draws the path. Of a list, the one with the least error is taken.
+    stops : array-like, int or None, default=None
+        An array is chosen among exactly. None takes a grid from the spectrum and a number its size;
+        the choice is then refined between grid points.
+    cv : int, splitter or iterable, optional
+        Any scikit-learn splitter; replaces ``rule``.
+    rule : str or Rule, default="loo"
+        "loo", "path-gcv", "gcv", "sure", "discrepancy", "plug-in", "one-standard-error", or an object
+        such as ``HoldOut(X_val, y_val)``.
+    per_target : bool, default=False
+        Whether each target is stopped on its own.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    verbose : bool, default=False
+        Whether work of more than a few seconds shows its progress. Changes no number.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        Coefficients, fitted to all rows.
+    intercept_ : float or array of shape (n_targets,)
+        Intercept, zero if not fitted.
+    stop_ : float or array of shape (n_targets,)
+        Where the path was stopped.
+    stops_ : array of shape (n_stops,)
+        Where the error was estimated.
+    errors_ : array of shape (n_stops,) or (n_stops, n_targets)
+        Mean squared error there.
+    choice_ : Choice
+        Stop, error, standard error, curve, and why.
+    method_ : Method
+        The method that was chosen, tuned to the data.
+    left_out_residuals_ : array like y, or None
+        Each row's residual from the fit without it; None for 16 targets or more, for conjugate gradients,
+        and where X is an operator or too large a sparse matrix for all its eigenvalues.
+    degrees_of_freedom_ : float or array of shape (n_targets,)
+        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
+    krylov_ : Krylov or None
+        The error and the products of the Krylov space of all rows; None where all eigenvalues were found.
+    n_features_in_ : int
+        Number of features seen in fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
+    >>> model.choice_.message
+    'least loo error at 298 stops'
+    """
+
+    def __init__(
+        self,
+        method: str | Method | Sequence[str | Method] = "nesterov-flow",
+        stops: ArrayLike | int | None = None,
+        cv: Any = None,
+        rule: str | Rule = "loo",
+        per_target: bool = False,
+        fit_intercept: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.stops = stops
+        self.cv = cv
+        self.rule = rule
+        self.per_target = per_target
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the stop and fit the coefficients there, to all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or any other data that decompose takes
+            float32 stays float32. Rows that are not in memory are read once, and need ``cv`` or a rule
+            other than "loo".
+        y : array-like of shape (n,) or (n, n_targets)
+            The response, where X does not hold it.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 is the row twice, except that both leave together.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self
+        """
+        candidates: list[Any] = (
+            list(self.method) if isinstance(self.method, list | tuple) else [self.method]
+        )
+        methods = [get_method(method) for method in candidates]
+        if not methods:
+            raise ValueError("method must name at least one method; got an empty list.")
+        rule = get_rule(self.rule, self.cv)
+        if len(methods) > 1 and isinstance(rule, Discrepancy):
+            raise ValueError(
+                "The discrepancy principle cannot compare methods: give one, or another rule."
+            )
+        if self._streams and kind_of(X) in STREAMED:
+            stream, intercept = (
+                noted(self, as_stream(X, y, sample_weight)),
+                bool(self.fit_intercept),
+            )
+            problems = streamed_problems(
+                stream, rule, methods, intercept, groups, verbose=self.verbose
+            )
+        else:
+            problems = self._problems(methods, rule, *self._data(X, y), sample_weight, groups)
+        per_target = self.per_target and problems[0].y.ndim == 2
+        rule = rule.fixed(problems[0])
+        each = (
+            problems.pop(0) for _ in methods
+        )  # what one remembers of rows is gone before the next
+        chosen = (
+            (problem, rule.choose(problem, self.stops, per_target=per_target)) for problem in each
+        )
+        return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
+
+    def _problems(
+        self,
+        methods: list[Method],
+        rule: Rule,
+        X: Floats,
+        y: Floats,
+        sample_weight: Any,
+        groups: ArrayLike | None,
+    ) -> list[Problem]:
+        if X.shape[0] < 2:
+            raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
+        weights = (
+            None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
+        )
+        grouping = None if groups is None else np.asarray(groups)
+        if grouping is not None and grouping.shape != X.shape[:1]:
+            raise ValueError(
+                f"groups must have one entry per row, {X.shape[0]}; got {grouping.shape}."
+            )
+        data, spaces = (X, y, weights, bool(self.fit_intercept)), None
+        if kind_of(X) in MATRIX_FREE:
+            wanted = {
+                "rows": rule.needs_rows,
+                "trace": rule.needs_trace,
+                "verbose": bool(self.verbose),
+            }
+            spectrum, spaces = open_data(data, methods, self.stops, **wanted)
+        else:
+            spectrum = self._factored(data)
+        known = spectrum, weights, grouping, self.verbose
+        return [Problem(X, y, m, *known, new_rows=self._new_rows, spaces=spaces) for m in methods]
+
+    def _store(self, problem: Problem, choice: Choice) -> Self:
+        stop = np.asarray(choice.stop, dtype=np.float64)
+        problem = problem.reaching(stop)
+        spectrum, method = problem.spectrum, problem.tuned
+        self.degrees_of_freedom_: float | Floats
+        fit = (
+            at_stops(spectrum, method, stop)
+            if stop.ndim
+            else at_stop(spectrum, method, float(stop))
+        )
+        coef, intercept, self.degrees_of_freedom_ = fit
+        self.krylov_ = spectrum.krylov
+        self._keep(coef, intercept)
+        self.method_, self.choice_ = method, choice
+        self.stop_ = choice.stop
+        self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
+        self.eigenvalues_ = spectrum.padded_eigenvalues
+        self.left_out_residuals_ = None
+        if problem.parts is not None:  # the rows have passed by
+            return self
+        exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
+        filtered = not isinstance(
+            method, ConjugateGradient
+        )  # which is no filter without its response
+        if problem.has_few_targets and exact and filtered:
+            self.left_out_residuals_ = problem.left_out.residuals(stop)
+        shares = (
+            np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight
+        )
+        self._observations = shares * (spectrum.n_observations / shares.sum())
+        return self
+
+    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
+        """Predict intervals that contain new responses with the given confidence, by the jackknife.
+
+        The half-width is a quantile of the absolute left-out residuals, so nothing is assumed of the
+        noise but that it looks the same everywhere. Coverage is as promised while the degrees of freedom
+        stay well below the number of rows; with nearly as many columns as rows it falls a few per cent short.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+        confidence : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_targets, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        if self.left_out_residuals_ is None:
+            raise ValueError(
+                "Intervals need fewer than 16 targets, a method other than conjugate gradients, and rows in "
+                "memory: dense, or sparse with at most 1000 rows or columns."
+            )
+        sizes = sizes_of(self.left_out_residuals_)
+        return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
+        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        check_is_fitted(self)
+        penalty = None
+        if np.ndim(self.stop_) == 0:
+            penalty = equivalent_penalty(
+                self.method_, float(self.stop_), eigenvalues=self.eigenvalues_
+            )
+        return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)
+
+
+def _one_stop(stop: Any) -> float:
+    value = nonnegative("stop", stop, infinite=True)
+    if value.ndim:
+        raise ValueError(f"stop must be one number or None; got shape {value.shape}.")
+    return float(value)

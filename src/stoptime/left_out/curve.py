@@ -1,0 +1,65 @@
+"""Estimated errors at many stops, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stoptime.spectrum.base import Floats
+
+__all__ = ["ErrorCurve", "standard_error"]
+
+FEWEST_FOLDS = 3  # over which a standard error can be taken
+
+
+@dataclass(frozen=True, repr=False)
+class ErrorCurve:
+    """Estimated mean squared prediction error at many stops.
+
+    Attributes
+    ----------
+    stops : array of shape (n_stops,)
+        Where.
+    errors : array of shape (n_stops,) or (n_stops, n_targets)
+        Mean squared error.
+    standard_errors : array like ``errors``, or None
+        Its standard error, where the rule knows one.
+    """
+
+    stops: Floats
+    errors: Floats
+    standard_errors: Floats | None = None
+
+    def pooled(self) -> ErrorCurve:
+        """Return the curve of the mean over targets."""
+        if self.errors.ndim == 1:
+            return self
+        # targets share their rows, so their errors go together: standard errors are averaged too
+        deviation = None if self.standard_errors is None else self.standard_errors.mean(axis=1)
+        return ErrorCurve(self.stops, self.errors.mean(axis=1), deviation)
+
+    def __repr__(self) -> str:
+        targets = "" if self.errors.ndim == 1 else f", {self.errors.shape[1]} targets"
+        return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
+
+    def joined(self, other: ErrorCurve) -> ErrorCurve:
+        """Return both curves as one, in the order of their stops."""
+        stops, order = np.unique(np.concatenate([self.stops, other.stops]), return_index=True)
+        deviation = None
+        if self.standard_errors is not None and other.standard_errors is not None:
+            deviation = np.concatenate([self.standard_errors, other.standard_errors])[order]
+        return ErrorCurve(stops, np.concatenate([self.errors, other.errors])[order], deviation)
+
+
+def standard_error(values: Floats) -> Floats:
+    """Return the standard error of the mean over the first axis; squares of squares must not overflow.
+
+    Examples
+    --------
+    >>> standard_error(np.array([[1e200], [3e200]]))
+    array([1.e+200])
+    """
+    largest = np.abs(values).max(axis=0)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))

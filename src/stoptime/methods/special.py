@@ -1,0 +1,217 @@
+r"""Special functions of the filters: the one home of series, thresholds and cancellation-free forms.
+
+The decay of an accelerated flow is the normalised Bessel function
+
+.. math:: \Lambda_\nu(u) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u) = {}_0F_1(; \nu+1; -u^2/4).
+
+Three routes cover :math:`u \ge 0`. Up to 0.4 of the first zero its *logarithm* has a power series with
+coefficients of one sign (Rayleigh's sums over the zeros), so both :math:`\Lambda` and
+:math:`1-\Lambda` keep full relative accuracy. Far out, Hankel's expansion keeps the phase exact where
+library routines lose it. In between SciPy is accurate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from math import cos, exp, gamma, lgamma, log, pi, sin, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+Formula = Callable[..., Array]
+
+RAYLEIGH_TERMS = 22
+RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
+HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
+TAYLOR_TERMS = 18  # of an exponential on [-1, 1]: 1/20! is below the rounding
+J1_REACH = 1e3  # up to here SciPy's j1 is as good as the expansion, and faster
+LARGEST_GAMMA_ARGUMENT = 170.0
+
+
+@lru_cache(maxsize=256)
+def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
+    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) x^n`, :math:`x = u^2/(4\nu+4)`.
+
+    Rayleigh's convolution :math:`c_n = \sum_{k<n} c_k c_{n-k} / (\nu+n)`, :math:`c_1 = 1`: all positive.
+    """
+    c = [1.0]
+    for n in range(2, RAYLEIGH_TERMS + 1):
+        c.append(sum(a * b for a, b in zip(c, reversed(c), strict=True)) / (nu + n))
+    return tuple(value / n for n, value in enumerate(c, start=1))
+
+
+@lru_cache(maxsize=256)
+def series_reach(nu: float) -> float:
+    """Return the largest u at which the logarithmic series is used."""
+    late, later = (n * rayleigh_coefficients(nu)[n - 1] for n in (11, 12))
+    first_zero = sqrt(4 * (nu + 1) * late / later)
+    return RAYLEIGH_REACH * first_zero
+
+
+def _log_decay_over_square(nu: float, u: Array) -> Array:
+    r"""Return :math:`-\log\Lambda_\nu(u)/u^2` for u within :func:`series_reach`."""
+    x = u * u / (4 * (nu + 1))
+    return _horner(rayleigh_coefficients(nu), x) / (4 * (nu + 1))
+
+
+def bessel_decay(nu: float, u: Array) -> Array:
+    r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
+    near = u <= series_reach(nu)
+    far = u >= (J1_REACH if nu == 1 else HANKEL_START + nu * nu / 2)
+    return piecewise(
+        [
+            (near, lambda v: np.exp(-v * v * _log_decay_over_square(nu, v))),
+            (~near & ~far, lambda v: _scipy_decay(nu, v)),
+            (far, lambda v: _hankel(nu, v)),
+        ],
+        u,
+    )
+
+
+def bessel_reach(nu: float, level: float) -> float:
+    r"""Return a u beyond which :math:`|\Lambda_\nu(u)|` is below level, by its envelope.
+
+    .. math:: |\Lambda_\nu(u)| \approx \Gamma(\nu+1) \frac{2^{\nu+1/2}}{\sqrt\pi} u^{-\nu-1/2}
+    """
+    log_constant = lgamma(nu + 1) + (nu + 0.5) * log(2) - log(pi) / 2
+    return max(exp(min((log_constant - log(level)) / (nu + 0.5), 300.0)), nu)
+
+
+def bessel_gain(nu: float, u: Array) -> Array:
+    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u within :func:`series_reach`, free of cancellation."""
+    slope = _log_decay_over_square(nu, u)
+    return np.asarray(slope * special.exprel(-u * u * slope))
+
+
+def _scipy_decay(nu: float, u: Array) -> Array:
+    if nu == 1:
+        return np.asarray(special.j1(u) * (2 / u))
+    wave = special.jv(nu, u)
+    if nu > LARGEST_GAMMA_ARGUMENT:
+        with np.errstate(divide="ignore"):  # log 0 = -inf is the right exponent of an underflown J
+            exponent = lgamma(nu + 1) + nu * np.log(2 / u) + np.log(np.abs(wave))
+        return np.asarray(np.sign(wave) * np.exp(exponent))
+    return _normalise(nu, u, wave)
+
+
+def _normalise(nu: float, u: Array, wave: Array) -> Array:
+    half_power = (2 / u) ** (
+        nu / 2
+    )  # in two halves: the whole power may underflow before J grows it
+    return (gamma(nu + 1) * half_power) * (half_power * wave)
+
+
+@lru_cache(maxsize=256)
+def _hankel_coefficients(nu: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    r"""Return the coefficients of P and Q: powers of :math:`-1/u^2`, and the same over :math:`u`."""
+    a, terms = 1.0, []
+    for k in range(int(2 * HANKEL_START)):
+        terms.append(a)
+        a *= (4 * nu * nu - (2 * k + 1) ** 2) / (8 * (k + 1))
+    return tuple(terms[0::2]), tuple(terms[1::2])
+
+
+def _hankel(nu: float, u: Array) -> Array:
+    if nu > LARGEST_GAMMA_ARGUMENT:
+        return _scipy_decay(nu, u)
+    start = HANKEL_START + nu * nu / 2
+    scale = start / u  # at most one: coefficients and powers are scaled so that neither overflows
+    p, q = _hankel_coefficients(nu)
+    even = _alternating([c / start ** (2 * k) for k, c in enumerate(p)], scale)
+    odd = _alternating([c / start ** (2 * k + 1) for k, c in enumerate(q)], scale) * scale
+    shift = (nu / 2 + 0.25) * pi
+    a, b = cos(shift), sin(shift)
+    # even·cos(u - shift) - odd·sin(u - shift) by the addition theorem: the difference would round off
+    wave = np.cos(u) * (a * even + b * odd) + np.sin(u) * (b * even - a * odd)
+    return _normalise(nu, u, np.sqrt(2 / (pi * u)) * wave)
+
+
+def _alternating(coefficients: list[float], scale: Array) -> Array:
+    """Sum ``(-1)^k c_k scale^(2k)`` down to the smallest term."""
+    sizes = np.abs(coefficients)
+    smallest = int(np.argmin(sizes)) + 1
+    negligible = np.flatnonzero(sizes < 1e-18)
+    count = min(smallest, int(negligible[0]) if negligible.size else smallest)
+    return _horner(coefficients[:count], -scale * scale)
+
+
+def exprel2(x: Array) -> Array:
+    r"""Return :math:`(e^x - 1 - x)/x^2` for :math:`|x| \le 1`, by its series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(exprel2(np.array(0.0)))
+    0.5
+    """
+    return _horner([1 / gamma(k + 3) for k in range(TAYLOR_TERMS)], x)
+
+
+def exprel_minus_one(x: Array) -> Array:
+    r"""Return :math:`(e^x - 1)/x - 1`, free of cancellation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(exprel_minus_one(np.array(-2e-20)))
+    -1e-20
+    """
+    near = np.abs(x) <= 1
+    return piecewise(
+        [(near, lambda v: v * exprel2(v)), (~near, lambda v: special.exprel(v) - 1)], x
+    )
+
+
+def sinc_defect(x: Array) -> Array:
+    r"""Return :math:`(1 - \sin(x)/x)/x^2` for :math:`|x| \le 1`, by its series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(sinc_defect(np.array(0.0))), 15)
+    0.166666666666667
+    """
+    return _horner([1 / gamma(2 * k + 4) for k in range(TAYLOR_TERMS // 2)], -x * x)
+
+
+def one_minus_sinc(x: Array) -> Array:
+    r"""Return :math:`1 - \sin(x)/x`, free of cancellation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(one_minus_sinc(np.array([0.0])).item())
+    0.0
+    """
+    near = np.abs(x) <= 1
+    return piecewise(
+        [(near, lambda v: v * v * sinc_defect(v)), (~near, lambda v: 1 - np.sin(v) / v)], x
+    )
+
+
+def _horner(coefficients: Iterable[float], x: Array) -> Array:
+    """Sum ``c_k x^k``, lowest power first."""
+    total = np.zeros_like(x)
+    for coefficient in reversed(tuple(coefficients)):
+        total *= x
+        total += coefficient
+    return total
+
+
+def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:
+    """Apply to every entry the formula of the one case whose mask holds there.
+
+    Only the entries of a case reach its formula, in a row: a formula need not be safe outside its region.
+    """
+    arrays = np.broadcast_arrays(*arguments)
+    out = np.empty(arrays[0].shape)
+    for mask, formula in cases:
+        here = np.broadcast_to(mask, out.shape)
+        if here.all():
+            return formula(*(a.ravel() for a in arrays)).reshape(out.shape)
+        if here.any():
+            out[here] = formula(*(a[here] for a in arrays))
+    return out

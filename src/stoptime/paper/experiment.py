@@ -1,0 +1,58 @@
+"""An experiment: a figure, the numbers behind it, and what it shows."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoptime.support import plots
+from stoptime.support.files import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Experiment"]
+
+FORMATS = ("pdf", "svg", "png")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, the numbers behind it, and what it shows."""
+
+    name: str
+    figure: Figure
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    caption: str
+
+    def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent.
+
+        With ``dark`` a PNG for dark pages is written too; the figure stays dark.
+        """
+        files = [folder / f"{self.name}.{extension}" for extension in FORMATS]
+        for target in files:
+            self._save(target)
+        if dark:
+            plots.darken(self.figure)
+            files.append(folder / f"{self.name}-dark.png")
+            self._save(files[-1])
+        files.append(folder / f"{self.name}.csv")
+        with atomic(files[-1]) as path, path.open("w", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(self.columns)
+            table.writerows(self.rows)
+        return files
+
+    def _save(self, target: Path) -> None:
+        # no date in the file: the same run gives the same bytes
+        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
+        with (
+            atomic(target) as path,
+            import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
+        ):
+            self.figure.savefig(path, dpi=150, metadata=metadata)

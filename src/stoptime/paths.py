@@ -1,0 +1,317 @@
+"""The path: coefficients at many stops, from one spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
+from stoptime.methods.base import list_of_stops
+from stoptime.methods.conjugate_gradient import conjugate_gradients
+from stoptime.spectrum.base import Floats, Krylov, Spectrum
+from stoptime.spectrum.decompose import borrow
+from stoptime.spectrum.dense import DTYPES
+from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
+from stoptime.spectrum.krylov.operator import checked
+from stoptime.spectrum.krylov.spaces import Goal
+from stoptime.spectrum.streamed.chunks import Chunks
+from stoptime.spectrum.streamed.rounding import rounding_errors, warn_of_rounding
+from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.spectrum.tensors import rows_like
+from stoptime.support.arrays import empty, is_tensor, like
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLOCK_NUMBERS = 2**22  # of a temporary array
+SLACK = 10.0  # times tol, which is kept at the largest stop: what an error may be at others
+
+__all__ = ["Path", "at_stop", "at_stops", "draw", "goals", "largest_gain", "needs", "path"]
+
+
+@dataclass(frozen=True, repr=False)
+class Path:
+    """Coefficients of one method at many stops.
+
+    Attributes
+    ----------
+    method : Method
+        The method, tuned to the data.
+    stops : array of shape (n_stops,)
+        Where the path was evaluated.
+    coef : array of shape (n_stops, n_features) or (n_stops, n_features, n_targets)
+        Coefficients.
+    intercept : array of shape (n_stops,) or (n_stops, n_targets)
+        Zeros where none was fitted.
+    degrees_of_freedom : array of shape (n_stops,)
+        Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept. Conjugate
+        gradients have a filter of their own, and a column here, for each of many targets. NaN where the
+        eigenvalues are Ritz values and no random probes were asked for.
+    krylov : Krylov or None
+        Of a path from a Krylov space: how many products it took, and what it left out.
+    error : array of shape (n_stops,) or None
+        Bounds of the relative error of the coefficients, of many targets the worst: what a Krylov space
+        leaves out, or what rounding takes from rows that are known by their products alone.
+    """
+
+    method: Method
+    stops: Floats
+    coef: Floats
+    intercept: Floats
+    degrees_of_freedom: Floats
+    krylov: Krylov | None = None
+    error: Floats | None = None
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Predict at every stop.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n_stops, n) or (n_stops, n, n_targets)
+        """
+        if kind_of(X) in STREAMED:
+            raise TypeError(
+                "X must be rows in memory here: take one stop, and the predict of an estimator."
+            )
+        rows: Any = X
+        if kind_of(X) in MATRIX_FREE:
+            rows = checked(X)
+        elif is_tensor(X) or is_tensor(self.coef):
+            rows = rows_like(self.coef, X)
+        else:
+            rows = check_array(X, dtype=DTYPES, input_name="X")
+        if rows.shape[1] != self.coef.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
+            )
+        if kind_of(rows) in MATRIX_FREE:
+            columns = np.moveaxis(self.coef, 1, 0)
+            flat = np.asarray(rows @ columns.reshape(len(columns), -1))
+            fit = np.moveaxis(flat.reshape(-1, *columns.shape[1:]), 0, 1)
+        else:
+            fit = self.coef @ rows.T if self.coef.ndim == 2 else rows @ self.coef
+        return fit + self.intercept[:, None]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the coefficients against the stop; see :func:`stoptime.plots.coefficients`."""
+        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.coefficients(self, ax=ax)
+
+    def __repr__(self) -> str:
+        first, last = (
+            (f"{stop:.4g}" for stop in self.stops[[0, -1]]) if len(self.stops) else ("-", "-")
+        )
+        shape = " x ".join(map(str, self.coef.shape[1:]))
+        return f"Path({self.method}, {len(self.stops)} stops from {first} to {last}, {shape} coefficients)"
+
+
+@overload
+def path(spectrum: Spectrum, method: str | Method, stops: ArrayLike, /) -> Path: ...
+@overload
+def path(
+    data: Chunks | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any
+) -> Path: ...
+@overload
+def path(
+    X: Any, y: ArrayLike, method: str | Method, stops: ArrayLike, /, **options: Any
+) -> Path: ...
+def path(*arguments: Any, **options: Any) -> Path:
+    r"""Draw the coefficients of a method at many stops, in one matrix product.
+
+    .. math:: \hat\beta(t) = V\varphi(S, t)z
+
+    Called as ``path(X, y, method, stops)``, or as ``path(spectrum, method, stops)`` to draw many
+    methods from one factorisation. Chunks and statistics, which hold their own y, go like a spectrum.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Data; see :func:`stoptime.decompose`, which also takes the ``options``.
+    spectrum : Spectrum
+        The factorised data.
+    method : Method or str
+        What draws the path.
+    stops : array-like of shape (n_stops,)
+        Non-negative; ``inf`` is least squares, of minimum norm where it is not unique.
+    **options
+        ``sample_weight``, ``fit_intercept``, ``solver``, and for sparse matrices and operators ``tol``,
+        ``max_rank``, ``probes``, ``seed``: passed to :func:`stoptime.decompose`.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
+    Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
+
+    Of a large sparse matrix, or an operator, a path comes with a bound of its error:
+
+    >>> from scipy import sparse
+    >>> X = sparse.random(3000, 2000, density=0.01, random_state=0, format="csr")
+    >>> drawn = path(X, X @ np.ones(2000), "nesterov-flow", [1, 30])
+    >>> bool(drawn.error.max() < 1e-6), drawn.krylov.products < 50
+    (True, True)
+    """
+    first = next(iter(arguments), None)
+    if len(arguments) != (3 if isinstance(first, Spectrum | Chunks | Statistics) else 4):
+        raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
+    *data, name, stops = arguments
+    method = get_method(name)
+    stops = list_of_stops(stops)
+    if isinstance(first, Spectrum):
+        if options:
+            raise TypeError(
+                f"{', '.join(options)}: options of the data, which a spectrum has fixed."
+            )
+        return _told(first, draw(first, method, stops))
+    X, y = data if len(data) == 2 else (first, None)
+    weights, intercept = options.pop("sample_weight", None), options.pop("fit_intercept", True)
+    spectrum = borrow((X, y, weights, intercept), **(needs(X, method, stops) | options))
+    return _told(spectrum, draw(spectrum, method, stops))
+
+
+def _told(spectrum: Spectrum, drawn: Path) -> Path:
+    """Return a path with the error that products of features leave in it, and warn where that shows."""
+    if spectrum.rounding is None:
+        return drawn
+    errors = rounding_errors(spectrum, drawn.method, drawn.stops)
+    warn_of_rounding(errors, stacklevel=3)
+    return replace(drawn, error=errors.max(axis=1, initial=0))
+
+
+def needs(X: Any, method: Method, stops: ArrayLike) -> dict[str, Any]:
+    """Return the options of :func:`decompose` by which data are factored as far as a method needs."""
+    reach = {"max_gain": largest_gain(method, stops)}
+    return reach | {"goals": goals(method, stops)} if kind_of(X) in MATRIX_FREE else reach
+
+
+def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
+    """Return where a path has to have converged: its largest finite stop, and infinity where that is one."""
+    stops = np.ravel(stops)
+    finite = stops[np.isfinite(stops)]
+    forever = (np.inf,) if len(finite) < len(stops) else ()
+    return tuple(Goal(method, float(stop)) for stop in (finite.max(initial=0), *forever))
+
+
+def largest_gain(method: Method, stops: ArrayLike) -> float:
+    """Return a bound of the gain φ(s, t) over all eigenvalues at the largest stop."""
+    if isinstance(method, ConjugateGradient) or (
+        isinstance(method, Iteration) and method.step == "auto"
+    ):
+        return np.inf  # it depends on the data, which are not yet factored
+    with np.errstate(over="ignore"):
+        return float((method.pace * np.max(stops, initial=0)) ** method.order)
+
+
+def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
+    """Draw the path of a method from a spectrum; arguments already validated."""
+    error = _converged(spectrum, method, stops)
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    s, z = spectrum.eigenvalues[:, None], spectrum.response
+    if isinstance(method, ConjugateGradient):
+        components, freedom = _conjugate(spectrum, stops)
+    else:
+        gain = method.gain(s, stops)
+        components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
+        freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(
+            z.dtype, copy=False
+        )
+        coef = spectrum.basis @ like(spectrum.feature_mean, flat)
+    coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+    if not (abs(coef) < np.inf).all():
+        raise ValueError(
+            "Coefficients overflow at the largest stops: stop earlier, or rescale X and y."
+        )
+    columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
+    intercept = spectrum.target_mean - columns @ spectrum.feature_mean
+    coef, intercept = spectrum.rounded(coef), spectrum.rounded(intercept)
+    return Path(method, stops, coef, intercept, freedom, spectrum.krylov, error)
+
+
+def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | None:
+    """Return bounds of the relative error of a path from Ritz values, and refuse one beyond their reach."""
+    krylov = spectrum.krylov
+    if krylov is None:
+        return None
+    theta, response, known = spectrum.eigenvalues, spectrum.response, spectrum.padded_eigenvalues
+    method = given.tuned_to(known)
+    errors = relative_errors(theta, response, krylov, method, stops)
+    if getattr(given, "step", None) == "auto":
+        other = given.tuned_to(np.append(known, known[-1:] + krylov.doubt))
+        errors += step_errors(theta, response, method, other, stops)
+    late = unconverged(method, stops, errors, SLACK * krylov.tol)
+    if late.any():
+        first = int(np.argmax(late))
+        raise ValueError(
+            f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "
+            f"{stops[first]:.4g}: its relative error may be {errors[first]:.1g}, above tol={krylov.tol:g}. "
+            "Take an earlier stop, or a spectrum from decompose with a larger max_gain."
+        )
+    return errors
+
+
+def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
+    """Return components of conjugate gradients, and Σ (1 - g) of the filter that each response has made."""
+    s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
+    known = spectrum.krylov is None or spectrum.density is not None
+    atoms, weights = spectrum.atoms if known else (s[:0], s[:0])
+    columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
+    runs = [conjugate_gradients(s, column, stops) for column in columns.T]
+    with np.errstate(over="ignore", invalid="ignore"):  # a filter that rounding has undone, late
+        sums = [[(weights * atoms) @ one.gain(atoms) for one in run.filters] for run in runs]
+    freedom = np.clip(np.array(sums).T, 0, spectrum.n_features)
+    freedom = freedom + (float(spectrum.fit_intercept) if known else np.nan)
+    components = np.stack([run.components.T for run in runs], axis=-1)
+    return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
+
+
+def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
+    """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
+    path = draw(spectrum, method, np.array([stop]))
+    warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
+    return (
+        path.coef[0].swapaxes(0, -1),
+        path.intercept[0],
+        float(np.mean(path.degrees_of_freedom[0])),
+    )
+
+
+def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the same with a stop of its own for each of many targets, a block of targets at a time."""
+    s, z = spectrum.eigenvalues[:, None], spectrum.response
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    distinct, own = np.unique(stops, return_inverse=True)
+    if spectrum.rounding is not None:
+        errors = rounding_errors(spectrum, method, distinct)
+        warn_of_rounding(errors[own, np.arange(len(stops))])
+    if isinstance(method, ConjugateGradient):
+        drawn, targets = draw(spectrum, method, distinct), np.arange(len(stops))
+        freedom = drawn.degrees_of_freedom[own, targets]
+        return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom
+    _converged(spectrum, method, distinct)
+    gain = method.gain(s, distinct)
+    freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
+    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), z.dtype)
+    width = max(1, BLOCK_NUMBERS // max(len(s), 1))
+    for start in range(0, len(stops), width):
+        block = slice(start, start + width)
+        components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
+        coef[block] = (spectrum.basis @ like(coef, components)).T
+    intercept = spectrum.target_mean - coef @ spectrum.feature_mean
+    return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

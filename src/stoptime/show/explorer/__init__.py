@@ -1,0 +1,66 @@
+"""The explorer: one page that shows the paper, offline, with its mathematics inside."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from stoptime.support.files import atomic
+from stoptime.support.version import __version__
+
+__all__ = ["SCRIPTS", "page", "write"]
+
+SCRIPTS = ("special", "methods", "spectra", "risk", "state", "model", "chart", "view", "app")
+"""The scripts of the page in the order in which they need each other."""
+
+
+def page() -> str:
+    """Return the explorer as one self-contained page: style, mathematics and drawing are all inside.
+
+    Returns
+    -------
+    str
+        HTML that asks no network for anything.
+
+    Examples
+    --------
+    >>> html = page()
+    >>> html.startswith("<!doctype html>"), "src=" in html
+    (True, False)
+    """
+    script = "\n".join(_source(f"{name}.js") for name in SCRIPTS)
+    parts = {"version": __version__, "style": _source("style.css"), "script": script}
+    html = _source("page.html")
+    for name, text in parts.items():
+        html = html.replace("{{" + name + "}}", text)
+    return html
+
+
+def write(target: str | Path) -> Path:
+    """Write the page to a file, whole or not at all.
+
+    Parameters
+    ----------
+    target : str or Path
+        Where to; its folder must exist.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(Path(folder) / "explorer.html").name
+    'explorer.html'
+    """
+    target = Path(target)
+    with atomic(target) as path:
+        path.write_text(page(), encoding="utf-8")
+    return target
+
+
+def _source(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")

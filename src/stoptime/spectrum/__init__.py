@@ -1,0 +1,1 @@
+"""From data to a spectrum: one kind of data in each file."""

@@ -1,0 +1,304 @@
+"""The spectrum: eigenvalues, eigenvectors and rotated response, all a method ever sees of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoptime.support.arrays import is_tensor, on_host
+
+Floats = NDArray[np.floating[Any]]
+MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale are floating-point numbers
+
+
+class Vectors(Protocol):
+    """Eigenvectors that are formed only when asked for."""
+
+    def __matmul__(self, components: Floats) -> Floats:
+        """Return V times components."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return V itself."""
+
+
+@dataclass(frozen=True)
+class DualVectors:
+    """Eigenvectors of a wide problem as combinations of its rows, V = RᵀM; formed only when asked for."""
+
+    rows: Floats
+    mix: Floats
+
+    def __matmul__(self, components: Floats) -> Floats:
+        size = 0.0 if 0 in components.shape else float(abs(components).max())
+        if size == 0 or MODEST[0] < size < MODEST[1]:
+            return self.rows.T @ (self.mix @ components)
+        return (
+            self.rows.T @ (self.mix @ (components / size)) * size
+        )  # the mix is as small as rows are large
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        if copy is False:
+            raise ValueError(
+                "Vectors that are formed when asked for cannot be viewed: let copy be None."
+            )
+        return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Density:
+    r"""All eigenvalues of XᵀX/n as Lanczos quadrature sees them from a few random probes.
+
+    .. math:: \mathrm{tr}\, f(X^TX/n) \approx \sum_j w_j f(\theta_j), \qquad f(0) = 0
+
+    Attributes
+    ----------
+    nodes, weights : arrays of shape (n_nodes,)
+        The θ, ascending, and the w, which sum to min(n, p).
+    probe : array of shape (n_nodes,)
+        Which probe each node comes from; every probe alone gives an estimate.
+    products : int
+        Products with X and with Xᵀ that it took.
+    """
+
+    nodes: Floats
+    weights: Floats
+    probe: NDArray[np.intp]
+    products: int
+
+    @property
+    def n_probes(self) -> int:
+        """Number of independent estimates."""
+        return int(self.probe.max(initial=-1)) + 1
+
+    def of_probe(self, one: int) -> Density:
+        """Return the estimate that one probe alone gives."""
+        own = self.probe == one
+        weights = self.weights[own] * self.n_probes
+        return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
+
+    def trace(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the sum over all eigenvalues of ``values``, known at the nodes, and its standard error."""
+        parts = np.stack(
+            [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
+        )
+        spread = (
+            parts.std(axis=0, ddof=1) if self.n_probes > 1 else np.full(parts.shape[1:], np.nan)
+        )
+        return parts.sum(axis=0), spread * np.sqrt(self.n_probes)
+
+
+@dataclass(frozen=True)
+class Krylov:
+    r"""What a spectrum of Ritz values knows of its own error.
+
+    .. math:: \hat\beta(t) - V\varphi(\Theta, t)z = h(\hat\Sigma)v, \qquad
+        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}, \quad \|v\| = 1
+
+    Attributes
+    ----------
+    residues : array of shape (rank, n_targets)
+        The r above, of every target; zeros where its Krylov space is exhausted.
+    sizes : array of shape (n_targets,)
+        Dimension of the Krylov space of every target.
+    unlearned : array of shape (n_targets,)
+        What is left of least squares: the larger of its gradient over the first one and of the share that
+        the newest vector has in the fit; zero where the space is exhausted.
+    largest : float
+        An upper estimate of the largest eigenvalue.
+    doubt : float
+        How far the largest Ritz value is from an eigenvalue, about.
+    tol : float
+        The relative error that was asked for.
+    error : float
+        Bound of the relative error of the coefficients at the largest stop that was asked for.
+    products : int
+        Products with X and with Xᵀ, column by column, those for the means included.
+    """
+
+    residues: Floats
+    sizes: NDArray[np.intp]
+    unlearned: Floats
+    largest: float
+    doubt: float
+    tol: float
+    error: float
+    products: int
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every Krylov space is complete, so that no stop has an error."""
+        return not self.residues.any()
+
+
+@dataclass(frozen=True)
+class Left:
+    """Directions that fall below the rank cut, and columns too small to be seen.
+
+    Attributes
+    ----------
+    eigenvalues : array of shape (n_left,)
+        Mostly rounding.
+    response : array of shape (n_left, n_targets)
+        Response in these directions, known better than the eigenvalues.
+    scales : array of shape (n_left,)
+        As of :class:`Rounding`; zero where there is something for certain.
+    """
+
+    eigenvalues: Floats
+    response: Floats
+    scales: Floats
+
+
+@dataclass(frozen=True)
+class Rounding:
+    r"""What a spectrum from products alone knows of its own error.
+
+    .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
+
+    Attributes
+    ----------
+    unit : float
+        The η above: relative error of a product of two columns.
+    scales : array of shape (rank,)
+        The d: lengths of the columns that a direction is made of.
+    left : Left
+        What is left out.
+    """
+
+    unit: float
+    scales: Floats
+    left: Left
+
+
+@dataclass(frozen=True, repr=False)
+class Spectrum:
+    r"""The data in its eigenbasis.
+
+    .. math:: X^TX/n = V S V^T, \qquad z = V^TX^Ty/n, \qquad \hat\beta(t) = V\varphi(S, t)z
+
+    with X and y centred when there is an intercept, and n the sum of the sample weights.
+
+    Attributes
+    ----------
+    eigenvalues : array of shape (rank,)
+        The positive ones, ascending. Null directions learn nothing and are left out.
+    basis : array, DualVectors or other Vectors
+        What :attr:`vectors` is made from; ``basis @ components`` is V times components.
+    response : array of shape (rank,) or (rank, n_targets)
+        The z above.
+    n_samples : float
+        Sum of the sample weights; the number of rows without weights.
+    n_observations : float
+        What a likelihood counts: ``n_samples``, but at least the number of rows of positive weight.
+    feature_mean, target_mean : arrays of shape (n_features,) and () or (n_targets,)
+        What centring subtracted; zeros without an intercept.
+    target_power : array of shape () or (n_targets,)
+        Mean square of the (centred) response.
+    fit_intercept : bool
+        Whether the data were centred.
+    solver : str
+        The route taken: "gram", "svd", "kernel" or "krylov".
+    reach : float
+        The largest gain (about 1/penalty) up to which this route keeps its digits.
+    krylov : Krylov or None
+        Where the eigenvalues are Ritz values, those of Krylov spaces started from the response: products
+        taken and error left. All other spectra are exact, and have None.
+    density : Density or None
+        What then stands for all the eigenvalues wherever a trace is needed, if it was asked for.
+    precision : dtype of torch, optional
+        What coefficients are rounded to in the end; by default they stay as they are.
+    rounding : Rounding or None
+        Of rows that have passed by: what is known of the digits that their products have lost.
+    """
+
+    eigenvalues: Floats
+    basis: Floats | DualVectors | Vectors
+    response: Floats
+    n_samples: float
+    n_observations: float
+    feature_mean: Floats
+    target_mean: Floats
+    target_power: Floats
+    fit_intercept: bool
+    solver: str
+    reach: float
+    krylov: Krylov | None = None
+    density: Density | None = None
+    precision: Any = None
+    rounding: Rounding | None = None
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """Eigenvectors V, an array of shape (n_features, rank)."""
+        if isinstance(self.basis, DualVectors) and is_tensor(self.basis.rows):
+            return self.basis.rows.T @ self.basis.mix
+        return self.basis if is_tensor(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
+
+    def rounded(self, values: Any) -> Any:
+        """Return coefficients in the precision of the data."""
+        return values if self.precision is None else values.to(self.precision)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.feature_mean.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of positive eigenvalues."""
+        return int(self.eigenvalues.shape[0])
+
+    @property
+    def padded_eigenvalues(self) -> Floats:
+        """All eigenvalues of XᵀX/n, zeros included, ascending; Ritz values with zeros for the unknown."""
+        unknown = self.krylov is not None and (
+            self.response.ndim > 1 or self.rank < self.n_features
+        )
+        zeros = np.zeros(max(self.n_features - self.rank, int(unknown)), self.eigenvalues.dtype)
+        found = np.concatenate([zeros, self.eigenvalues])
+        if (
+            len(zeros)
+            and self.density is not None
+            and self.density.nodes.max(initial=0) > found[-1]
+        ):
+            # a direction that the response has no part in, but steps of an iteration must not diverge there
+            found = np.append(found[1:], self.density.nodes.max())
+        return found
+
+    @property
+    def atoms(self) -> tuple[Floats, Floats]:
+        """Positive eigenvalues and how often each occurs, for sums over all of them."""
+        if self.krylov is None:
+            return self.eigenvalues, np.ones_like(self.eigenvalues)
+        if self.density is None:
+            raise ValueError(
+                "Ritz values are not all the eigenvalues, which a trace needs: ask for random probes with "
+                "decompose(..., probes=10)."
+            )
+        return self.density.nodes, self.density.weights
+
+    def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
+        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN where they are not known.
+
+        ``gain`` is φ at the eigenvalues, one row for each; ``gain_at_atoms`` gives it at others.
+        """
+        if self.krylov is None:
+            return np.asarray((self.eigenvalues[:, None] * gain).sum(axis=0) + self.fit_intercept)
+        if self.density is None:
+            return np.full(gain.shape[1:], np.nan)
+        s, weights = self.atoms
+        return np.asarray((weights * s) @ gain_at_atoms(s[:, None]) + self.fit_intercept)
+
+    def __repr__(self) -> str:
+        targets = "" if self.response.ndim == 1 else f", {self.response.shape[1]} targets"
+        krylov = self.krylov
+        left = "" if krylov is None else f", {krylov.products} products, error {krylov.error:.0e}"
+        return (
+            f"Spectrum({self.n_samples:g} samples, {self.n_features} features, rank {self.rank}"
+            f"{targets}, solver={self.solver!r}{left})"
+        )

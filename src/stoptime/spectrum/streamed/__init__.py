@@ -1,0 +1,1 @@
+"""Data that are read once and not kept: chunks, Dask, statistics."""

@@ -1,0 +1,168 @@
+"""Folds of rows that pass by once: every row goes into the statistics of the fold that tests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import check_cv
+
+from stoptime.methods.base import is_whole
+from stoptime.spectrum.streamed.statistics import Statistics
+
+__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block", "row_numbers"]
+
+NEVER = -1  # the fold of rows that are never tested on
+WHOLE = 0  # the fold of all rows where there are no folds
+
+Parts = dict[int, Statistics]
+"""Statistics of the rows of every fold."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which fold each row is in.
+
+    Attributes
+    ----------
+    count : int
+        Number of folds.
+    labels : array of shape (n,) or None
+        The fold of every row, -1 for rows that only train; None where no list is needed.
+    ends : array of shape (count,) or None
+        Where consecutive folds end. None, and no labels, where the number of rows is not known
+        beforehand: blocks are then dealt to the folds in turn.
+    """
+
+    count: int
+    labels: NDArray[np.int16] | None = None
+    ends: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
+        """Return the folds of a splitter; its test sets must not overlap."""
+        whole = is_whole(cv)
+        if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
+            raise ValueError(
+                f"cv={cv} must be at least 2, and at most the number of rows, {n_rows}."
+            )
+        if n_rows is None:
+            if not whole:
+                raise ValueError(
+                    "cv must be a whole number where the number of rows is not known beforehand, and blocks "
+                    f"are dealt to the folds in turn; got {cv!r}."
+                )
+            return cls(int(cv))
+        if whole:  # as KFold(cv), but with no list of the rows
+            sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
+            return cls(int(cv), ends=np.cumsum(sizes))
+        return cls._labelled(check_cv(cv), n_rows, groups)
+
+    @classmethod
+    def _labelled(cls, splitter: Any, n_rows: int, groups: ArrayLike | None) -> Folds:
+        labels, count = np.full(n_rows, NEVER, np.int16), 0
+        for train, test in splitter.split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
+            tested = _mask(test, n_rows)
+            if (labels[tested] != NEVER).any() or not np.array_equal(~tested, _mask(train, n_rows)):
+                raise ValueError(
+                    "cv must test on every row at most once, and train on all others, where rows are read "
+                    f"once; fold {count} does not. Use KFold or GroupKFold."
+                )
+            labels[tested] = count
+            count += 1
+        if count == 0:
+            raise ValueError(
+                "cv must give at least one pair of training and test rows; it gave none."
+            )
+        return cls(count, labels)
+
+    def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
+        """Return the fold of each row of a block, or the one of all."""
+        if self.labels is not None and rows is not None:
+            return self.labels[rows]
+        if self.ends is not None and rows is not None:
+            first, last = np.searchsorted(
+                self.ends, [rows.start, max(rows.start, rows.stop - 1)], side="right"
+            )
+            if first == last:
+                return int(first)
+            return np.searchsorted(self.ends, np.arange(rows.start, rows.stop), side="right")
+        return block % self.count
+
+
+def parts_of_block(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    weights: NDArray[Any] | None,
+    labels: NDArray[Any] | int,
+    block: str,
+) -> Parts:
+    """Return the statistics of each fold's rows; errors begin with the name of the block.
+
+    No row is copied where a fold's rows are consecutive.
+    """
+    try:
+        if isinstance(labels, int):
+            return {labels: Statistics.of(X, y, weights)}
+        if len(labels) != len(X):
+            raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
+        return _by_fold(X, y, weights, labels)
+    except ValueError as error:
+        raise ValueError(f"{block}: {error}") from error
+    except TypeError as error:
+        raise TypeError(f"{block}: {error}") from error
+
+
+def _by_fold(
+    X: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, labels: NDArray[Any]
+) -> Parts:
+    try:
+        return {
+            fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
+            for fold, rows in _rows_by_fold(labels)
+        }
+    except ValueError:
+        Statistics.of(X, y, weights)  # refused too, with the number that the row has in the block
+        raise
+
+
+def block_name(block: int, rows: slice | None) -> str:
+    """Return how messages call a block."""
+    return f"Block {block}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
+
+
+def merged_parts(parts: list[Parts]) -> Parts:
+    """Return the statistics of each fold over all parts, merged in their order."""
+    merged: Parts = {}
+    for part in parts:
+        for fold, statistics in part.items():
+            merged[fold] = merged[fold] + statistics if fold in merged else statistics
+    return merged
+
+
+def _rows_by_fold(labels: NDArray[Any]) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    for fold in np.unique(labels):
+        rows = np.flatnonzero(labels == fold)
+        consecutive = rows[-1] - rows[0] + 1 == len(rows)
+        yield int(fold), slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
+
+
+def _mask(chosen: ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Return which rows are chosen, by numbers or a mask."""
+    mask = np.zeros(n, np.bool_)
+    mask[row_numbers(chosen, n)] = True
+    return mask
+
+
+def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Return the numbers of the rows that a splitter has chosen, by numbers or a mask."""
+    rows = np.asarray(chosen)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(
+            f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}."
+        )
+    return rows if rows.min() >= 0 else rows % n

@@ -1,0 +1,1 @@
+"""What every other package may use: arrays, files, progress, words and figures."""

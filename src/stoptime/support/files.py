@@ -1,0 +1,88 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+__all__ = ["atomic", "load_arrays", "save_arrays"]
+
+BROKEN = (zipfile.BadZipFile, EOFError, KeyError, OSError, RuntimeError, SyntaxError, ValueError)
+"""What reading a damaged archive may raise; OSError where it points outside of itself."""
+
+
+@contextmanager
+def atomic(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``target``; put it in place if the block succeeds, else remove it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic(Path(folder) / "a.txt") as path:
+    ...         _ = path.write_text("whole")
+    ...     print((Path(folder) / "a.txt").read_text())
+    whole
+    """
+    # named before it is made, so that no interrupt can come between the file and its removal
+    temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as one .npz file, without pickle and without compression."""
+    with atomic(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for (
+            name,
+            array,
+        ) in arrays.items():  # np.savez before 2.0 leaves the archive open on a full disk
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                npy.write_array(file, np.asarray(array), allow_pickle=False)
+
+
+def load_arrays(source: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`save_arrays` has written; a ValueError for any other file.
+
+    Nothing is unpickled and nothing is unpacked, so no file asks for more memory than it is long.
+    """
+    with source.open("rb") as file:  # a file that cannot be opened is another error
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return {
+                    entry.filename.removesuffix(".npy"): _read(archive, entry)
+                    for entry in archive.infolist()
+                }
+        except BROKEN as error:
+            raise ValueError(
+                f"{source} is not a file of arrays written by stoptime: {error}"
+            ) from error
+
+
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+    """Read one array, after checking that it is as long as its header says."""
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+        raise ValueError(f"{entry.filename} is compressed.")
+    with archive.open(entry) as file:
+        version = npy.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{entry.filename} is of an unknown version, {version}.")
+        shape, _, dtype = npy.read_array_header_1_0(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or min(shape, default=0) < 0 or size != entry.file_size - file.tell():
+            raise ValueError(f"{entry.filename} does not hold the array that its header tells.")
+    with archive.open(entry) as file:
+        return np.asarray(npy.read_array(file, allow_pickle=False))

@@ -1,0 +1,386 @@
+"""One function per figure: each takes ``ax`` and returns ``ax``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from stoptime.methods import Method
+    from stoptime.paths import Path
+    from stoptime.stopping import Choice
+    from stoptime.theory.risk import RiskCurve
+
+__all__ = [
+    "bias_and_variance",
+    "calibration",
+    "coefficients",
+    "darken",
+    "error_curve",
+    "friction",
+    "heavy_ball_constant",
+    "new_figure",
+    "risk",
+    "risks",
+]
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
+COLORS = {
+    "ridge": "#000000",
+    "gradient-flow": "#0072B2",
+    "nesterov-flow": "#D55E00",
+    "heavy-ball-flow": "#009E73",
+    "gradient-descent": "#0072B2",
+    "nesterov": "#D55E00",
+    "heavy-ball": "#009E73",
+    "nu-method": "#CC79A7",
+    "high-resolution-flow": "#E69F00",
+    "conjugate-gradient": "#56B4E9",
+}
+LABELS = {
+    "ridge": "ridge",
+    "gradient-flow": "gradient flow",
+    "nesterov-flow": "accelerated flow",
+    "heavy-ball-flow": "heavy-ball flow",
+    "gradient-descent": "gradient descent",
+    "nesterov": "Nesterov's method",
+    "heavy-ball": "heavy ball",
+    "nu-method": "ν-method",
+    "high-resolution-flow": "high-resolution flow",
+    "conjugate-gradient": "conjugate gradients",
+}
+
+PAGE, INK = (
+    (0.075, 0.078, 0.086),
+    (0.88, 0.88, 0.88),
+)  # of a dark page: what white and black become there
+GREY = 0.05  # the least difference of red, green and blue that is a colour
+LIGHTER = 0.25  # by how much colours move towards white
+
+
+def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a new figure and its axes, or say how to install matplotlib."""
+    try:
+        pyplot = import_module("matplotlib.pyplot")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('Plots need matplotlib: pip install "stoptime[plot]".') from error
+    return pyplot.subplots(*grid, layout="constrained", **options)  # type: ignore[no-any-return]
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return new_figure()[1] if ax is None else ax
+
+
+def coefficients(path: Path, ax: Axes | None = None) -> Axes:
+    """Draw every coefficient of a path against the stop.
+
+    Parameters
+    ----------
+    path : Path
+        Of one target; the first is drawn where there are many.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    coef = path.coef if path.coef.ndim == 2 else path.coef[:, :, 0]
+    drawn = np.isfinite(path.stops)
+    ax.plot(path.stops[drawn], coef[drawn], linewidth=1.2)
+    ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set(xscale="log", xlabel="stop", ylabel="coefficient")
+    ax.set_title(f"{LABELS.get(path.method.name, path.method.name)}: coefficients along the path")
+    return ax
+
+
+def error_curve(
+    choice: Choice, method: Method, penalty: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw an estimated error curve, the chosen stop and one standard error around it.
+
+    Parameters
+    ----------
+    choice : Choice
+        What a rule returned; many targets are drawn as their mean.
+    method : Method
+        What was stopped.
+    penalty : float, optional
+        The equivalent ridge penalty, to be named in the legend.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    curve, color = choice.curve.pooled(), COLORS.get(method.name, "0.3")
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops, errors = curve.stops[drawn], curve.errors[drawn]
+    ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
+    if curve.standard_errors is not None:
+        spread = curve.standard_errors[drawn]
+        ax.fill_between(
+            stops, errors - spread, errors + spread, color=color, alpha=0.15, linewidth=0
+        )
+    if np.ndim(choice.stop) == 0:
+        stop, error = float(choice.stop), float(choice.error)
+        label = f"stop {stop:.3g}"
+        if penalty is not None:
+            label += f", equivalent to penalty {penalty:.2g}"
+        ax.axvline(stop, color="0.3", linestyle="--", linewidth=1)
+        ax.plot(stop, error, "o", color=color, label=label)
+        if choice.standard_error is not None:
+            limit = error + float(choice.standard_error)
+            ax.axhline(
+                limit, color="0.6", linestyle=":", linewidth=1, label="one standard error above"
+            )
+    else:
+        ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
+    ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=choice.message)
+    ax.legend()
+    return ax
+
+
+def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
+    """Draw bias, variance and risk against the stop, and mark the best stop.
+
+    Parameters
+    ----------
+    curve : RiskCurve
+        What to draw.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    name = curve.method.name
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops, color = curve.stops[drawn], COLORS.get(name, "0.3")
+    ax.plot(stops, curve.total[drawn], color=color, linewidth=1.8, label="risk")
+    ax.plot(stops, curve.bias[drawn], color=color, linewidth=1.0, linestyle="--", label="bias²")
+    ax.plot(
+        stops, curve.variance[drawn], color=color, linewidth=1.0, linestyle=":", label="variance"
+    )
+    ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
+    ax.set(
+        xscale="log",
+        xlabel="stop",
+        ylabel="risk",
+        title=f"{LABELS.get(name, name)}: risk along the path",
+    )
+    ax.legend()
+    return ax
+
+
+def bias_and_variance(
+    curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None
+) -> Axes:
+    """Draw bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
+
+    Parameters
+    ----------
+    curves : mapping of method name to RiskCurve
+        All of the length of ``x``.
+    x : array-like
+        The common axis, 1/penalty.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.bias, color=COLORS[name], linestyle="--", linewidth=1.2)
+        ax.plot(x, curve.variance, color=COLORS[name], linestyle=":", linewidth=1.6)
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
+    return ax
+
+
+def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw the risks of several methods on a common axis 1/λ; parameters as of :func:`bias_and_variance`."""
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
+    ax.yaxis.set_major_formatter("{x:g}")
+    low, high = ax.get_ylim()
+    if high < 30 * low:  # hardly a power of ten in sight: label a few numbers between them
+        ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
+        ax.yaxis.set_minor_formatter("{x:g}")
+    return ax
+
+
+def heavy_ball_constant(
+    kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
+) -> Axes:
+    """Draw the paper's bound of the heavy ball's risk inflation beside the sharp constant.
+
+    Parameters
+    ----------
+    kappa, theorem, sharp : array-like
+        Condition numbers, the paper's h(κ), and the sharp constant C(κ).
+    kind : str
+        How the sharp constant was found, for the legend: "certified" or "numerical".
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
+    color = COLORS["heavy-ball-flow"]
+    ax.plot(
+        kappa, sharp, color=color, linewidth=1.8, marker=".", label=f"sharp constant C(κ), {kind}"
+    )
+    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="condition number κ",
+        ylabel="risk over best ridge risk, at most",
+    )
+    ax.legend()
+    return ax
+
+
+def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+    """Draw the guaranteed distance from ridge against the constant of the calibration.
+
+    Parameters
+    ----------
+    c : array-like
+        The c of λ = c/t (first order) or λ = c/t² (second order).
+    errors : mapping of method name to array-like
+        Largest squared distance from the ridge coefficients, relative to them.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = _axes(ax)
+    for name, values in errors.items():
+        least = int(np.argmin(values))
+        at, value = np.asarray(c)[least], np.asarray(values)[least]
+        ax.plot(c, values, color=COLORS[name], linewidth=1.8, label=LABELS[name])
+        ax.plot(at, value, "o", color=COLORS[name])
+        ax.annotate(
+            f"{value:.3f} at c = {at:.2f}",
+            (at, value),
+            (0, -14),
+            textcoords="offset points",
+            ha="center",
+        )
+    ax.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+    ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        ylim=(0.02, 3),
+        xlabel="c in λ = c/t (gradient), λ = c/t² (accelerated)",
+    )
+    ax.set_ylabel("‖β(t) − β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
+    ax.legend(loc="lower right")
+    return ax
+
+
+def friction(
+    frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None
+) -> Axes:
+    """Draw what friction buys in guaranteed risk and costs in time.
+
+    Parameters
+    ----------
+    frictions, inflation, stop : array-like
+        Friction r, the guaranteed inflation at the best τ, and that τ = t√λ*.
+    ax : Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    Axes
+        That of the inflation; the time is drawn on a twin axis.
+    """
+    ax = _axes(ax)
+    risk_color, time_color = COLORS["nesterov-flow"], COLORS["gradient-flow"]
+    (guaranteed,) = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
+    twin = ax.twinx()
+    (time,) = twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
+    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
+    ticks = [2, 3, 4, 5, 6, 7, 9, 12, 21]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
+    twin.set_ylabel("best stop τ = t√λ*", color=time_color)
+    ax.legend(
+        [guaranteed, time],
+        ["guaranteed inflation (left)", "best stop τ (right)"],
+        loc="upper center",
+    )
+    return ax
+
+
+def darken(figure: Figure) -> None:
+    """Recolour a figure drawn for white paper so that it can be read on a dark page.
+
+    White becomes dark and black light, with the greys between in the same order; other colours keep their
+    hue and become a little lighter. Pictures and colour maps stay as they are.
+
+    Parameters
+    ----------
+    figure : Figure
+        Changed in place: save what is for paper first.
+
+    Examples
+    --------
+    >>> figure, ax = new_figure()
+    >>> darken(figure)
+    >>> bool(ax.patch.get_facecolor()[0] < 0.1 < 0.8 < ax.title.get_color()[0])
+    True
+    """
+    figure.draw_without_rendering()  # ticks and their labels are made while drawing
+    for kind, sides in _coloured_artists():
+        for artist in figure.findobj(kind):
+            if getattr(artist, "get_array", lambda: None)() is not None:
+                continue
+            found = {side: getattr(artist, f"get_{side}")() for side in sides}
+            artist.set(**{side: _on_dark(color) for side, color in found.items() if len(color)})
+
+
+def _coloured_artists() -> list[tuple[type, tuple[str, ...]]]:
+    """Return the kinds of artists that have colours of their own, and what these are called."""
+    return [
+        (import_module("matplotlib.text").Text, ("color",)),
+        (import_module("matplotlib.lines").Line2D, ("color", "markerfacecolor", "markeredgecolor")),
+        (import_module("matplotlib.patches").Patch, ("facecolor", "edgecolor")),
+        (import_module("matplotlib.collections").Collection, ("facecolor", "edgecolor")),
+    ]
+
+
+def _on_dark(color: Any) -> Any:
+    """Return a colour, or an array of them, for a dark page."""
+    rgba = import_module("matplotlib.colors").to_rgba_array(color)
+    rgb, lightness = rgba[:, :3], rgba[:, :3].mean(axis=1, keepdims=True)
+    grey = np.ptp(rgb, axis=1, keepdims=True) < GREY
+    swapped = lightness * np.array(PAGE) + (1 - lightness) * np.array(INK)
+    rgb = np.where(grey, swapped, rgb + LIGHTER * (1 - rgb))
+    dark = np.column_stack([rgb, rgba[:, 3]])
+    return tuple(dark[0]) if len(dark) == 1 else dark

@@ -1,0 +1,1 @@
+"""Exact risk, calibration against ridge, limits and plans."""

@@ -1,0 +1,122 @@
+r"""The large-dimension limit of the risk, when n and p grow together.
+
+For rows with independent entries of unit variance and p/n → c, the eigenvalues of XᵀX/n fill
+:math:`[(1-\sqrt c)^2, (1+\sqrt c)^2]` with the Marchenko-Pastur density, and for c > 1 the share
+1 - 1/c of them is zero.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.methods import Method, get_method
+from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.theory.risk import RiskCurve, curve_of
+from stoptime.theory.risk_model import RiskModel
+
+__all__ = ["limiting_risk", "marchenko_pastur"]
+
+GRADED_PANELS = 45  # each half as long as the one before: down to 1e-13 of the left edge
+NODES = 16
+PHASE_PER_PANEL = 6.0
+LONGEST = 1e4
+
+
+def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
+    r"""Return nodes and weights that integrate against the Marchenko-Pastur bulk.
+
+    .. math:: \int h\,dF_c = \frac{2}{\pi} \int_0^\pi h(s(\theta)) \frac{\sin^2\theta}{s(\theta)} d\theta,
+        \qquad s(\theta) = 1 + c + 2\sqrt c\cos\theta
+
+    Parameters
+    ----------
+    aspect : float
+        c = p/n, positive.
+    phase : float, default=0
+        Largest t of filters that oscillate like cos(t√s); more nodes follow more oscillations.
+
+    Returns
+    -------
+    nodes, weights : arrays
+        The weights sum to min(1, 1/c): what is missing sits at zero.
+
+    Examples
+    --------
+    >>> nodes, weights = marchenko_pastur(0.5)
+    >>> round(float(weights.sum()), 12), round(float(weights @ nodes), 12)
+    (1.0, 1.0)
+    """
+    root = np.sqrt(positive_number("aspect", aspect))
+    # θ = π is the lower edge, where 1/s is large if c is near one: panels shrink towards it
+    edges = [0.0]
+    for k in range(GRADED_PANELS):
+        end = np.pi * (1 - 0.5 ** (k + 1)) if k + 1 < GRADED_PANELS else np.pi
+        pieces = ceil(1 + phase * min(root, 1) * (end - edges[-1]) / PHASE_PER_PANEL)
+        edges.extend(np.linspace(edges[-1], end, pieces + 1)[1:])
+    left, right = np.array(edges[:-1])[:, None], np.array(edges[1:])[:, None]
+    x, w = np.polynomial.legendre.leggauss(NODES)
+    from_edge = (
+        np.pi - (left + right) / 2 - (right - left) / 2 * x
+    )  # π - θ, exact near the lower edge
+    s = (1 - root) ** 2 + 4 * root * np.sin(from_edge / 2) ** 2
+    weights = (right - left) / np.pi * w * np.sin(from_edge) ** 2 / s
+    return s.ravel(), weights.ravel()
+
+
+def limiting_risk(
+    method: str | Method, stops: ArrayLike, *, aspect: float, signal: float, noise: float
+) -> RiskCurve:
+    r"""Return the limit of the Bayes estimation risk as n and p grow with p/n → c.
+
+    .. math::
+
+        r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
+
+    Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself.
+
+    Parameters
+    ----------
+    method : Method or str
+        What draws the path; "critical" damping is that of the lower edge of the bulk, for c < 1.
+    stops : array-like of shape (n_stops,)
+        Non-negative.
+    aspect : float
+        c = p/n, below, at or above one.
+    signal : float
+        r² = E‖β₀‖².
+    noise : float
+        Variance σ² of the noise.
+
+    Returns
+    -------
+    RiskCurve
+
+    Examples
+    --------
+    >>> curve = limiting_risk("ridge", [0.1, 10.0], aspect=1.0, signal=1.0, noise=1.0)
+    >>> round(curve.best, 6), round(curve.best_total, 6)
+    (1.0, 0.618034)
+    """
+    r2, sigma2 = float(nonnegative("signal", signal)), float(nonnegative("noise", noise))
+    t = nonnegative("stops", stops, infinite=True)
+    longest = np.max(t, initial=0, where=np.isfinite(t))
+    if longest > LONGEST:
+        raise ValueError(
+            f"stops must be at most {LONGEST:g}, or inf for the limit; got {longest:g}."
+        )
+    method = get_method(method)
+    nodes, weights = marchenko_pastur(aspect, 2 * longest if method.order == 2 else 0.0)
+    lower_edge = (1 - np.sqrt(aspect)) ** 2 if aspect < 1 else 0.0
+    upper_edge = (1 + np.sqrt(aspect)) ** 2
+    eigenvalues = np.append(0.0, nodes)
+    missing = max(0.0, 1 - 1 / aspect)
+    model = RiskModel(
+        method.tuned_to([lower_edge, upper_edge]),
+        eigenvalues,
+        r2 * np.append(missing, weights),
+        sigma2 * aspect * np.append(0.0, weights),
+    )
+    return curve_of(model, t)

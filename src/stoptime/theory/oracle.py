@@ -1,0 +1,151 @@
+"""The plug-in oracle: noise and signal by marginal likelihood, and the stop they imply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from stoptime.methods import Method
+from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
+
+__all__ = ["Oracle", "UnresolvedError", "estimate_oracle"]
+
+LOGARITHMS = -700.0, 700.0  # of floating-point numbers whose reciprocals are such numbers
+POINTS_PER_DECADE = 6
+NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
+HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
+
+
+class UnresolvedError(ValueError):
+    """The Krylov space has not converged for the penalty that would be best."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    r"""Noise and signal of the model :math:`y = X\beta_0 + \varepsilon`, :math:`\beta_0 \sim (0, (r^2/p) I)`.
+
+    Attributes
+    ----------
+    noise : float or array of shape (n_targets,)
+        Variance σ² of one observation of weight one.
+    signal : float or array of shape (n_targets,)
+        Expected squared length r² of the coefficients.
+    penalty : float
+        λ* = σ²p/(r²n), the penalty of the best ridge; shared by all targets.
+    """
+
+    noise: float | Floats
+    signal: float | Floats
+    penalty: float
+
+    def stop(self, method: Method, spectrum: Spectrum) -> float:
+        """Return the stop of the method with the best guarantee against ridge with this penalty."""
+        return equivalent_stop(method, self.penalty, eigenvalues=possible_eigenvalues(spectrum))
+
+
+def estimate_oracle(spectrum: Spectrum) -> Oracle:
+    r"""Estimate noise and signal by marginal likelihood on the spectrum.
+
+    In direction i the response has variance :math:`\sigma^2(1 + s_i/\lambda)/n`, in the others
+    :math:`\sigma^2/n`. With σ² profiled out, λ minimises
+
+    .. math:: m\log\hat\sigma^2(\lambda) + \sum_i \log(1 + s_i/\lambda), \qquad
+        \hat\sigma^2(\lambda) = \frac nm \Bigl(\sum_i \frac{z_i^2/s_i}{1 + s_i/\lambda} + R\Bigr)
+
+    with R the mean square that lies outside the column space and m the observations, less one for an
+    intercept. Many targets share λ and keep their own σ².
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The factorised data; one of Ritz values needs random probes, ``decompose(..., probes=10)``.
+
+    Returns
+    -------
+    Oracle
+        With penalty 0 where there is no noise, and infinity where there is no signal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from stoptime import decompose
+    >>> oracle = estimate_oracle(decompose(*load_diabetes(return_X_y=True)))
+    >>> f"noise {oracle.noise:.0f}, penalty {oracle.penalty:.2e}"
+    'noise 2939, penalty 7.62e-05'
+    """
+    s = spectrum.eigenvalues.astype(np.float64)
+    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
+    observations = spectrum.n_observations - spectrum.fit_intercept
+    live = power > 0
+    if s.size == 0 or observations <= 0 or not live.any():
+        return _oracle(spectrum, power, np.inf)
+    z = spectrum.response.astype(np.float64).reshape(s.size, -1)
+    energy = (
+        z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)
+    ) ** 2  # shares of the power: no overflow
+    outside = np.maximum(0, 1 - energy.sum(axis=0))
+
+    def noise_share(penalty: Floats) -> Floats:
+        return np.asarray((1 / (1 + s / penalty)) @ energy + outside)
+
+    def deviance(log_penalty: ArrayLike) -> Floats:
+        penalty = np.exp(log_penalty)[..., None]
+        with np.errstate(divide="ignore"):
+            fit = observations * np.log(noise_share(penalty)[..., live]).mean(axis=-1)
+        return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
+
+    atoms, weights = spectrum.atoms
+    grid = _log_penalties(spectrum)
+    best = int(np.argmin(deviance(grid))) if grid.size else 0
+    if best == 0 and not _resolved(spectrum):
+        raise UnresolvedError(
+            "The noise cannot be told from the signal with a Krylov space that has converged up to a gain "
+            f"of {spectrum.reach:.3g}: decompose with a larger max_gain, or give the stop or the noise."
+        )
+    if best == 0:
+        return _oracle(spectrum, 0 * power, 0.0)
+    if best == len(grid) - 1:
+        return _oracle(spectrum, power, np.inf)
+    found = minimize_scalar(deviance, bounds=(grid[best - 1], grid[best + 1]), method="bounded")
+    penalty = np.exp(found.x)
+    scale = spectrum.n_observations / observations
+    return _oracle(spectrum, power * noise_share(penalty) * scale, float(penalty))
+
+
+def _resolved(spectrum: Spectrum) -> bool:
+    """Tell whether the spectrum has converged for every penalty."""
+    return spectrum.krylov is None or bool(np.isinf(spectrum.reach))
+
+
+def _log_penalties(spectrum: Spectrum) -> Floats:
+    """Return logarithms of penalties from no noise, or as far as the spectrum has converged, to no signal."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        lowest = (
+            np.log(s[0]) + np.log(NOISELESS) if _resolved(spectrum) else -np.log(spectrum.reach)
+        )
+    lowest, highest = np.clip([lowest, np.log(s[-1]) + np.log(HOPELESS)], *LOGARITHMS)
+    decades = (
+        (highest - lowest) / np.log(10) if lowest < highest else 0.0
+    )  # none where no gain was asked for
+    return np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
+
+
+def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
+    p, n = spectrum.n_features, spectrum.n_observations
+    if penalty == 0:  # r² from the coefficients themselves
+        z = spectrum.response.reshape(spectrum.rank, -1)
+        with np.errstate(over="ignore"):
+            signal = ((z / spectrum.eigenvalues[:, None]) ** 2).sum(axis=0)
+    else:
+        with np.errstate(
+            over="ignore"
+        ):  # infinite for the smallest of columns: the penalty is what counts
+            signal = noise * p / (penalty * n)
+    if spectrum.response.ndim == 1:
+        return Oracle(float(noise[0]), float(signal[0]), penalty)
+    return Oracle(noise, signal, penalty)

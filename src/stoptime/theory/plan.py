@@ -1,0 +1,295 @@
+"""How many iterations to run: the stop, the ridge it is like, its guarantee, and what else was to be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.methods import GradientDescent, HeavyBall, Iteration, Method, Nesterov, get_method
+from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.decompose import decompose
+from stoptime.support.wording import aligned
+from stoptime.theory.calibration import (
+    calibrate_to,
+    equivalent_penalty,
+    possible_eigenvalues,
+    range_in_units,
+)
+from stoptime.theory.oracle import estimate_oracle
+from stoptime.theory.worst_case import eigenvalue_grid, risk_ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Plan", "PlannedRun", "plan"]
+
+SAFER_FRICTION = 5.0  # its guarantee is much better than that of 3, for a few iterations more
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One iteration, stopped where it is most like ridge.
+
+    Attributes
+    ----------
+    method : Iteration
+        With its step.
+    iterations : int
+        When to stop.
+    penalty : float
+        The ridge penalty that stopping there is like.
+    inflation : float
+        Its Bayes risk is at most this many times that of the best ridge, for any eigenvalues up to the
+        largest (between the smallest and the largest where momentum is constant).
+    expected_inflation : float or None
+        The same ratio on the very spectrum that was given; None where not all of it is known.
+    eigenvalues : pair of floats
+        The range for which ``inflation`` holds.
+    """
+
+    method: Iteration
+    iterations: int
+    penalty: float
+    inflation: float
+    expected_inflation: float | None
+    eigenvalues: tuple[float, float]
+
+    def guarantees(self, penalty: float, iterations: Array) -> Array:
+        """Return what other stops would guarantee, for the same range of eigenvalues."""
+        x = eigenvalue_grid(*self.eigenvalues)[:, None] / penalty
+        return np.asarray(risk_ratio(self.method.in_units_of(penalty), x, iterations).max(axis=0))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to run a method, and how that compares.
+
+    Attributes
+    ----------
+    penalty : float
+        The ridge penalty to be matched.
+    run : PlannedRun
+        The method that was asked for.
+    descent : PlannedRun
+        Gradient descent with the same step.
+    safer : PlannedRun or None
+        The same method with friction 5, where it has a friction and not that one.
+    """
+
+    penalty: float
+    run: PlannedRun
+    descent: PlannedRun
+    safer: PlannedRun | None
+
+    @property
+    def iterations(self) -> int:
+        """When to stop."""
+        return self.run.iterations
+
+    @property
+    def speedup(self) -> float:
+        """How many iterations of gradient descent one iteration is worth."""
+        return self.descent.iterations / max(self.run.iterations, 1)
+
+    @property
+    def _runs(self) -> list[PlannedRun]:
+        """All that differ."""
+        return list(
+            dict.fromkeys(run for run in (self.run, self.safer, self.descent) if run is not None)
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw what each run guarantees, stopped at any iteration; dots where the plan stops.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+        """
+        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        ax = plots.new_figure()[1] if ax is None else ax
+        for run in self._runs:
+            last = 4 * run.iterations + 4
+            k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
+            (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=describe(run.method))
+            ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
+        ax.set(
+            xscale="log", xlabel="iterations", ylabel="risk over that of the best ridge, at most"
+        )
+        ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
+        ax.legend()
+        return ax
+
+    def __str__(self) -> str:
+        head = ("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")
+        table = aligned([head, *map(self._row, self._runs)])
+        return f"To be like ridge with penalty {self.penalty:.4g}:\n{table}"
+
+    def _row(self, run: PlannedRun) -> tuple[str, ...]:
+        return (
+            describe(run.method),
+            str(run.iterations),
+            f"{run.penalty:.3g}",
+            f"{run.inflation:.3f} x",
+            "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x",
+            f"{self.descent.iterations / max(run.iterations, 1):.1f} x",
+        )
+
+
+def describe(method: Iteration) -> str:
+    """Return the method in a few words, torch's where it has them."""
+    options = f"lr {method.epsilon:.3g}"
+    if isinstance(method, Nesterov):
+        fixed = method.momentum is not None
+        options += (
+            f", momentum {method.momentum:.3g}" if fixed else f", friction {method.friction:g}"
+        )
+    elif isinstance(method, HeavyBall):
+        options += f", momentum {method.eta:.3g}"
+    return f"{method.name} ({options})"
+
+
+def plan(
+    penalty: float | None = None,
+    *,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    spectrum: Spectrum | ArrayLike | None = None,
+    method: str | Method = "nesterov",
+    step: float | str | None = None,
+    lr: float | str | None = None,
+    momentum: float | None = None,
+    friction: float | None = None,
+) -> Plan:
+    r"""Plan a run: when to stop, what ridge that is like, what it guarantees, and what it saves.
+
+    .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
+
+    with R the Bayes risk in a direction of eigenvalue s under the prior for which the penalty is best.
+
+    Parameters
+    ----------
+    penalty : float, optional
+        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; torch's ``weight_decay`` for the loss without the second
+        term. By default the best one, estimated from the data by marginal likelihood.
+    X, y : array-like, optional
+        Data.
+    spectrum : Spectrum or array-like, optional
+        In place of the data, or its eigenvalues, which alone say nothing of the penalty.
+    method : Iteration or str, default="nesterov"
+        What is to be run.
+    step, lr : float or "auto", optional
+        The step, in our word or torch's. It may be left out where the spectrum is known: it is then
+        that of the method, or 1/L.
+    momentum : float, optional
+        A constant momentum, for "nesterov" and "heavy-ball".
+    friction : float, optional
+        For "nesterov".
+
+    Returns
+    -------
+    Plan
+        Printed, a small table.
+
+    Examples
+    --------
+    >>> print(plan(0.01, step=1.0))
+    To be like ridge with penalty 0.01:
+    method                         iterations  like penalty  risk at most  risk here  sooner
+    nesterov (lr 1, friction 3)          13       0.00986       1.234 x          -   3.5 x
+    nesterov (lr 1, friction 5)          17       0.00961       1.154 x          -   2.6 x
+    gradient-descent (lr 1)              45          0.01       1.082 x          -   1.0 x
+    """
+    known = _spectrum(X, y, spectrum)
+    eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
+    complete = not (isinstance(known, Spectrum) and known.krylov is not None)
+    chosen = _configured(get_method(method), step, lr, momentum, friction)
+    if eigenvalues is None and chosen.step == "auto":
+        raise ValueError(
+            'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
+        )
+    penalty = _penalty(penalty, known)
+    runs = [chosen, GradientDescent(chosen.step)]
+    if (
+        isinstance(chosen, Nesterov)
+        and chosen.momentum is None
+        and chosen.friction != SAFER_FRICTION
+    ):
+        runs.append(replace(chosen, friction=SAFER_FRICTION))
+    run, descent, *safer = (_planned(one, penalty, eigenvalues, complete=complete) for one in runs)
+    return Plan(penalty, run, descent, safer[0] if safer else None)
+
+
+def _spectrum(
+    X: ArrayLike | None, y: ArrayLike | None, spectrum: Spectrum | ArrayLike | None
+) -> Spectrum | Array | None:
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither.")
+    if X is not None and y is not None:
+        if spectrum is not None:
+            raise ValueError("Give either X and y or their spectrum.")
+        return decompose(X, y)
+    if spectrum is None or isinstance(spectrum, Spectrum):
+        return spectrum
+    return np.atleast_1d(nonnegative("spectrum", spectrum))
+
+
+def _configured(method: Method, step: Any, lr: Any, momentum: Any, friction: Any) -> Iteration:
+    """Return the iteration with the options that were given put in."""
+    if not isinstance(method, Iteration):
+        raise ValueError(  # noqa: TRY004 - the value is at fault: a flow is a legal method elsewhere
+            f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
+            '"gradient-descent" or "nu-method".'
+        )
+    if step is not None and lr is not None:
+        raise ValueError("step and lr are two words for one number: give one of them.")
+    given = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
+    given = {name: value for name, value in given.items() if value is not None}
+    wrong = [name for name in given if not hasattr(method, name)]
+    if wrong:
+        raise ValueError(f"{method} has no {' and no '.join(wrong)}.")
+    return replace(method, **given)
+
+
+def _penalty(penalty: float | None, known: Spectrum | Array | None) -> float:
+    if penalty is not None:
+        return positive_number("penalty", penalty)
+    if not isinstance(known, Spectrum):
+        raise ValueError(  # noqa: TRY004 - what is missing is a value
+            "Give the penalty to be matched, or data from which the best one is estimated."
+        )
+    found = estimate_oracle(known).penalty
+    if found in {0.0, np.inf}:
+        seen, stop = (
+            ("noise", "run to convergence") if found == 0 else ("signal", "do not run at all")
+        )
+        raise ValueError(f"There is no {seen} to be seen in these data: {stop}, or give a penalty.")
+    return found
+
+
+def _planned(
+    method: Iteration, penalty: float, eigenvalues: Array | None, *, complete: bool
+) -> PlannedRun:
+    if eigenvalues is not None:
+        method = method.tuned_to(eigenvalues)
+    found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
+    if np.isinf(found.stop):
+        raise ValueError(f"Penalty {penalty:.3g} stands for no noise at all: run to convergence.")
+    like = equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
+    expected = None
+    if eigenvalues is not None and complete:
+        g, gain = method.shrinkage(eigenvalues, found.stop), method.gain(eigenvalues, found.stop)
+        ridge = float(np.sum(1 / (eigenvalues + penalty)))
+        expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
+    low, high, _ = range_in_units(method, eigenvalues, 1.0)
+    reach = low, min(high, 1 / method.epsilon) if eigenvalues is None else high
+    return PlannedRun(method, int(found.stop), like, found.inflation, expected, reach)

@@ -1,0 +1,350 @@
+"""Certified constants: against the paper, against brute force, and what may be asked."""
+
+from __future__ import annotations
+
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+
+from bounds_formulas import bessel, oscillation, risk_ratio
+from stoptime import bounds
+from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge
+
+flint = pytest.importorskip("flint")
+
+FRICTIONS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 21.0, 50.0)
+INFLATION = {
+    2: 2.0577,
+    3: 1.59910940073,
+    4: 1.3744,
+    5: 1.2581,
+    6: 1.2029,
+    7: 1.1719,
+    9: 1.1392,
+    21: 1.0965,
+}
+
+
+def worst_ratio(method, stop):
+    """The largest risk ratio on a dense grid."""
+    x = np.geomspace(1e-4, 1e5, 60_001)
+    x = x[x < (60 / stop) ** 2] if isinstance(method, AcceleratedFlow) else x
+    g = (
+        np.exp(-stop * x)
+        if isinstance(method, GradientFlow)
+        else bessel(method.friction, stop * np.sqrt(x))
+    )
+    return risk_ratio(x, g).max()
+
+
+# --- risk inflation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [GradientFlow(), *map(AcceleratedFlow, FRICTIONS)], ids=repr)
+def test_inflation_is_valid_and_tight_against_brute_force(method):
+    found = bounds.risk_inflation(method)
+    assert found.width <= 1e-6
+    best = worst_ratio(method, found.stop)
+    assert best <= found.upper + 1e-12
+    assert best >= found.lower - 1e-6
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+        assert worst_ratio(method, factor * found.stop) >= found.lower - 1e-6
+
+
+@pytest.mark.parametrize(("friction", "value"), INFLATION.items())
+def test_inflation_of_each_friction(friction, value):
+    found = bounds.risk_inflation(AcceleratedFlow(friction))
+    assert found.lower == pytest.approx(value, abs=6e-5)
+    assert found.upper == pytest.approx(value, abs=6e-5)
+
+
+def test_inflation_of_the_two_flows_of_the_paper():
+    gradient, nesterov = (
+        bounds.risk_inflation(GradientFlow()),
+        bounds.risk_inflation(AcceleratedFlow()),
+    )
+    assert gradient.upper == pytest.approx(1.07858282746, abs=1e-10)
+    assert gradient.stop == pytest.approx(0.45710966, abs=1e-7)
+    assert nesterov.upper == pytest.approx(1.59910940073, abs=1e-9)
+    assert nesterov.stop == pytest.approx(1.75534509, abs=1e-6)
+    assert nesterov.lower > 1.5991  # so the paper's number is rounded down
+
+
+@pytest.mark.parametrize("friction", [2.0, 2.5, 3.0, 4.0])
+def test_inflation_of_little_friction_has_a_closed_form(friction):
+    u = np.linspace(2, 9, 200_001)
+    deepest = bessel(friction, u).min()
+    assert bounds.risk_inflation(AcceleratedFlow(friction)).lower == pytest.approx(
+        (1 - 2 * deepest) ** 2, abs=1e-9
+    )
+
+
+def test_much_friction_is_gradient_flow():
+    limit = bounds.risk_inflation(GradientFlow())
+    found = bounds.risk_inflation(AcceleratedFlow(1e6))
+    assert found.lower == pytest.approx(limit.lower, abs=1e-6)
+    assert found.stop**2 / (2 * (1e6 + 1)) == pytest.approx(limit.stop, rel=1e-4)
+
+
+@pytest.mark.parametrize("stop", [0.05, 0.5, 1.0, 3.0, 40.0])
+@pytest.mark.parametrize(
+    "method", [GradientFlow(), AcceleratedFlow(), AcceleratedFlow(9.0)], ids=repr
+)
+def test_inflation_at_a_given_stop(method, stop):
+    found = bounds.risk_inflation(method, stop=stop)
+    assert found.stop == stop
+    assert worst_ratio(method, stop) == pytest.approx(found.upper, rel=1e-6)
+    assert worst_ratio(method, stop) <= found.upper * (1 + 1e-12)
+    assert found.width <= 1e-6 * found.upper
+
+
+def test_inflation_of_prior_work():
+    assert bounds.risk_inflation(GradientFlow(), stop=1.0).upper == pytest.approx(1.21466, abs=5e-6)
+
+
+def test_ridge_is_its_own_oracle():
+    assert bounds.risk_inflation(Ridge()) == bounds.Enclosure(1.0, 1.0, 1.0)
+    x = np.geomspace(1e-3, 1e3, 100_001)
+    detuned = risk_ratio(x, 1 / (1 + 3 * x)).max()
+    assert bounds.risk_inflation(Ridge(), stop=3.0).upper == pytest.approx(detuned, rel=1e-8)
+    assert bounds.parameter_error(Ridge()).upper == 0.0
+    assert bounds.parameter_error(Ridge(), calibration=3.0).upper == 4.0
+
+
+# --- heavy ball -----------------------------------------------------------------------------------
+
+
+def heavy_ball_at(kappa, a, samples=200):
+    """The best stop's largest risk ratio of one problem, on grids."""
+    x = a * np.sqrt(1 + (kappa - 1) * np.linspace(0, 1, samples) ** 2)
+    early = np.linspace(0.2, 3, 400) / (a * np.sqrt(kappa))
+    late = np.geomspace(0.3, 12, 800) / a
+    tau = np.concatenate([early, late])[:, None]
+    return risk_ratio(x**2, oscillation(tau * a, tau * x)).max(axis=1).min()
+
+
+@pytest.mark.parametrize(("kappa", "value"), [(1, 1.0), (2, 1.138), (10, 1.611), (100, 2.789)])
+def test_heavy_ball_inflation_is_valid_and_tight_against_brute_force(kappa, value):
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
+    assert found.width <= 1e-3 * found.upper
+    assert found.lower - 1e-3 <= value <= found.upper + 1e-3
+    if kappa > 1:
+        problems = [heavy_ball_at(kappa, a) for a in np.geomspace(0.3 / np.sqrt(kappa), 6, 80)]
+        assert max(problems) <= found.upper * 1.01  # the grid of stops is coarse: too large
+        assert max(problems) >= found.lower * 0.97  # the grid of problems too: too small
+
+
+def test_heavy_ball_with_equal_eigenvalues_is_ridge():
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1)
+    assert found.lower == found.upper == 1.0
+    assert HeavyBallFlow(1.0).shrinkage(1.0, found.stop) == pytest.approx(0.5, rel=1e-15)
+
+
+def test_heavy_ball_theorem_is_far_from_sharp():
+    h = bounds.heavy_ball_theorem([1, 10, 100, 1000])
+    assert h == pytest.approx([9.0827, 40.694, 187.828, 870.82], rel=1e-5)
+    assert isinstance(bounds.heavy_ball_theorem(1.0), float)
+    assert bounds.risk_inflation(HeavyBallFlow(), condition_number=100).upper < h[2] / 60
+
+
+def test_heavy_ball_with_a_large_condition_number():
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1e4)
+    assert found.width <= 1e-3 * found.upper
+    problems = [heavy_ball_at(1e4, a, samples=2500) for a in (0.125, 0.131, 0.137)]
+    assert max(problems) == pytest.approx(found.upper, rel=0.01)
+
+
+def test_heavy_ball_with_almost_equal_eigenvalues():
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1 + 1e-9)
+    assert found.lower == 1.0
+    assert found.width <= 1e-3
+
+
+# --- parameter error ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibration", [0.3, 1.0, 5.0, 8.0])
+@pytest.mark.parametrize("friction", [0.2, 1.0, 2.0, 3.0, 7.0])
+def test_parameter_error_of_accelerated_flow(friction, calibration):
+    u = np.linspace(1e-3, 60, 60_001)
+    f = (1 - bessel(friction, u)) * (u**2 + calibration) / u**2
+    worst = ((f - 1) ** 2).max()
+    found = bounds.parameter_error(AcceleratedFlow(friction), calibration=calibration)
+    assert found.width <= 1e-6
+    at = max(found.stop, 1e-3)  # 0 is the limit
+    there = calibration * (1 - bessel(friction, at)) / at**2 - bessel(friction, at)
+    assert there**2 == pytest.approx(found.lower, abs=1e-5)
+    assert worst <= found.upper + 1e-12
+    assert worst == pytest.approx(found.lower, abs=1e-5)
+
+
+def test_parameter_error_in_the_limit_is_exact():
+    assert bounds.parameter_error(AcceleratedFlow()) == bounds.Enclosure(49 / 64, 49 / 64, 0.0)
+    assert bounds.parameter_error(AcceleratedFlow(), calibration=5.0).upper == 9 / 64
+    best = bounds.parameter_error(AcceleratedFlow(), calibration=5.0002)
+    assert best.lower == pytest.approx(0.14061, abs=5e-6)
+    # One third is no double: the ends must differ, or one of them would be wrong.
+    assert bounds.parameter_error(AcceleratedFlow(2.0)).width > 0
+    assert 25 / 36 in bounds.parameter_error(AcceleratedFlow(2.0))
+
+
+@pytest.mark.parametrize(("calibration", "value"), [(1.0, 0.0891), (0.79, 0.0441), (3.0, 4.0)])
+def test_parameter_error_of_gradient_flow(calibration, value):
+    x = np.geomspace(1e-6, 1e4, 400_001)
+    errors = ((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2
+    worst = errors.max()
+    found = bounds.parameter_error(GradientFlow(), calibration=calibration)
+    assert found.width <= 1e-6
+    assert np.interp(found.stop, x, errors) == pytest.approx(worst, abs=1e-5)
+    assert found.lower == pytest.approx(value, abs=5e-5)
+    assert worst == pytest.approx(found.upper, abs=1e-5)
+
+
+@pytest.mark.parametrize("calibration", [0.2, 1.0, 4.0, 10.0])
+def test_parameter_error_of_the_heavy_ball(calibration):
+    a, b = np.meshgrid(np.linspace(0, 6, 301), np.linspace(0, 12, 1201)[1:])
+    u = np.hypot(a, b)
+    worst = (((1 - oscillation(a, u)) * (u**2 + calibration) / u**2 - 1) ** 2).max()
+    found = bounds.parameter_error(HeavyBallFlow(), calibration=calibration)
+    assert found.width <= 1e-6 * max(1, found.upper)
+    assert worst <= found.upper + 1e-9
+    assert worst == pytest.approx(found.lower, rel=2e-4)
+
+
+def test_parameter_error_of_the_heavy_ball_in_the_paper():
+    found = bounds.parameter_error(HeavyBallFlow())
+    assert found.upper == pytest.approx(1.46688, abs=1e-5)
+    assert found.stop == pytest.approx(3.0, abs=0.02)
+
+
+# --- theorems and table ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, 37.5, 1e3, 1e6, 1e20])
+def test_counterexample_to_a_uniform_coupling(constant):
+    x = bounds.coupling_counterexample(constant)
+    with mpmath.workdps(80):
+        ratio = (1 + mpmath.mpf(x)) ** 2 * 4 * mpmath.besselj(1, mpmath.sqrt(x)) ** 2 / x
+        assert ratio > constant
+    assert x <= 2 * (np.pi * (constant / 8 + 1)) ** 2
+
+
+def test_table_compares_the_paper_with_the_certificates():
+    seen = []
+    table = bounds.table(condition_numbers=(1, 10), progress=seen.append)
+    assert seen == [row.statement for row in table.rows] == bounds.statements((1, 10))
+    verdicts = [row.verdict for row in table.rows[:7]]
+    assert (
+        verdicts == ["confirmed"] * 2 + ["rounded down in the paper", "confirmed"] + ["sharper"] * 3
+    )
+    lines = str(table).splitlines()
+    assert len(lines) == 1 + len(table.rows)
+    assert "1.5991094" in lines[3]
+
+
+def test_statements_of_the_table():
+    assert bounds.statements() == [
+        "gradient flow / ridge",
+        "gradient flow / ridge, t = 1/λ*",
+        "accelerated flow / ridge",
+        "accelerated flow, parameter error",
+        "heavy-ball flow, parameter error",
+        *(f"heavy-ball flow / ridge, κ = {kappa}" for kappa in (1, 10, 100, 1000)),
+        *(f"accelerated flow / ridge, friction {friction}" for friction in (4, 5, 7)),
+        "accelerated flow, parameter error, λ = 5/t²",
+        "gradient flow, parameter error, λ = 0.79/t",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paper", "verdict"),
+    [
+        (None, "new"),
+        (1.9999, "rounded down in the paper"),
+        (2.0, "confirmed"),
+        (2.99, "confirmed"),
+        (3.00009, "confirmed"),
+        (3.0002, "sharper"),
+    ],
+)
+def test_verdicts(paper, verdict):
+    row = bounds.BoundsRow("a statement", paper, bounds.Enclosure(2.0, 3.0, stop=1.5))
+    assert row.verdict == verdict
+
+
+def test_the_paper_has_four_decimals():
+    assert (
+        bounds.BoundsRow("nothing", 1e-4, bounds.Enclosure(0.0, 0.0, stop=0.0)).verdict == "sharper"
+    )
+
+
+def test_tables_are_printed_to_ten_digits_outwards():
+    row = bounds.BoundsRow("third", 0.33333333333, bounds.Enclosure(1 / 3, 2 / 3, stop=1 / 7))
+    assert str(bounds.BoundsTable((row,))).splitlines() == [
+        "statement      paper         lower         upper      stop",
+        "third      0.3333333  0.3333333333  0.6666666667  0.142857  rounded down in the paper",
+    ]
+
+
+def test_enclosures_print_outwards():
+    third = bounds.Enclosure(1 / 3, 2 / 3, stop=1.0)
+    assert str(third) == "[0.333333333333, 0.666666666667] at stop 1"
+    assert third.width == pytest.approx(1 / 3)
+    assert 0.5 in third
+    assert 0.7 not in third
+    with pytest.raises(ValueError, match="lower"):
+        bounds.Enclosure(2.0, 1.0, stop=0.0)
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": AcceleratedFlow(1.9)}, "infinite"),
+        ({"method": HeavyBallFlow()}, "condition_number"),
+        ({"method": HeavyBallFlow(), "condition_number": 0.9}, "between 1 and"),
+        ({"method": HeavyBallFlow(), "condition_number": 10_000_000.5}, "between 1 and"),
+        ({"method": HeavyBallFlow(damping=0.5), "condition_number": 10}, "critical"),
+        ({"method": HeavyBallFlow(), "condition_number": 10, "stop": 1.0}, "stop"),
+        ({"method": GradientFlow(), "condition_number": 10}, "HeavyBallFlow only"),
+        ({"method": GradientFlow(), "stop": -1.0}, "stop"),
+        ({"method": GradientFlow(), "tolerance": 0.0}, "tolerance"),
+    ],
+)
+def test_senseless_questions_about_inflation(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bounds.risk_inflation(**arguments)
+
+
+def test_senseless_questions_about_the_rest():
+    with pytest.raises(ValueError, match="calibration"):
+        bounds.parameter_error(GradientFlow(), calibration=0.0)
+    with pytest.raises(ValueError, match="critical"):
+        bounds.parameter_error(HeavyBallFlow(damping=1.0))
+    for function in (bounds.risk_inflation, bounds.parameter_error):
+        with pytest.raises(TypeError, match="Ridge, GradientFlow"):
+            function("nesterov")
+    for kappa in (0.5, np.nan, np.inf, [2.0, 0.0]):
+        with pytest.raises(ValueError, match="kappa"):
+            bounds.heavy_ball_theorem(kappa)
+    for constant in (-1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="constant"):
+            bounds.coupling_counterexample(constant)
+
+
+def test_without_flint_the_message_says_what_to_install(monkeypatch):
+    bounds.risk_inflation(GradientFlow())  # a remembered answer must not hide that flint is gone
+    monkeypatch.setitem(sys.modules, "flint", None)
+    for call in (
+        lambda: bounds.risk_inflation(GradientFlow()),
+        lambda: bounds.parameter_error(GradientFlow()),
+        lambda: bounds.coupling_counterexample(1.0),
+        lambda: bounds.table(condition_numbers=()),
+    ):
+        with pytest.raises(ImportError, match=r"pip install \"stoptime\[certify\]\""):
+            call()
+    assert bounds.heavy_ball_theorem(1.0) > 9

@@ -1,0 +1,235 @@
+"""What the certified constants are proven with: balls, envelopes, expansions, branch and bound."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from bounds_formulas import bessel, oscillation, risk_ratio
+from stoptime import bounds
+from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, inflation, oscillator
+from stoptime.methods import GradientFlow
+
+flint = pytest.importorskip("flint")
+
+
+@pytest.mark.parametrize("friction", [0.1, 1.0, 1.9, 2.0, 3.0, 7.5, 21.0, 300.0])
+def test_tail_really_bounds(friction):
+    bessel_filter = filters.BesselFilter(friction)
+    with balls.working_precision():
+        for factor in (1.0, 1.3, 2.0, 7.0):
+            start = factor * bessel_filter.tail_start
+            cap = float(bessel_filter.tail(start).upper())
+            u = np.linspace(start, start + 100, 1001)
+            g = np.array([float(bessel_filter.shrinkage(balls.exact(v))) for v in u.tolist()])
+            assert np.abs(g).max() <= cap * (1 + 1e-12)
+            if friction >= 2:
+                assert (u * np.abs(g)).max() <= start * cap * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("friction", [0.3, 1.0, 3.0, 8.0, 90.0, 4000.0])
+def test_shrinkage_encloses_the_bessel_function(friction):
+    bessel_filter, nu = filters.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
+    with balls.working_precision(), mpmath.workdps(60):
+        for u in (1e-3, 0.7, 5.0, 19.9, 20.1, 44.0, 150.0, 1900.0):
+            found = bessel_filter.shrinkage(balls.exact(u))
+            truth = mpmath.hyp0f1(nu + 1, -(mpmath.mpf(u) ** 2) / 4)
+            assert abs(mpmath.mpf(float(found.mid())) - truth) <= 1e-15
+            assert float(found.rad()) < 1e-20
+
+
+def test_a_series_cut_short_says_no_more_than_a_mean_of_cosines(monkeypatch):
+    monkeypatch.setattr(filters, "SERIES_TERMS", 4)
+    with balls.working_precision():
+        found = filters.BesselFilter(90.0).shrinkage(balls.exact(30.0))
+        assert -1 - 1e-8 < found.lower() <= -1 < 1 <= found.upper() < 1 + 1e-8
+
+
+@pytest.mark.parametrize(
+    "cosine_filter", [filters.GaussianFilter(), filters.BesselFilter(4.2)], ids=repr
+)
+def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
+    with balls.working_precision():
+        h = balls.exact(2.0**-20)
+        for u in (0.4, 2.0, 5.0):
+            at = balls.exact(u)
+            ahead, behind = cosine_filter.shrinkage(at + h), cosine_filter.shrinkage(at - h)
+            assert float(cosine_filter.slope(at)) == pytest.approx(
+                float((ahead - behind) / (2 * h)), abs=1e-10
+            )
+        h = balls.exact(2.0**-8)  # 1 - g = E T²/2·u² - E T⁴/24·u⁴ + E T⁶/720·u⁶ - ...
+        second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
+        rest = 1 - cosine_filter.shrinkage(h) - second * h**2 / 2 + fourth * h**4 / 24
+        assert float(rest / (sixth * h**6 / 720)) == pytest.approx(1, abs=1e-4)
+
+
+def test_imbalance_is_the_root_of_the_excess():
+    with balls.working_precision():
+        imbalance = inflation.Imbalance(filters.BesselFilter(3.0))
+        value, _ = imbalance.value_and_slope(balls.exact(4.0), balls.exact(1.6))
+        x = (4.0 / 1.6) ** 2
+        assert 1 + float(value) ** 2 == pytest.approx(risk_ratio(x, bessel(3.0, 4.0)), rel=1e-13)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_lower_bound_of_the_witnesses_holds_at_every_stop(side):
+    rng = np.random.default_rng(1)
+    factors = np.geomspace(1, 1e3, 20_001) ** -side
+    with balls.working_precision():
+        for a, b, sigma in rng.uniform([-2, 0.01, 0.1], [2, 2, 3], (200, 3)).tolist():
+            least = np.abs(a / (sigma * factors) - sigma * factors * b).min()
+            found = float(inflation._least(*map(balls.exact, (a, b, sigma)), side=side))
+            assert found == pytest.approx(least, rel=1e-5, abs=1e-2)
+            assert found <= least + 1e-12
+
+
+def test_supremum_encloses_and_gives_up():
+    def bracket(box):
+        u, radius = balls.centre_and_radius(box[0])
+        value = u * (3 - u)
+        reach = value + abs(3 - 2 * u) * radius + radius**2
+        return balls.Bracket(balls.downward(value), balls.upward(reach), box)
+
+    nothing = balls.Bracket(0.0, 0.0, ((0.0, 0.0),))
+    with balls.working_precision():
+        found = balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9)
+        assert found.attained <= 2.25 <= found.cap <= found.attained + 1e-8
+        with pytest.raises(bounds.WorkLimitError, match="tolerance"):
+            balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9, work_limit=10)
+        hidden = balls.Bracket(0.0, 5.0, ((0.0, 0.0),))
+        with pytest.raises(bounds.WorkLimitError, match="tolerance"):
+            balls.supremum(bracket, ((0.0, 2.7),), known=hidden, tolerance=1e-9)
+
+
+def test_supremum_ends_at_its_tolerance_and_goes_on_while_the_inside_matters():
+    def slope(box):
+        return balls.Bracket(sum(box[0]) / 2, box[0][1], box)
+
+    nothing, beyond = balls.Bracket(0.0, 0.0, ((0.0, 0.0),)), balls.Bracket(0.0, 1.0, ((2.0, 2.0),))
+    unit = ((0.0, 1.0),)
+    assert balls.supremum(slope, unit, known=nothing, tolerance=0.5) == balls.Bracket(
+        0.5, 1.0, unit
+    )
+    half = balls.Bracket(0.75, 1.0, ((0.5, 1.0),))
+    assert balls.supremum(slope, unit, known=beyond, tolerance=0.25) == half
+    assert balls.supremum(slope, ((0.0, 4.0),), known=nothing, tolerance=1.0) == balls.Bracket(
+        2.0,
+        4.0,
+        ((0.0, 4.0),),  # relative where the supremum exceeds one
+    )
+
+
+def test_a_horizon_lies_where_the_cap_is_below_the_level():
+    assert filters.horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
+    with pytest.raises(bounds.WorkLimitError, match="not proven to stay below 1"):
+        filters.horizon(lambda _: balls.exact(1), 1.0, 1.0)
+
+
+def test_verify_covers_everything_or_gives_up():
+    examined = []
+
+    def short(box):
+        examined.append(box)
+        return box[0][1] - box[0][0] < 0.2
+
+    count = balls.verify(short, [((0.0, 1.0),)])
+    assert count == len(examined)
+    assert balls.verify(short, [((0.0, 1.0),)], work_limit=count) == count
+    with pytest.raises(bounds.WorkLimitError, match=f"within {count - 1} boxes"):
+        balls.verify(short, [((0.0, 1.0),)], work_limit=count - 1)
+    del examined[count:]
+    assert sum(high - low for ((low, high),) in examined if high - low < 0.2) == 1.0
+    with pytest.raises(bounds.WorkLimitError, match="Not proven"):
+        balls.verify(lambda _: False, [((0.0, 1.0),)], work_limit=30)
+    with pytest.raises(bounds.WorkLimitError, match="double precision"):
+        balls.verify(lambda _: False, [((0.0, 1.0),)])
+
+
+def test_an_impossible_tolerance_is_refused():
+    with pytest.raises(bounds.WorkLimitError, match="tolerance"):
+        bounds.risk_inflation(GradientFlow(), tolerance=1e-14)
+
+
+def test_rounding_goes_outwards():
+    with balls.working_precision():
+        third = balls.exact(1) / 3
+        assert balls.downward(third) < balls.upward(third)
+        assert balls.exact(balls.downward(third)) < third < balls.exact(balls.upward(third))
+        assert balls.upward(balls.exact(0.75)) == balls.downward(balls.exact(0.75)) == 0.75
+        assert balls.upward(flint.arb.nan()) == np.inf
+        assert balls.downward(flint.arb.nan()) == -np.inf
+
+
+def test_precision_is_restored():
+    before = flint.ctx.prec
+
+    def fail_inside():
+        with balls.working_precision(333):
+            assert flint.ctx.prec == 333
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_inside()
+    bounds.parameter_error(GradientFlow(), calibration=0.123)
+    assert flint.ctx.prec == before
+
+
+def test_expansion_of_the_oscillator_caps_every_value():
+    rng = np.random.default_rng(0)
+    with balls.working_precision():
+        for alpha, low, width, tau in rng.uniform(
+            [0.01, 0, 0, 0.2], [3, 8, 1, 4], (60, 4)
+        ).tolist():
+            b = np.linspace(low, low + width, 301)
+            u = np.hypot(alpha, b)
+            g = oscillation(alpha, u)
+            values = np.abs(u * g / tau - tau * (1 - g) / u)
+            cap = oscillator.expand(balls.exact(alpha), (low, low + width)).cap(balls.exact(tau))
+            assert values.max() <= float(cap.upper()) + 1e-12
+            assert float(cap.upper()) <= values.max() + 6 * (tau + 9 / tau) * width
+
+
+def test_a_false_cover_and_a_false_floor_are_refused():
+    with balls.working_precision():
+        piece = heavy_ball.Piece(0.5, 1.2, 0.7)
+        with pytest.raises(bounds.WorkLimitError, match="easiest"):
+            heavy_ball._prove_cover([piece], 100.0, balls.exact(1.0))
+        with pytest.raises(bounds.WorkLimitError, match="hardest"):
+            heavy_ball._prove_cover([heavy_ball.Piece(0.05, 0.2, 0.7)], 100.0, balls.exact(1.0))
+        with pytest.raises(bounds.WorkLimitError):
+            heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
+        with pytest.raises(bounds.WorkLimitError):
+            heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
+
+
+@pytest.mark.parametrize("kappa", [5.0, 100.0])
+@pytest.mark.parametrize("a", [0.5, 1.0, 1.7])
+def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, kappa):
+    y = np.linspace(1, np.sqrt(kappa), 2001)
+    stops = np.concatenate([np.linspace(1e-3, 3, 1500), np.linspace(3, 15, 300)])
+    g = np.array([oscillation(alpha, alpha * y) for alpha in stops])
+    least = np.abs(a * y * g - (1 - g) / (a * y)).max(axis=1).min()
+    with balls.working_precision():
+        heavy_ball._prove_floor(a, kappa, balls.exact(0.99 * least))
+        with pytest.raises(bounds.WorkLimitError):
+            heavy_ball._prove_floor(a, kappa, balls.exact(1.01 * least))
+
+
+@pytest.mark.parametrize("stops", [[0.5, 0.8, 1.0], [0.3, 0.5, 0.8, 1.0], [0.5, 0.8, 1.0, 1.1]])
+def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
+    family = heavy_ball_plan.Family(9.0, 0.01, {}).extended(stops)
+    between = np.linspace(0.5, 1.0, 2001)
+    heights = [heavy_ball_plan.height(family.sample(alpha), 1.0) for alpha in between]
+    (least, best), *_ = family.best_stops(1.0)
+    assert least <= min(heights) + 1e-9
+    assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)
+
+
+@pytest.mark.parametrize("kappa", [9.0, 400.0])
+def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
+    plan = heavy_ball_plan.make_plan(kappa, 1e-2)
+    y = np.linspace(1, np.sqrt(kappa), 20_001)
+    g = oscillation(plan.stop * plan.worst, plan.stop * plan.worst * y)
+    D = plan.worst * y * g - (1 - g) / (plan.worst * y)
+    assert plan.floor <= (D**2).max() <= plan.cap

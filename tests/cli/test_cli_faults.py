@@ -1,0 +1,168 @@
+"""``stoptime fit`` with too little memory and under Ctrl-C: one line, and files are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoptime as st
+
+pytest.importorskip("typer")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and timers of Linux")
+
+# All is imported and every path taken once before the limit or the timer: both are to hit the work.
+COMMAND = """
+    import contextlib, io, json, os, random, resource, signal, sys
+    from stoptime.cli import run as run_command
+
+    running = []
+
+    def stoptime(*arguments):
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                running.append(arguments)
+                run_command(list(arguments))
+        except SystemExit as end:
+            running.clear()
+            return end.code or 0, err.getvalue()
+
+    small, large, folder = sys.argv[1:]
+    options = ["-t", "y", "-m", "ridge", "--stops", "10"]
+
+    def outputs(name):
+        os.mkdir(folder + name)
+        return ["--model", folder + name + "/model.json", "--report", folder + name + "/report.html"]
+"""
+STARVED = """
+    assert stoptime("fit", small, *options)[0] == 0
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + {room} * 2**20, -1))
+    code, said = stoptime("fit", large, *options, *outputs("/starved"))
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    print(json.dumps([code, said]))
+"""
+UNBUFFERED = """
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, -1))
+    print(json.dumps(stoptime("fit", small, *options)))
+"""
+INTERRUPTED = """
+    import time
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPROF, lambda *_: running and signal.raise_signal(signal.SIGINT))
+    assert stoptime("fit", small, *options, *outputs("/first"))[0] == 0
+    began = time.process_time()
+    assert stoptime("fit", small, *options, *outputs("/second"))[0] == 0
+    whole = time.process_time() - began
+    moments = random.Random({seed})
+    for run in range({count}):
+        files = outputs(f"/{{run}}")
+        signal.setitimer(signal.ITIMER_PROF, moments.uniform(1e-3, whole))  # of processor time
+        code, said = stoptime("fit", small, *options, *files)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        print(json.dumps([code, said]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Two files: one of a moment, and one of some megabytes."""
+    folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(3)
+    for name, (n, p) in {"small": (40, 3), "large": (3000, 120)}.items():
+        X = rng.standard_normal((n, p + 1)).round(3)
+        names = [*(f"x{j}" for j in range(p)), "y"]
+        np.savetxt(
+            folder / f"{name}.csv", X, fmt="%g", delimiter=",", header=",".join(names), comments=""
+        )
+    return folder
+
+
+def told(script: str, tables: Path, folder: Path) -> list[tuple[int, str]]:
+    """Return exit codes and standard error of the commands that a script runs in a process of its own."""
+    code = textwrap.dedent(COMMAND) + textwrap.dedent(script)
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", code, tables / "small.csv", tables / "large.csv", folder],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def check_files(folder: Path) -> set[int]:
+    """Refuse files that are half written, and what they were begun with; return how many runs left."""
+    found = [path for path in folder.glob("*/*") if path.is_file()]
+    for path in found:
+        if path.name == "model.json":
+            st.load(path)
+        else:
+            assert path.name == "report.html"
+            assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    return {sum(path.parent == run for path in found) for run in folder.iterdir()}
+
+
+@pytest.mark.parametrize("room", [1, 4, 12])
+def test_too_little_memory_is_one_line_and_no_half_file(tables, tmp_path, room):
+    [(code, said)] = told(STARVED.format(room=room), tables, tmp_path)
+    assert code == 1, said
+    assert said.count("\n") == 1, said
+    assert said.startswith("stoptime: ")
+    assert "Traceback" not in said
+    assert 2 not in check_files(tmp_path)
+
+
+def test_matrix_products_that_would_wait_for_memory_are_refused(tables, tmp_path):
+    [(code, said)] = told(UNBUFFERED, tables, tmp_path)
+    assert (code, said.count("\n")) == (1, 1), said
+    assert said.startswith("stoptime: there is no memory for matrix products")
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["MemoryError", "ImportError('lib.so: failed to map segment\\nfrom it')", "OSError(12)"],
+)
+def test_libraries_that_do_not_load_are_one_line(tmp_path, error):
+    (tmp_path / "typer.py").write_text(f"raise {error}\n")
+    given = os.environ.get("PYTHONPATH")
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "stoptime", "fit", "diabetes", "--model", tmp_path / "model.json"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *([given] if given else [])]),
+        },
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("stoptime could not load its libraries: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tables, tmp_path):
+    ends = told(INTERRUPTED.format(seed=0, count=25), tables, tmp_path)
+    for code, said in ends:
+        assert code in {0, 130}, said
+        assert code == 0 or said.endswith(
+            "stoptime: interrupted; no file was left half written.\n"
+        ), said
+        assert "Traceback" not in said
+    assert sum(code == 130 for code, _ in ends) > 10
+    assert check_files(tmp_path) == {0, 1, 2}  # of the two, by when the interrupt came

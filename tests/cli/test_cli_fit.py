@@ -1,0 +1,351 @@
+"""The command ``stoptime fit`` as people use it."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
+from typer.testing import CliRunner
+
+import stoptime as st
+from helpers import run
+from stoptime.cli import app
+from stoptime.show import report
+from stoptime.tables import fitting
+
+
+@pytest.fixture
+def houses(tmp_path, rng):
+    n = 60
+    frame = pd.DataFrame(
+        {"size": rng.normal(100, 30, n), "town": rng.choice(["Oslo", "Rome", None], n)}
+    )
+    frame["price"] = 3 * frame["size"] + 50 * (frame["town"] == "Oslo") + rng.normal(0, 20, n)
+    frame.loc[2, "size"] = np.nan
+    frame.to_csv(tmp_path / "houses.csv", index=False)
+    frame.drop(columns="price").head(5).assign(town="Bern").to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    result = run("fit", "diabetes", "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_runs_with_no_file_and_prints_a_compact_table():
+    result = run("fit", "diabetes")
+    assert result.exit_code == 0, result.output
+    for words in (
+        "nesterov-flow (friction 3)",
+        "like ridge penalty",
+        "degrees of freedom",
+        "loo error",
+        "1.599",
+    ):
+        assert words in result.stdout
+    for words in ("RidgeCV", "least squares", "more than stoptime"):
+        assert words in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 120
+
+
+def test_json_says_what_the_library_says(diabetes):
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = st.StoppedRegressorCV().fit(X, y)
+    assert diabetes["stop"] == pytest.approx(model.stop_, rel=1e-6)
+    assert diabetes["error"] == pytest.approx(model.choice_.error, rel=1e-9)
+    assert diabetes["degrees_of_freedom"] == pytest.approx(model.degrees_of_freedom_, rel=1e-6)
+    assert diabetes["penalty"] == pytest.approx(
+        st.equivalent_penalty(model.method_, model.stop_), rel=1e-6
+    )
+    assert diabetes["alpha"] == pytest.approx(442 * diabetes["penalty"])
+    assert diabetes["guarantee"] == pytest.approx(st.calibrate(model.method_).inflation)
+    assert 1 <= diabetes["inflation"] <= diabetes["guarantee"]
+    assert diabetes["messages"] == []
+
+
+def test_the_comparison_is_on_seeded_folds(diabetes):
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    losses = np.zeros((2, len(y)))
+    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+        for row, model in zip(losses, (st.StoppedRegressorCV(), LinearRegression()), strict=True):
+            row[test] = (y[test] - model.fit(X[train], y[train]).predict(X[test])) ** 2
+    found = {score["name"]: score for score in diabetes["comparison"]}
+    assert list(found) == ["stoptime", "RidgeCV", "least squares", "the mean"]
+    assert found["stoptime"]["error"] == pytest.approx(losses[0].mean(), rel=1e-9)
+    assert found["least squares"]["error"] == pytest.approx(losses[1].mean(), rel=1e-9)
+    excess = losses[1] - losses[0]
+    assert found["least squares"]["excess"] == pytest.approx(excess.mean(), rel=1e-6)
+    spread = excess.std(ddof=1) / np.sqrt(len(y))
+    assert found["least squares"]["excess_standard_error"] == pytest.approx(spread, rel=1e-6)
+
+
+def test_everything_at_once(houses):
+    files = {name: houses / name for name in ("report.html", "model.json", "preds.csv")}
+    result = run(
+        *("fit", houses / "houses.csv", "--target", "price", "--report", files["report.html"]),
+        *(
+            "--model",
+            files["model.json"],
+            "--predict",
+            houses / "new.csv",
+            "--out",
+            files["preds.csv"],
+        ),
+        *("--interval", 0.8, "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert any("set to the median: size (1)" in message for message in told["messages"])
+    assert any("category of their own: town" in message for message in told["messages"])
+    assert any("new.csv: Values not seen in fitting" in message for message in told["messages"])
+    assert list(pd.read_csv(files["preds.csv"])) == ["prediction", "lower", "upper"]
+    preds = np.loadtxt(files["preds.csv"], delimiter=",", skiprows=1)  # which loses no digit
+    model = st.load(files["model.json"])
+    with pytest.warns(st.PreparationWarning):
+        again = model.predict(pd.read_csv(houses / "new.csv"))
+    np.testing.assert_array_equal(preds[:, 0], again)
+    with pytest.warns(st.PreparationWarning):
+        ends = model.predict_interval(pd.read_csv(houses / "new.csv"), 0.8)
+    np.testing.assert_array_equal(preds[:, 1:], ends)
+    assert "houses.csv" in files["report.html"].read_text(encoding="utf-8")
+    assert sorted(p.name for p in houses.iterdir()) == sorted([*files, "houses.csv", "new.csv"])
+
+
+def test_notes_go_to_standard_error(houses):
+    result = run("fit", houses / "houses.csv", "-t", "price")
+    assert result.exit_code == 0
+    assert "note: Missing values, set to the median: size (1)." in result.stderr
+    assert "note:" not in result.stdout
+
+
+def test_the_best_of_several_methods_is_taken_and_options_reach_the_fit(houses):
+    result = run(
+        *(
+            "fit",
+            houses / "houses.csv",
+            "-t",
+            "price",
+            "-m",
+            "ridge",
+            "-m",
+            "nesterov-flow:friction=5",
+        ),
+        *(
+            "--cv",
+            4,
+            "--stops",
+            "1,2,5,inf",
+            "--no-intercept",
+            "--no-standardise",
+            "--missing",
+            "drop",
+        ),
+        *("--drop", "town", "--seed", 3, "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["features"] == ["size"]
+    assert told["rows"] == 59
+    assert told["rule"] == "4-fold"
+    assert told["stop"] in (1, 2, 5, "inf")
+    assert told["intercept"] == 0
+
+
+def test_weights_count_rows(houses):
+    frame = pd.read_csv(houses / "houses.csv").assign(w=2.0)
+    frame.to_csv(houses / "weighted.csv", index=False)
+    plain = json.loads(
+        run("fit", houses / "houses.csv", "-t", "price", "--rule", "path-gcv", "--json").stdout
+    )
+    twice = run(
+        "fit",
+        houses / "weighted.csv",
+        "-t",
+        "price",
+        "--weights",
+        "w",
+        "--rule",
+        "path-gcv",
+        "--json",
+    )
+    assert json.loads(twice.stdout)["features"] == plain["features"]
+    assert json.loads(twice.stdout)["alpha"] == pytest.approx(
+        2 * 60 * json.loads(twice.stdout)["penalty"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["absent.csv", "-t", "x"], "absent.csv does not exist"),
+        (["houses.csv", "-t", "prize"], 'no column "prize": did you mean "price"?'),
+        (["houses.csv", "-t", "town"], "must be numbers"),
+        (["houses.csv", "-t", "price", "--missing", "error"], '"size" misses 1 value'),
+        (
+            ["houses.csv", "-t", "price", "-m", "ridge", "-m", "nesterov", "--rule", "discrepancy"],
+            "discrepancy",
+        ),
+        (["houses.csv", "-t", "price", "--chunked", "--missing", "error"], '"size" misses 1 value'),
+        (
+            ["houses.csv", "-t", "price", "--predict", "absent.csv", "--out", "out.csv"],
+            "absent.csv does not",
+        ),
+    ],
+)
+def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, words):
+    monkeypatch.chdir(houses)
+    result = run("fit", *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("stoptime: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say which column"),
+        (["-t", "a", "-t", "b"], "one at a time"),
+        (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
+        (["-t", "price", "-m", "ridge:friction=3"], "it has none"),
+        (["-t", "price", "-m", "nesterov-flow:friction=-1"], "friction must be"),
+        (["-t", "price", "--rule", "loocv"], 'did you mean "loo"'),
+        (["-t", "price", "--stops", "many"], "neither a number of stops"),
+        (["-t", "price", "--predict", "new.csv"], "give both"),
+        (["-t", "price", "--interval", "1"], "between 0 and 1"),
+        (["-t", "price", "--report", "absent/report.html"], "does not exist"),
+        (["-t", "price", "--report", "."], "is a folder"),
+        (["-t", "price", "--model", "houses.csv"], "is also DATA"),
+        (["-t", "price", "--model", "x.json", "--report", "x.json"], "is also --report"),
+        (["-t", "price", "--missing", "guess"], "guess"),
+        (["-t", "price", "--cv", "1"], "--cv"),
+    ],
+)
+def test_errors_of_usage_exit_2_before_any_work(houses, monkeypatch, arguments, words):
+    monkeypatch.chdir(houses)
+    monkeypatch.setattr(fitting, "read_table", lambda *_, **__: pytest.fail("work was done"))
+    result = run("fit", "houses.csv", *arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_debug_shows_the_traceback():
+    result = run("--debug", "fit", "absent.csv", "-t", "x")
+    assert isinstance(result.exception, FileNotFoundError)
+    assert result.exit_code == 1
+
+
+def test_an_interrupt_leaves_no_half_file(houses, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "of_fit", interrupted)
+    result = run("fit", houses / "houses.csv", "-t", "price", "--report", houses / "report.html")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1].startswith("stoptime: interrupted")
+    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv"]
+
+
+def test_a_real_ctrl_c_is_one_line(houses):
+    code = (
+        "import signal, stoptime.tables.fitting as f; from stoptime.__main__ import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # off where tests run in the background
+        "f.read_table = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code, "fit", str(houses / "houses.csv"), "-t", "price"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr.strip().splitlines() == [
+        "stoptime: interrupted; no file was left half written."
+    ]
+
+
+def test_too_few_rows_for_folds_are_told(tmp_path):
+    (tmp_path / "two.csv").write_text("a,b\n1,2\n2,3\n")
+    result = run("fit", tmp_path / "two.csv", "-t", "b")
+    assert result.exit_code == 0, result.output
+    assert "at least three rows" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("fit diabetes --method nest", "nesterov-flow"), ("fit diabetes --rule path", "path-gcv")],
+)
+def test_the_shell_completes_methods_and_rules(word, expected):
+    env = {"_STOPTIME_COMPLETE": "complete_bash", "COMP_WORDS": f"stoptime {word}"}
+    env["COMP_CWORD"] = str(len(word.split()))
+    result = CliRunner(env=env).invoke(app, [], prog_name="stoptime")
+    assert expected in result.stdout.split()
+
+
+def test_every_command_speaks_json(tmp_path, monkeypatch):
+    from stoptime.paper import reproduction
+
+    plan = json.loads(run("plan", "--penalty", "0.01", "--lr", "1", "--json").stdout)
+    assert plan["iterations"] == st.plan(0.01, step=1.0).iterations
+    monkeypatch.setattr(reproduction, "reproduce", lambda out, **_: [out / "summary.md"])
+    told = json.loads(run("reproduce", "--no-certify", "--out", tmp_path, "--json").stdout)
+    assert told == {"certified": False, "files": [str(tmp_path / "summary.md")]}
+
+
+def test_bounds_speak_json(monkeypatch):
+    pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
+    from stoptime import bounds
+    from stoptime.bounds import summary
+
+    few = summary._claims(())[:2]
+    monkeypatch.setattr(summary, "_claims", lambda _: few)
+    told = json.loads(run("bounds", "--json").stdout)["bounds"]
+    assert (
+        told[0]["lower"]
+        <= bounds.risk_inflation(st.GradientFlow()).upper
+        <= told[0]["upper"] + 1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        fitting.Request("houses.csv", "price"),
+        fitting.Request(
+            "houses.csv",
+            "price",
+            methods=(st.Ridge(), st.AcceleratedFlow(5.0)),
+            cv=4,
+            stops=30,
+            fit_intercept=False,
+            policy=fitting.Policy("drop", 3, False),
+            drop=("town",),
+            missing=("?",),
+        ),
+        fitting.Request("houses.csv", "price", rule="path-gcv", weights="size"),
+    ],
+)
+def test_the_code_to_reproduce_runs_and_gives_the_same(houses, monkeypatch, capsys, request_):
+    monkeypatch.chdir(houses)
+    frame = pd.read_csv("houses.csv").dropna(subset="size")
+    frame.to_csv("houses.csv", index=False)
+    expected = fitting.fit_table(request_).model
+    scope = {}
+    exec(compile(request_.code(), "code", "exec"), scope)  # noqa: S102 - that it runs is the point
+    assert scope["model"].stop_ == expected.stop_
+    np.testing.assert_array_equal(scope["model"].coef_, expected.coef_)
+    assert f"stop {expected.stop_:.6g}" in capsys.readouterr().out

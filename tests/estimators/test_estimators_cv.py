@@ -1,0 +1,267 @@
+"""StoppedRegressorCV: conventions, choices, intervals, plots."""
+
+import io
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import LeaveOneOut, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import stoptime as st
+from stoptime.support import progress as progress_module
+
+
+@parametrize_with_checks(
+    [
+        st.StoppedRegressorCV(),
+        st.StoppedRegressorCV("ridge", per_target=True),
+        st.StoppedRegressorCV("gradient-flow", rule="path-gcv", fit_intercept=False),
+        st.StoppedRegressorCV(st.AcceleratedFlow(5), stops=[0.1, 1.0, 10.0, np.inf]),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_ridge_agrees_with_ridgecv(diabetes):
+    X, y = diabetes
+    penalties = np.geomspace(1e-6, 1e-1, 30)
+    peer = RidgeCV(alphas=len(y) * penalties, store_cv_results=True).fit(X, y)
+    model = st.StoppedRegressorCV("ridge", stops=1 / penalties).fit(X, y)
+    # RidgeCV leaves the row out of the slopes only and not out of the means: close, not equal
+    assert model.stop_ == pytest.approx(len(y) / peer.alpha_, rel=1e-9)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
+def test_errors_are_those_of_refitting(rng, name):
+    X = rng.standard_normal((25, 4)) + 1
+    y = X @ np.ones(4) + rng.standard_normal(25)
+    model = st.StoppedRegressorCV(name, stops=[0.5, 3.0, 20.0]).fit(X, y)
+    for stop, error in zip(model.stops_, model.errors_, strict=True):
+        left_out = cross_val_predict(st.StoppedRegressor(name, stop=stop), X, y, cv=LeaveOneOut())
+        assert error == pytest.approx(np.mean((y - left_out) ** 2), rel=1e-8)
+    left_out = cross_val_predict(
+        st.StoppedRegressor(name, stop=model.stop_), X, y, cv=LeaveOneOut()
+    )
+    np.testing.assert_allclose(model.left_out_residuals_, y - left_out, rtol=1e-7, atol=1e-9)
+    again = st.StoppedRegressor(name, stop=model.stop_).fit(X, y)
+    np.testing.assert_allclose(model.coef_, again.coef_, rtol=1e-10)
+
+
+def test_the_best_of_several_methods_is_taken(diabetes):
+    names = ["ridge", "gradient-flow", st.AcceleratedFlow(5), "heavy-ball-flow"]
+    model = st.StoppedRegressorCV(names).fit(*diabetes)
+    singles = [st.StoppedRegressorCV(name).fit(*diabetes) for name in names]
+    best = min(singles, key=lambda m: m.choice_.error)
+    assert model.method_ == best.method_
+    assert model.stop_ == best.stop_
+    with pytest.raises(ValueError, match="at least one method"):
+        st.StoppedRegressorCV([]).fit(*diabetes)
+
+
+def test_per_target_stops(rng, diabetes):
+    X, y = diabetes
+    Y = np.column_stack([y, rng.standard_normal(len(y)), -y])
+    model = st.StoppedRegressorCV(per_target=True).fit(X, Y)
+    assert model.stop_.shape == (3,)
+    assert model.stop_[1] < model.stop_[0]
+    assert model.coef_.shape == (3, 10)
+    assert model.degrees_of_freedom_.shape == (3,)
+    for k in range(3):
+        one = st.StoppedRegressor(stop=model.stop_[k]).fit(X, Y[:, k])
+        np.testing.assert_allclose(model.coef_[k], one.coef_, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(model.predict(X)[:, k], one.predict(X), rtol=1e-8)
+    assert np.isscalar(st.StoppedRegressorCV(per_target=True).fit(X, y).stop_)
+
+
+def test_weights_change_the_errors_as_they_should(rng):
+    X = rng.standard_normal((30, 3))
+    y = X @ np.ones(3) + rng.standard_normal(30)
+    weights = rng.uniform(0.2, 2, 30)
+    model = st.StoppedRegressorCV(stops=[0.5, 3.0]).fit(X, y, sample_weight=weights)
+    expected = np.zeros(2)
+    for i in range(30):
+        keep = np.arange(30) != i
+        for k, stop in enumerate([0.5, 3.0]):
+            fit = st.StoppedRegressor(stop=stop).fit(X[keep], y[keep], sample_weight=weights[keep])
+            expected[k] += weights[i] * (y[i] - fit.predict(X[i : i + 1])[0]) ** 2
+    np.testing.assert_allclose(model.errors_, expected / weights.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "student"])
+def test_intervals_cover_what_they_promise(kind):
+    """Coverage over fresh data, within 2 % for Gaussian and for heavy-tailed noise."""
+    rng = np.random.default_rng(11)
+    draw = rng.standard_normal if kind == "gaussian" else (lambda size: rng.standard_t(3, size))
+    inside = {0.8: [], 0.9: []}
+    for _ in range(150):
+        X = rng.standard_normal((150, 20))
+        beta = rng.standard_normal(20) / 3
+        model = st.StoppedRegressorCV().fit(X, X @ beta + draw(150))
+        fresh = rng.standard_normal((100, 20))
+        response = fresh @ beta + draw(100)
+        for confidence, shares in inside.items():
+            low, high = model.predict_interval(fresh, confidence).T
+            shares.append(np.mean((low <= response) & (response <= high)))
+    for confidence, shares in inside.items():
+        assert np.mean(shares) == pytest.approx(confidence, abs=0.02)
+
+
+def test_interval_shapes_and_refusals(diabetes):
+    X, y = diabetes
+    model = st.StoppedRegressorCV().fit(X, y)
+    assert model.predict_interval(X[:4]).shape == (4, 2)
+    wide, narrow = model.predict_interval(X, 0.95), model.predict_interval(X, 0.5)
+    assert np.all(wide[:, 0] < narrow[:, 0])
+    assert np.all(narrow[:, 1] < wide[:, 1])
+    both = st.StoppedRegressorCV().fit(X, np.column_stack([y, y]))
+    assert both.predict_interval(X[:4]).shape == (4, 2, 2)
+    for bad in (0, 1, 1.5, "high"):
+        with pytest.raises(ValueError, match="confidence must be"):
+            model.predict_interval(X, bad)
+    many = st.StoppedRegressorCV().fit(X, np.tile(y[:, None], 16))
+    with pytest.raises(ValueError, match="fewer than 16 targets"):
+        many.predict_interval(X)
+
+
+def test_hold_out_rule_refits_on_all_training_rows(diabetes):
+    X, y = diabetes
+    rule = st.HoldOut(X[300:], y[300:])
+    model = st.StoppedRegressorCV(rule=rule).fit(X[:300], y[:300])
+    path = st.path(X[:300], y[:300], "nesterov-flow", model.stops_)
+    errors = ((path.predict(X[300:]) - y[300:]) ** 2).mean(axis=1)
+    np.testing.assert_allclose(model.errors_, errors, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.coef_, st.StoppedRegressor(stop=model.stop_).fit(X[:300], y[:300]).coef_
+    )
+
+
+def test_pipelines_pickles_and_clones(diabetes):
+    X, y = diabetes
+    pipe = make_pipeline(StandardScaler(), st.StoppedRegressorCV(["ridge", "nesterov-flow"]))
+    assert cross_val_score(pipe, X, y, cv=4).mean() > 0.45
+    model = pickle.loads(pickle.dumps(st.StoppedRegressorCV().fit(X, y)))
+    assert model.predict(X).shape == y.shape
+    assert clone(model).get_params()["rule"] == "loo"
+
+
+def test_float32_is_kept(diabetes):
+    X, y = (a.astype(np.float32) for a in diabetes)
+    model = st.StoppedRegressorCV(stops=20).fit(X, y)
+    assert model.coef_.dtype == model.predict(X).dtype == np.float32
+    exact = st.StoppedRegressorCV(stops=20).fit(*diabetes)
+    assert model.choice_.error == pytest.approx(exact.choice_.error, rel=1e-3)
+
+
+def test_plot_shows_curve_band_and_choice(diabetes):
+    X, y = diabetes
+    ax = st.StoppedRegressorCV().fit(X, y).plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[0] == "accelerated flow"
+    assert "equivalent to penalty" in labels[1]
+    assert labels[2] == "one standard error above"
+    assert len(ax.collections) == 1
+    many = st.StoppedRegressorCV(per_target=True, rule="path-gcv").fit(X, np.column_stack([y, y]))
+    assert many.plot(ax=ax) is ax
+
+
+def test_verbosity_changes_no_number(diabetes, monkeypatch):
+    X, y = diabetes
+    monkeypatch.setattr(progress_module, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress_module, "INTERVAL", -1.0)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    loud = st.StoppedRegressorCV(cv=4, verbose=True).fit(X, y)
+    assert "cross-validation: 4 of 4" in shown.getvalue()
+    quiet = st.StoppedRegressorCV(cv=4).fit(X, y)
+    np.testing.assert_array_equal(loud.errors_, quiet.errors_)
+    np.testing.assert_array_equal(loud.coef_, quiet.coef_)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"method": "sgd"}, "Unknown method"),
+        ({"rule": "aic"}, "Unknown rule"),
+        ({"stops": [-1.0]}, "stops must be"),
+        ({"stops": 1}, "at least 3"),
+        ({"stops": [[1.0]]}, "stops must be"),
+        ({"stops": []}, "stops must be"),
+    ],
+)
+def test_bad_parameters(diabetes, params, message):
+    with pytest.raises(ValueError, match=message):
+        st.StoppedRegressorCV(**params).fit(*diabetes)
+
+
+def test_many_targets_never_hold_rows_by_targets_by_stops(rng):
+    import tracemalloc
+
+    X = rng.standard_normal((400, 10))
+    Y = X @ rng.standard_normal((10, 300)) + rng.standard_normal((400, 300))
+    stops = np.geomspace(0.1, 30, 100)
+    tracemalloc.start()
+    model = st.StoppedRegressorCV(stops=stops, per_target=True).fit(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.errors_.shape == (100, 300)
+    assert peak < 0.5 * Y.nbytes * 100
+    alone = st.StoppedRegressorCV(stops=stops).fit(X, Y[:, 7])
+    np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
+    assert model.stop_[7] == alone.stop_
+
+
+def test_rows_without_weight_do_not_widen_intervals(rng):
+    X = rng.standard_normal((40, 3))
+    y = X @ np.ones(3) + 0.1 * rng.standard_normal(40)
+    spoiled = np.concatenate([y, y[:10] + 100])
+    weights = np.repeat([1.0, 0.0], [40, 10])
+    kept = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(X, y)
+    ignored = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(
+        np.vstack([X, X[:10]]), spoiled, sample_weight=weights
+    )
+    np.testing.assert_allclose(ignored.predict_interval(X), kept.predict_interval(X), rtol=1e-9)
+
+
+def test_left_out_errors_are_exact_on_ill_conditioned_data_at_early_stops(rng):
+    X = rng.standard_normal((10, 14)) * np.geomspace(1, 1e-6, 14)
+    y = rng.standard_normal(10)
+    weights = rng.uniform(0.3, 2, 10)
+    model = st.StoppedRegressorCV("ridge", stops=[3.0, 30.0]).fit(X, y, sample_weight=weights)
+    for k, stop in enumerate(model.stops_):
+        total = 0.0
+        for i in range(10):
+            keep = np.arange(10) != i
+            fit = st.StoppedRegressor("ridge", stop=stop).fit(
+                X[keep], y[keep], sample_weight=weights[keep]
+            )
+            total += weights[i] * (y[i] - fit.predict(X[i : i + 1])[0]) ** 2
+        assert model.errors_[k] == pytest.approx(total / weights.sum(), rel=1e-8)
+
+
+def test_the_discrepancy_principle_does_not_compare_methods(diabetes):
+    with pytest.raises(ValueError, match="cannot compare methods"):
+        st.StoppedRegressorCV(["ridge", "nesterov-flow"], rule="discrepancy").fit(*diabetes)
+
+
+def test_every_method_can_be_plotted(diabetes):
+    for method in (st.HeavyBallFlow(50.0), st.HeavyBallFlow(), st.AcceleratedFlow(1.0)):
+        assert (
+            st.StoppedRegressorCV(method, rule="path-gcv").fit(*diabetes).plot().get_xlabel()
+            == "stop"
+        )
+
+
+def test_constant_columns_with_many_targets():
+    model = st.StoppedRegressorCV().fit(
+        np.ones((20, 1)), np.random.default_rng(0).standard_normal((20, 20))
+    )
+    np.testing.assert_array_equal(model.coef_, 0)

@@ -1,0 +1,236 @@
+"""Data at the edge of what floating point holds: what generated problems have brought to light."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import aslinearoperator
+
+import stoptime as st
+from stoptime.left_out.curve import standard_error
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((12, 3))
+    return X, X @ np.ones(3) + rng.standard_normal(12)
+
+
+@pytest.mark.parametrize("method", ["heavy-ball", "nesterov-flow", "ridge"])
+def test_a_kernel_in_which_nothing_varies_predicts_the_mean(method):
+    method = st.HeavyBall(0.5, 0.5) if method == "heavy-ball" else method
+    model = st.StoppedKernelRegressorCV(method).fit(np.zeros((4, 2)), [1.0, 2.0, 3.0, 6.0])
+    np.testing.assert_allclose(model.predict(np.zeros((1, 2))), 3.0)
+
+
+def test_a_kernel_too_large_to_be_squared_is_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="kernel matrix is too large"):
+        st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit(1e80 * X, y)
+
+
+@pytest.mark.parametrize("scale", [1e11, 1e25])
+def test_a_kernel_too_large_for_float32_is_worked_on_in_float64(data, scale):
+    X, y = (scale * data[0]).astype(np.float32), data[1]
+    single = st.StoppedKernelRegressor("ridge", scale**-2, kernel="linear").fit(X, y)
+    double = st.StoppedKernelRegressor("ridge", scale**-2, kernel="linear").fit(X.astype(float), y)
+    np.testing.assert_allclose(single.predict(X), double.predict(X.astype(float)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-107, 1e18, 1e80])
+@pytest.mark.parametrize(
+    "options", [{"rule": "plug-in"}, {"cv": 2}, {"cv": 6}, {"rule": "path-gcv"}]
+)
+def test_choices_scale_with_the_data(data, scale, options):
+    X, y = data
+    plain = st.StoppedRegressorCV("nesterov-flow", [0.5, 2.0, 8.0], **options).fit(X, y)
+    scaled = st.StoppedRegressorCV("nesterov-flow", np.array([0.5, 2.0, 8.0]) / scale, **options)
+    scaled.fit(scale * X, scale * y)
+    np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=1e-8)
+    np.testing.assert_allclose(
+        scaled.errors_ / scale**2, plain.errors_, rtol=1e-5
+    )  # as the plug-in penalty
+    if plain.choice_.standard_error is not None:
+        spread = scaled.choice_.standard_error / scale**2
+        assert spread == pytest.approx(plain.choice_.standard_error, rel=1e-6)
+
+
+def test_plug_in_curves_of_large_float32(data):
+    X, y = data
+    wide = (1e11 * X).astype(np.float32)
+    model = st.StoppedRegressorCV("gradient-flow", 8, rule="plug-in").fit(
+        wide, y.astype(np.float32)
+    )
+    assert np.isfinite(model.errors_).all()
+
+
+def test_standard_errors_do_not_square_what_is_squared():
+    values = np.array([[1.0, 0.0], [3.0, 0.0], [8.0, 0.0]])
+    plain = values.std(axis=0, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(standard_error(1e250 * values), 1e250 * plain)
+
+
+def test_a_plateau_of_the_worst_case_takes_no_minute(data):
+    """Without noise every eigenvalue is as bad as the next: of thousands of peaks a hundred will do."""
+    X, _ = data
+    evaluated = []
+
+    class Counted(st.HeavyBallFlow):
+        def _gain(self, s, t):
+            evaluated.append(np.broadcast(s, t).size)
+            return super()._gain(s, t)
+
+    st.StoppedRegressor(Counted(damping=60.0)).fit(100 * X, 100 * X @ np.ones(3))
+    assert sum(evaluated) < 4e6
+
+
+def test_infinite_errors_at_the_end_of_a_curve_are_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        model = st.StoppedRegressorCV("gradient-flow", rule="gcv", fit_intercept=False)
+        model.fit(np.array([[-18.0, 13.0], [-109.0, -55.0]]), [0.3, 0.13])
+    assert np.isfinite(model.stop_)
+
+
+def test_an_early_stop_keeps_what_products_cannot_see(rng):
+    """A direction below the rank cut of XᵀX is learned as fast as all others at an early stop."""
+    X = rng.standard_normal((12, 3)) * [1.0, 1e-3, 1e-9]
+    y = rng.standard_normal(12)
+    y -= X[:, 0] * (X[:, 0] @ y) / (X[:, 0] @ X[:, 0])  # little of it is seen by the large column
+    y += 1e-4 * X[:, 0]
+    early = 1e-9
+    coef = st.path(X, y, "gradient-flow", [early], fit_intercept=False).coef[0]
+    np.testing.assert_allclose(
+        coef, early * (X.T @ y) / 12, rtol=1e-7, atol=1e-10 * np.linalg.norm(coef)
+    )
+    tiny = 1e-93 * X, 1e-93 * y
+    scaled = st.path(*tiny, "gradient-flow", [early / 1e-186], fit_intercept=False).coef[0]
+    np.testing.assert_allclose(scaled, coef, rtol=1e-7, atol=1e-10 * np.linalg.norm(coef))
+
+
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_rows_without_which_a_direction_is_lost_are_not_predicted_by_late_stops(method, rng):
+    X, y = rng.standard_normal((3, 3)), rng.standard_normal(3)
+    late = st.leave_one_out(
+        X, y, method, [1e7, 1e21, 1e60, 1e150, np.inf], fit_intercept=False
+    ).errors
+    np.testing.assert_allclose(late, late[-1], rtol=1e-3)
+    spectrum = st.decompose(X, y, fit_intercept=False)
+    late = st.path_gcv(spectrum, method, [1e7, 1e21, 1e60, 1e150, np.inf])
+    np.testing.assert_allclose(late, late[-1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("rule", ["sure", "plug-in"])
+def test_an_operator_of_which_nothing_was_asked_says_so(data, rule):
+    X, y = data
+    with pytest.raises(ValueError, match="give the stop"):
+        st.StoppedRegressorCV("gradient-flow", [0.0], rule=rule).fit(aslinearoperator(X), y)
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_conjugate_gradients_of_any_scale(data, scale):
+    X, y = data
+    right = st.path(X, y, "conjugate-gradient", [1, 2, 3]).coef
+    scaled = st.path(scale * X, y, "conjugate-gradient", [1, 2, 3]).coef
+    np.testing.assert_allclose(scale * scaled, right, rtol=1e-9)
+
+
+def test_a_krylov_space_refuses_products_that_are_no_floats(data):
+    X, y = data
+    for scale, word in ((1e-120, "small"), (1e120, "large")):
+        with pytest.raises(ValueError, match=f"too {word}"):
+            st.StoppedRegressor("nesterov-flow", 1 / scale).fit(aslinearoperator(scale * X), y)
+
+
+@pytest.mark.parametrize("scale", [1e-85, 1e85])
+def test_operators_and_chunks_of_any_scale(data, scale):
+    X, y = data
+    right = st.StoppedRegressor("nesterov-flow", 3.0).fit(X, y).coef_
+    for form in (aslinearoperator(scale * X), st.Chunks.of(scale * X, y)):
+        rest = () if isinstance(form, st.Chunks) else (y,)
+        model = st.StoppedRegressor("nesterov-flow", 3.0 / scale).fit(form, *rest)
+        np.testing.assert_allclose(model.coef_ * scale, right, rtol=1e-5)
+
+
+def test_a_column_that_is_constant_to_rounding_is_not_called_too_small():
+    X = np.array([[1000000.1], [999999.9], [1000000.6], [1000000.1], [999999.44]], np.float32)
+    model = st.StoppedRegressor().fit(X, np.arange(5, dtype=np.float32))
+    np.testing.assert_array_equal(model.coef_, 0)
+    with pytest.raises(ValueError, match="X is too small"):
+        st.StoppedRegressor().fit(np.float32(1e-22) * (X - 1e6), np.arange(5, dtype=np.float32))
+
+
+def test_one_row_of_weight_leaves_nothing_to_learn(rng):
+    for weight in [1.0, 0.7] * 50:
+        X, y = rng.normal(size=(8, 7)), rng.normal(size=8)
+        assert st.decompose(X, y, weight * np.eye(8)[3]).rank == 0
+        model = st.StoppedRegressor("ridge", np.inf).fit(X, y, weight * np.eye(8)[3])
+        np.testing.assert_array_equal(model.coef_, 0)
+        assert model.intercept_ == pytest.approx(y[3], rel=1e-14)
+
+
+def test_one_row_of_weight_leaves_nothing_to_cross_validate(data):
+    X, y = data
+    with pytest.raises(ValueError, match="sample_weight"):
+        st.StoppedRegressorCV(rule="path-gcv").fit(X, y, sample_weight=np.eye(12)[0])
+
+
+def test_the_discrepancy_is_met_between_the_last_stop_and_infinity():
+    X, y = np.array([[1001.37603997], [1000.34715772]]), np.array([-0.13694722, -0.96212109])
+    model = st.StoppedRegressorCV("ridge", 3, rule="discrepancy", fit_intercept=False).fit(X, y)
+    residual = np.mean((y - model.predict(X)) ** 2)
+    assert np.isfinite(model.stop_)
+    assert residual == pytest.approx(model.choice_.error, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e120, 1e150])
+@pytest.mark.parametrize("target_scale", [1e-138, 1.0, 1e150])
+def test_wide_data_interpolate_at_any_scale(rng, scale, target_scale):
+    X, y = scale * rng.standard_normal((3, 7)), target_scale * rng.standard_normal(3)
+    model = st.StoppedRegressor("ridge", np.inf).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-12, atol=1e-13 * target_scale)
+
+
+def test_a_stop_beyond_all_learning_is_least_squares(rng):
+    X, y = 1e99 * rng.standard_normal((2, 7)), rng.standard_normal(2)
+    for method in ("ridge", "gradient-flow"):
+        late = st.leave_one_out(X, y, method, [1e150, np.inf], fit_intercept=False).errors
+        assert late[0] == late[1]
+        late = st.path_gcv(st.decompose(X, y, fit_intercept=False), method, [1e150, np.inf])
+        assert late[0] == late[1]
+
+
+def test_a_step_beyond_all_squares_is_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="step must be so small"):
+        st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e149 * X, y)
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_means_of_chunks_whose_squares_overflow_are_refused(data, name):
+    X, y = data
+    far = (X + 1e156, y) if name == "X" else (X, 1e150 * y + 1e156)
+    with pytest.raises(ValueError, match=f"{name} is too large"):
+        st.StoppedRegressor("ridge", 1.0, fit_intercept=False).fit(st.Chunks.of(*far))
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_chunks_of_small_rows_with_small_weights(data, size):
+    X, y = data
+    weights = np.linspace(1, 2, len(y))
+    right = st.Statistics.of(1e-143 * X, y, weights)
+    found = st.Statistics.of(1e-143 * X, y, size * weights)
+    np.testing.assert_allclose(found.gram, right.gram, rtol=1e-12)
+    np.testing.assert_allclose(found.weight, size * right.weight)
+
+
+@pytest.mark.parametrize("n_targets", [15, 16])  # from 16 on they share the operators of the rows
+def test_constant_columns_leave_nothing_to_learn_of_many_targets(n_targets):
+    X, Y = np.ones((8, 2)), np.random.default_rng(2).standard_normal((8, n_targets))
+    model = st.StoppedRegressorCV("ridge", [1.0, 2.0]).fit(X, Y)
+    assert not model.coef_.any()
+    left_out = (Y - Y.mean(axis=0)) * 8 / 7
+    np.testing.assert_allclose(model.errors_, [(left_out**2).mean(axis=0)] * 2)

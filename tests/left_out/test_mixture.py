@@ -1,0 +1,175 @@
+"""What left-out errors are made of: mixtures of ridges, skeletons of curves, secular equations."""
+
+import numpy as np
+import pytest
+
+from left_out_cases import METHODS
+from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
+from stoptime.left_out import secular
+from stoptime.left_out.mixture import ridge_mixture
+from stoptime.left_out.routes import ByMixture, BySecular, lagrange
+from stoptime.left_out.routing import _scale_nodes, cheapest_route, last_stop
+from stoptime.left_out.secular import downdate
+from stoptime.left_out.skeleton import Skeleton, curve_skeleton, skeleton
+
+
+def test_route_by_horizon():
+    s, one = np.geomspace(1e-12, 1, 50), np.ones(1)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([100.0]), s, one), ByMixture)
+    assert isinstance(cheapest_route(AcceleratedFlow(), np.array([1e7]), s, one), BySecular)
+    assert isinstance(cheapest_route(GradientFlow(), np.array([1e12]), s, one), ByMixture)
+
+
+def test_route_by_work():
+    """Two eigenvalues are soon found: a mixture must be small to cost less, or steps of an iteration many."""
+    s, one, k = np.array([0.5, 1.0]), np.ones(1), np.array([1000.0])
+    assert isinstance(cheapest_route(AcceleratedFlow(), k, s, one), BySecular)
+    assert isinstance(cheapest_route(AcceleratedFlow(), k / 10, s, one), ByMixture)
+    assert isinstance(cheapest_route(Nesterov(1.0), k, s, one), ByMixture)
+    assert isinstance(cheapest_route(GradientDescent(1.0), 1000 * k, s, one), BySecular)  # powers
+
+
+def test_the_last_stop_of_an_iteration_is_that_of_its_flow():
+    s = np.array([1e-3, 2.0])
+    assert last_stop(GradientFlow(), s) == pytest.approx(1e203, rel=1e-15)
+    assert last_stop(GradientDescent(0.25), s) == pytest.approx(4e203, rel=1e-15)
+    assert last_stop(AcceleratedFlow(), s) == last_stop(GradientFlow(), s[:0]) == np.inf
+
+
+@pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])
+@pytest.mark.parametrize("method", METHODS[1:], ids=str)
+def test_mixtures_of_ridges_are_the_method(method, horizon):
+    stops = horizon * np.geomspace(1e-3, 1, 30)
+    largest = 3.0
+    s = np.concatenate([[0.0], np.geomspace(1e-9, largest, 200), np.linspace(0, largest, 200)])
+    stops = stops / largest ** (1 / method.order)
+    mixture = ridge_mixture(method, stops, largest)
+    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
+
+
+@pytest.mark.parametrize("stop", [1e-3, 0.01, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("method", METHODS[1:], ids=str)
+def test_one_early_stop_keeps_its_digits(method, stop):
+    s, stops = np.linspace(0, 1, 300), np.array([stop])
+    mixture = ridge_mixture(method, stops, 1.0)
+    assert len(mixture.penalties) < 20
+    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("stop", [3.0, 60.0])
+@pytest.mark.parametrize(
+    "method",
+    [GradientFlow(), AcceleratedFlow(), Nesterov(0.45), NuMethod(0.45), HeavyBall(0.9, 0.9)],
+    ids=str,
+)
+def test_what_lies_between_scales_is_interpolated_from_few(method, stop):
+    scales = np.concatenate([[1.0], np.linspace(1.6, 2.0, 400)])
+    radians = 0.0 if method.order == 1 else method.pace * stop * np.sqrt(2.0)
+    nodes = _scale_nodes(method, scales, radians)
+    assert len(nodes) < 150
+    assert 1 < nodes[0] < 1.01
+    np.testing.assert_allclose(nodes + nodes[::-1], 3.0, rtol=1e-14)
+    s = np.linspace(0, 1, 50)[:, None]
+    found = method.shrinkage(nodes * s, stop) @ lagrange(nodes, scales).T
+    np.testing.assert_allclose(found, method.shrinkage(scales * s, stop), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(
+        _scale_nodes(method, scales[[3, 0, 3]], radians), [1.0, scales[3]]
+    )
+
+
+def test_gradient_flow_needs_few_ridges_however_long():
+    stops = np.geomspace(1e-3, 1e12, 100)
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    s = np.concatenate([[0.0], np.geomspace(1e-15, 1, 300)])
+    assert len(mixture.penalties) < 350
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("last", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_skeleton_determines_all_stops(method, last):
+    stops = np.geomspace(0.1, last, 100)
+    s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
+    linear = skeleton(method, stops, 1.0)
+    assert sorted([*linear.bones, *linear.others]) == list(range(100))
+    values = method.shrinkage(s, stops[:, None])
+    np.testing.assert_allclose(linear.extended(values[linear.bones]), values, rtol=0, atol=1e-11)
+    curve = curve_skeleton(method, stops, 1.0)
+    mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
+    for power in (2, 4):
+        powers = mixed**power
+        scale = np.abs(powers).max()
+        np.testing.assert_allclose(
+            curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale
+        )
+
+
+def test_a_whole_skeleton_leaves_nothing_to_follow():
+    whole, values = Skeleton.whole(3), np.arange(6.0).reshape(3, 2)
+    assert whole.matrix.shape == (0, 3)
+    np.testing.assert_array_equal(whole.extended(values), values)
+
+
+@pytest.mark.parametrize("poles", ["even", "graded", "crowded"])
+@pytest.mark.parametrize("shares", ["generic", "full", "sparse", "tiny"])
+def test_secular_roots_are_singular_values(poles, shares, monkeypatch):
+    monkeypatch.setattr(secular, "MAX_STEPS", 12)  # enough, unless eigenvalues come in pairs
+    rng = np.random.default_rng(5)
+    k, n = 12, 20
+    s = {
+        "even": np.linspace(0.1, 2, k),
+        "graded": np.geomspace(1e-12, 2, k),
+        "crowded": 1 + 1e-14 * np.arange(k),
+    }[poles]
+    u = rng.normal(size=(n, k))
+    u *= {"sparse": np.arange(k) % 2, "tiny": np.geomspace(1e-25, 1, k)}.get(shares, np.ones(k))
+    u *= (1.0 if shares == "full" else 0.7) / np.linalg.norm(u, axis=1, keepdims=True)
+    rest = np.zeros(n) if shares == "full" else 1 - (u**2).sum(axis=1)
+    found = downdate(s, u**2, rest).eigenvalues
+    for row, direction, left in zip(found, u, rest, strict=True):
+        shrunk = np.eye(k) - (1 - np.sqrt(left)) / (1 - left) * np.outer(direction, direction)
+        expected = np.sort(np.linalg.svd(shrunk * np.sqrt(s), compute_uv=False))
+        np.testing.assert_allclose(np.sqrt(row), expected, rtol=0, atol=1e-14 * np.sqrt(s[-1]))
+
+
+@pytest.mark.parametrize("poles", ["even", "graded", "in pairs", "in close pairs", "two"])
+@pytest.mark.parametrize("decades", [1, 12, 36])
+def test_gaps_solve_the_secular_equation(poles, decades):
+    poles = {
+        "even": np.linspace(0.1, 2, 12),
+        "graded": np.geomspace(1e-12, 2, 12),
+        "in pairs": np.sort(np.outer([1, 1 + 1e-6], np.arange(1, 7)).ravel()),
+        "in close pairs": np.sort(np.outer([1, 1 + 1e-14], np.arange(1, 7)).ravel()),
+        "two": np.array([1e-12, 1]),
+    }[poles]
+    shares = 10.0 ** np.random.default_rng(1).uniform(-decades - 2, -2, (1000, len(poles)))
+    rest = 1 - shares.sum(axis=1)
+    found = downdate(poles, shares, rest)
+    gaps, shares = (
+        np.dstack([-found.eigenvalues, found.gaps]),
+        np.column_stack([rest, shares])[:, None],
+    )
+    terms = shares / gaps
+    np.testing.assert_array_less(np.abs(terms.sum(axis=2)), 1e-14 * np.abs(terms).sum(axis=2))
+    np.testing.assert_allclose(found.slopes, (shares / gaps**2).sum(axis=2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("numbers", [1, 8, 30])
+def test_secular_equations_a_few_at_a_time(numbers, monkeypatch):
+    rng = np.random.default_rng(6)
+    s, shares = np.geomspace(1e-3, 1, 4), rng.uniform(0, 0.2, (9, 4))
+    whole = downdate(s, shares, 1 - shares.sum(axis=1))
+    monkeypatch.setattr(secular, "CHUNK_NUMBERS", numbers)
+    few = downdate(s, shares, 1 - shares.sum(axis=1))
+    for name in ("eigenvalues", "gaps", "slopes"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("span", [1.0, 1.7, 5.0, 30.0, 500.0, 1e6])
+def test_contours_are_accurate_for_stretches_of_time_of_any_length(span):
+    stops, s = (
+        np.geomspace(1e3, 1e3 * span, 20),
+        np.concatenate([[0.0], np.geomspace(1e-12, 1, 300)]),
+    )
+    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
+    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=3e-13)

@@ -1,0 +1,167 @@
+"""The reproduction: complete, deterministic, whole files, told step by step; and the command line over it."""
+
+import csv
+import sys
+
+import numpy as np
+import pytest
+
+import stoptime
+from helpers import run
+from stoptime.paper import reproduction
+from stoptime.support.files import atomic
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    told = []
+    target = tmp_path_factory.mktemp("reproduction") / "deep" / "folder"
+    files = reproduction.reproduce(target, certify=False, progress=told.append)
+    assert told == reproduction.steps(False)
+    assert sorted(path.name for path in target.iterdir()) == sorted(path.name for path in files)
+    return target
+
+
+def rows(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_figure_comes_in_all_formats_with_its_numbers(folder):
+    for name, _ in reproduction.experiments(False):
+        for extension in ("pdf", "svg", "png", "csv"):
+            assert (folder / f"{name}.{extension}").stat().st_size > 1000
+    assert (folder / "stability_polynomial.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_numbers_are_those_of_the_library(folder):
+    table = rows(folder / "stability_polynomial.csv")
+    assert len(table) == 4 * 4 * len(reproduction.INVERSE_PENALTIES)
+    row = next(r for r in table if r["method"] == "ridge" and r["spectrum"] == "ν = 1")
+    penalty = 1 / float(row["inverse_penalty"])
+    s = np.sort(1 / np.arange(1, 101))
+    a = reproduction.dense_signal()
+    bias, variance = (
+        np.sum((a * penalty / (s + penalty)) ** 2),
+        np.sum(s / (s + penalty) ** 2) / 500,
+    )
+    assert float(row["bias"]) == pytest.approx(bias, rel=1e-12)
+    assert float(row["variance"]) == pytest.approx(variance, rel=1e-12)
+    friction = {
+        float(r["friction"]): float(r["inflation"]) for r in rows(folder / "friction_tradeoff.csv")
+    }
+    assert friction[3.0] == pytest.approx(1.5991094, abs=1e-6)
+    heavy = {float(r["kappa"]): r for r in rows(folder / "heavy_ball_constant.csv")}
+    assert float(heavy[1.0]["theorem_h"]) == pytest.approx(9.0827, abs=1e-4)
+    assert float(heavy[100.0]["numerical_upper"]) == pytest.approx(2.789, abs=0.02)
+
+
+def test_summary_names_the_statements_and_figures(folder):
+    text = (folder / "summary.md").read_text()
+    for expected in (
+        "1.59910940",
+        "rounded down",
+        "Theorem: parameter error bound",
+        "stability_designs",
+        "49/64",
+    ):
+        assert expected in text
+
+
+def test_certified_summary_and_figure():
+    pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
+    proven = stoptime.bounds.table((1.0,))
+    text = reproduction.summary([("figure", "caption")], proven)
+    assert (
+        "| accelerated flow / ridge | Theorem: risk inflation for accelerated gradient flow | 1.5991 |"
+        in text
+    )
+    lower, upper = reproduction._sharp_heavy_ball(10.0, certify=True)
+    numerical = reproduction._sharp_heavy_ball(10.0, certify=False)
+    assert lower < upper
+    assert numerical[0] < upper
+    assert lower < numerical[1]
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 7
+
+
+def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
+    for path in reproduction.friction_tradeoff().write(tmp_path):
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+
+
+def test_an_interrupted_file_is_not_there(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+
+    def interrupted():
+        with atomic(target) as path:
+            path.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_command_line_reproduces(tmp_path, monkeypatch):
+    fast = reproduction.experiments(False)[-1:]
+    monkeypatch.setattr(reproduction, "experiments", lambda _: fast)
+    result = run("reproduce", "--no-certify", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "5 files in" in result.output
+    assert (tmp_path / "out" / "summary.md").exists()
+
+
+def test_command_line_bounds():
+    pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
+    result = run("bounds")
+    assert result.exit_code == 0
+    assert "1.5991" in result.output
+    assert "κ = 1000" in result.output
+
+
+def test_command_line_help_version_and_mistakes():
+    assert "Example: stoptime reproduce" in run("reproduce", "--help").output
+    assert run("--version").output.strip() == stoptime.__version__
+    assert run("reproduec").exit_code == 2
+
+
+def test_errors_are_told_in_one_line(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    result = run("reproduce", "--no-certify", "--out", file / "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("stoptime: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    from stoptime.__main__ import main
+
+    for name in [name for name in sys.modules if name.startswith("stoptime.cli")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert 'pip install "stoptime[cli]"' in str(stop.value)
+
+
+def test_simulated_runs_have_the_exact_risk(folder):
+    table = [r for r in rows(folder / "from_flow_to_iteration.csv") if r["panel"] == "risk"]
+    assert len(table) == 3 * 61
+    for row in table:
+        error = float(row["two_standard_errors"]) / 2
+        assert abs(float(row["value"]) - float(row["reference"])) <= 4.5 * error + 1e-9
+
+
+def test_command_line_plans(tmp_path):
+    picture = tmp_path / "plan.png"
+    result = run("plan", "--penalty", "0.001", "--lr", "0.5", "--out", picture)
+    assert result.exit_code == 0, result.output
+    assert "iterations" in result.output
+    assert picture.stat().st_size > 1000
+    heavy_ball = ["--method", "heavy-ball", "--momentum", "0.9"]
+    result = run("plan", "--penalty", "0.01", "--lr", "0.5", *heavy_ball)
+    assert result.exit_code == 0, result.output
+    assert run("plan", "--lr", "0.5").exit_code == 2

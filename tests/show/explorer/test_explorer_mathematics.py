@@ -1,0 +1,285 @@
+"""The mathematics inside the explorer's page against the library, in a real browser."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import gammaln
+
+import stoptime as st
+
+TOLERANCE = 1e-9
+FLOWS = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
+ITERATIONS = ("gradient-descent", "nesterov", "heavy-ball")
+CLASSES = {
+    "ridge": st.Ridge,
+    "gradient-flow": st.GradientFlow,
+    "nesterov-flow": st.AcceleratedFlow,
+    "heavy-ball-flow": st.HeavyBallFlow,
+    "gradient-descent": st.GradientDescent,
+    "nesterov": st.Nesterov,
+    "heavy-ball": st.HeavyBall,
+}
+PARAMETERS = {
+    "nesterov-flow": ("friction",),
+    "heavy-ball-flow": ("damping",),
+    "gradient-descent": ("step",),
+    "nesterov": ("step", "friction"),
+    "heavy-ball": ("step", "momentum"),
+}
+
+
+def parameters(rng, largest=1.0):
+    """Random parameters in the range of the sliders, for eigenvalues up to the largest."""
+    return {
+        "friction": float(rng.uniform(0.5, 20)),
+        "damping": float(10 ** rng.uniform(-3, 1)),
+        "step": float(rng.uniform(0.02, 1.32)) / largest,
+        "momentum": float(rng.uniform(0, 0.99)),
+    }
+
+
+def python_method(name, values):
+    return CLASSES[name](**{key: values[key] for key in PARAMETERS.get(name, ())})
+
+
+def bessel_envelope(nu, u):
+    """The size of the swings of the normalised Bessel function, or one."""
+    log_size = gammaln(nu + 1) + (nu + 0.5) * np.log(2 / np.maximum(u, 1e-9)) - np.log(np.pi) / 2
+    return np.minimum(1, np.exp(log_size))
+
+
+def settings(rng, name, count):
+    """Random eigenvalues, stops and parameters, with the corners among them."""
+    for i in range(count):
+        s = 0.0 if i % 25 == 0 else float(10 ** rng.uniform(-8, 1))
+        t = 0.0 if i % 40 == 1 else float(10 ** rng.uniform(-3, 4))
+        values = parameters(rng, max(s, 1e-3))
+        if name in ITERATIONS:
+            t = float(np.floor(min(t, 3000)))
+        if i % 10 == 2 and s > 0:
+            values["damping"] = float(
+                np.clip(np.sqrt(s), 1e-3, 10)
+            )  # critical, where the formula changes
+        yield s, t, values
+
+
+@pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
+def test_filters_are_those_of_the_library(javascript, rng, name):
+    cases = list(settings(rng, name, 400 if name in FLOWS else 120))
+    found = javascript(
+        f"([s, t, values]) => stoptime.filter(stoptime.method('{name}', values), s, t)", cases
+    )
+    for (s, t, values), (g, gain) in zip(cases, found, strict=True):
+        method = python_method(name, values)
+        nu = (values["friction"] - 1) / 2
+        size = bessel_envelope(nu, t * np.sqrt(s)) if name == "nesterov-flow" else 1.0
+        assert g == pytest.approx(
+            float(method.shrinkage(s, t)), rel=0, abs=TOLERANCE * float(size)
+        ), (
+            s,
+            t,
+            values,
+        )
+        assert gain == pytest.approx(float(method.gain(s, t)), rel=TOLERANCE, abs=0), (s, t, values)
+
+
+def random_problem(rng, zeros=True):
+    """A spectrum, n, a signal and parameters, as people might choose them."""
+    p = int(rng.integers(1, 40))
+    s = np.sort(10 ** rng.uniform(-3, 0.5, p))
+    if zeros and p > 3 and rng.random() < 0.3:
+        s[: p // 3] = 0
+    known = {"n": int(rng.integers(5, 500)), "snr": float(10 ** rng.uniform(-1, 1.5))}
+    target = "prediction" if rng.random() < 0.5 else "estimation"
+    return s, known, target, parameters(rng, s[-1])
+
+
+def python_risk(name, stops, s, known, target, values):
+    method = python_method(name, values)
+    return st.bayes_risk(
+        method,
+        stops,
+        eigenvalues=s,
+        signal=known["snr"],
+        noise=1.0,
+        n_samples=known["n"],
+        target=target,
+    )
+
+
+def converges(name, s, values):
+    return not (name == "heavy-ball" and values["step"] * s[-1] >= 2 * (1 + values["momentum"]))
+
+
+CURVE = """([name, s, known, target, values, stops]) => {
+  const spectrum = stoptime.spectrumOf(s, target);
+  const prior = stoptime.priorOf(spectrum, known);
+  const method = stoptime.method(name, values);
+  const curve = stoptime.unitCurve(method, spectrum, stops);
+  const places = stops.map((stop) => curve.stops.indexOf(stop));
+  return ["bias", "variance"].map((part) => places.map((place) => prior[part] * curve[part][place]));
+}"""
+
+
+@pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
+def test_bias_and_variance_are_those_of_the_library(javascript, rng, name):
+    problems = [random_problem(rng) for _ in range(40)]
+    stops = (
+        [0, 1, 2, 5, 20, 100, 400] if name in ITERATIONS else [0, 0.01, 0.3, 1, 4, 20, 100, 3000]
+    )
+    problems = [problem for problem in problems if converges(name, problem[0], problem[3])]
+    cases = [
+        [name, s.tolist(), known, target, values, stops] for s, known, target, values in problems
+    ]
+    for problem, (bias, variance) in zip(problems, javascript(CURVE, cases), strict=True):
+        curve = python_risk(name, stops, *problem)
+        np.testing.assert_allclose(bias, curve.bias, rtol=TOLERANCE)
+        np.testing.assert_allclose(variance, curve.variance, rtol=TOLERANCE)
+
+
+INFLATION = """([name, s, known, target, values]) => {
+  const spectrum = stoptime.spectrumOf(s, target);
+  return stoptime.inflation(stoptime.method(name, values), spectrum, stoptime.priorOf(spectrum, known));
+}"""
+
+
+@pytest.mark.parametrize("name", [*FLOWS, "gradient-descent"])
+def test_best_stop_and_inflation_are_those_of_the_library(javascript, rng, name):
+    problems = [random_problem(rng) for _ in range(10)]
+    cases = [[name, s.tolist(), known, "estimation", values] for s, known, _, values in problems]
+    for (s, known, _, values), found in zip(problems, javascript(INFLATION, cases), strict=True):
+        method = python_method(name, values)
+        expected = st.inflation(
+            method, eigenvalues=s, signal=known["snr"], noise=1.0, n_samples=known["n"]
+        )
+        assert found["ratio"] == pytest.approx(expected.ratio, rel=TOLERANCE)
+        total = python_risk(name, [found["stop"]], s, known, "estimation", values).total[0]
+        assert found["risk"] == pytest.approx(total, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["nesterov", "heavy-ball"])
+def test_the_best_iteration_is_the_best_of_all(javascript, rng, name):
+    problems = [random_problem(rng) for _ in range(5)]
+    problems = [problem for problem in problems if converges(name, problem[0], problem[3])]
+    cases = [[name, s.tolist(), *rest] for s, *rest in problems]
+    for problem, found in zip(problems, javascript(INFLATION, cases), strict=True):
+        every = python_risk(
+            name, np.arange(20_001), *problem
+        ).total  # all that the library looks at
+        settled = python_risk(name, [np.inf], *problem).total
+        assert found["risk"] == pytest.approx(min(every.min(), settled[0]), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", FLOWS[1:])
+def test_best_stop_of_the_prediction_risk(javascript, rng, name):
+    problems = [random_problem(rng) for _ in range(8)]
+    cases = [[name, s.tolist(), known, "prediction", values] for s, known, _, values in problems]
+    for (s, known, _, values), found in zip(problems, javascript(INFLATION, cases), strict=True):
+        scale = np.array([1e-3, 1e3]) * max(
+            found["stop"] if np.isfinite(found["stop"]) else 1.0, 1e-6
+        )
+        curve = python_risk(name, [0.0, *scale, np.inf], s, known, "prediction", values)
+        least = min(curve.total.min(), curve.model.minimum(*scale)[1])
+        ridge = python_risk(
+            "ridge", [known["snr"] * known["n"] / len(s)], s, known, "prediction", values
+        )
+        assert found["risk"] == pytest.approx(least, rel=TOLERANCE)
+        assert found["ratio"] == pytest.approx(least / ridge.total[0], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_the_bound_that_ends_the_search_holds(javascript, rng, name):
+    source = """([name, s, known, target, values, stop, later]) => {
+      const spectrum = stoptime.spectrumOf(s, target);
+      const prior = stoptime.priorOf(spectrum, known);
+      const method = stoptime.method(name, values);
+      const bound = stoptime.lowerBound(method, spectrum, prior, stop);
+      return [bound, later.map((t) => stoptime.totalRisk(method, spectrum, prior, t))];
+    }"""
+    cases = []
+    for _ in range(40):
+        s, known, target, values = random_problem(rng)
+        stop = float(10 ** rng.uniform(-2, 2))
+        cases.append(
+            [
+                name,
+                s.tolist(),
+                known,
+                target,
+                values,
+                stop,
+                (stop * 10 ** rng.uniform(0, 2, 50)).tolist(),
+            ]
+        )
+    for bound, later in javascript(source, cases):
+        assert bound <= min(later) * (1 + 1e-12)
+
+
+def test_spectra(javascript):
+    power, ratios, distances = javascript(
+        "([name, ...values]) => stoptime[name](...values)",
+        [
+            ["powerLaw", 100, 0.7],
+            ["conditioned", 50, 300.0, "geometric"],
+            ["conditioned", 50, 300.0, "linear"],
+        ],
+    )
+    np.testing.assert_allclose(power, np.arange(100, 0, -1.0) ** -0.7, rtol=1e-14)
+    np.testing.assert_allclose(ratios, np.geomspace(1 / 300, 1, 50), rtol=1e-13)
+    np.testing.assert_allclose(distances, np.linspace(1 / 300, 1, 50), rtol=1e-13)
+    assert javascript("([s, n]) => stoptime.withRank(s, n)", [[[1, 2, 3, 4], 2]]) == [[0, 0, 3, 4]]
+
+
+@pytest.mark.parametrize("aspect", [0.05, 0.5, 0.98, 1.0, 1.7, 4.0])
+def test_quantiles_of_the_marchenko_pastur_law(javascript, aspect):
+    p = 60
+    (s,) = javascript("([p, c]) => stoptime.marchenkoPastur(p, c)", [[p, aspect]])
+    low = (1 - np.sqrt(aspect)) ** 2
+
+    def density(psi):
+        return 2 / np.pi * np.sin(psi) ** 2 / (low + 4 * np.sqrt(aspect) * np.sin(psi / 2) ** 2)
+
+    zeros = sum(value == 0 for value in s)
+    assert zeros == sum((np.arange(p) + 0.5) / p <= 1 - 1 / aspect)
+    for i in range(zeros, p):
+        psi = 2 * np.arcsin(np.sqrt((s[i] - low) / (4 * np.sqrt(aspect))))
+        below = max(0.0, 1 - 1 / aspect) + quad(density, 0, psi, epsabs=1e-13)[0]
+        assert below == pytest.approx((i + 0.5) / p, abs=TOLERANCE)
+    nodes, weights = st.marchenko_pastur(aspect)
+    assert np.mean(s) == pytest.approx(weights @ nodes, abs=3e-3)
+
+
+def test_random_designs_have_nearly_the_limiting_risk(javascript):
+    p, aspect, stops = 500, 0.5, [0.3, 1.0, 3.0, 10.0]
+    (s,) = javascript("([p, c]) => stoptime.marchenkoPastur(p, c)", [[p, aspect]])
+    known, values = {"n": p / aspect, "snr": 2.0}, {"friction": 3.0}
+    ((bias, variance),) = javascript(
+        CURVE, [["nesterov-flow", s, known, "estimation", values, stops]]
+    )
+    limit = st.limiting_risk("nesterov-flow", stops, aspect=aspect, signal=2.0, noise=1.0)
+    np.testing.assert_allclose(np.add(bias, variance), limit.total, rtol=2e-3)
+
+
+def test_the_table_shows_the_numbers_of_the_library(visit):
+    page = visit(
+        "#spectrum=power&nu=1.3&p=60&n=700&snr=4&friction=4&critical=no&damping=0.3&step=0.5"
+        f"&show={','.join(CLASSES)}"
+    )
+    page.wait_for_selector('#table[data-exact="true"]')
+    s = np.arange(1, 61) ** -1.3
+    values = {"friction": 4.0, "damping": 0.3, "step": 0.5, "momentum": 1 - 2 * 0.3 * np.sqrt(0.5)}
+    for name in CLASSES:
+        row = page.locator(f'#table tr[data-method="{name}"] td[data-value]')
+        stop, risk, ratio, now = (float(row.nth(i).get_attribute("data-value")) for i in range(4))
+        stops = (
+            np.arange(300) if name in ITERATIONS else [1e-3, 1e4]
+        )  # momentum is best at about 20
+        curve = python_risk(name, stops, s, {"n": 700, "snr": 4.0}, "estimation", values)
+        best, least = curve.model.minimum(stops[0], stops[-1])
+        oracle = python_risk(
+            "ridge", [4.0 * 700 / 60], s, {"n": 700, "snr": 4.0}, "estimation", values
+        )
+        assert stop == pytest.approx(best, rel=1e-5)
+        assert risk == pytest.approx(least, rel=TOLERANCE)
+        assert ratio == pytest.approx(least / oracle.total[0], rel=TOLERANCE)
+        assert now >= risk * (1 - 1e-12)

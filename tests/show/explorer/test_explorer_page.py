@@ -1,0 +1,360 @@
+"""What a person can do with the explorer, done in a real browser."""
+
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+
+import stoptime as st
+from helpers import run
+from stoptime.show import explorer
+
+TOLERANCE = 1e-9
+FLOWS = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
+METHODS = (*FLOWS, "gradient-descent", "nesterov", "heavy-ball")
+
+
+def state(page):
+    return page.evaluate("stoptime.app.state")
+
+
+def settled(page):
+    page.wait_for_selector('#table[data-exact="true"]')
+
+
+def address_holds(page, text):
+    page.wait_for_function("(text) => location.hash.includes(text)", arg=text)
+
+
+def drag(page, key, position):
+    """Put a slider at a position from 0 to 1000, as dragging does."""
+    page.locator(f"#slider-{key}").evaluate(
+        "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')); }",
+        position,
+    )
+
+
+def test_sliders_reach_their_ends_and_the_address(visit):
+    page = visit()
+    ends = {
+        "nu": (0, 3),
+        "p": (1, 500),
+        "n": (5, 10000),
+        "snr": (0.01, 100),
+        "friction": (0.5, 20),
+        "damping": (0.001, 10),
+        "step": (0.02, 1.32),
+    }
+    for place, position in enumerate((0, 1000)):
+        for key in ends:
+            drag(page, key, position)
+        for key, values in ends.items():
+            address_holds(page, f"&{key}={values[place]}")
+            assert state(page)[key] == values[place]
+            assert (
+                float(page.locator(f"#slider-{key}").get_attribute("aria-valuetext"))
+                == values[place]
+            )
+
+
+def test_friction_moves_momentum_and_nothing_else(visit):
+    page = visit()
+    settled(page)
+
+    def ratio(name):
+        row = page.locator(f'#table tr[data-method="{name}"] td[data-value]')
+        return row.nth(2).get_attribute("data-value")
+
+    before = {name: ratio(name) for name in FLOWS}
+    drag(page, "friction", 900)
+    address_holds(page, "friction=13.8")
+    settled(page)
+    after = {name: ratio(name) for name in FLOWS}
+    assert [name for name in FLOWS if before[name] != after[name]] == ["nesterov-flow"]
+    assert float(after["nesterov-flow"]) < float(before["nesterov-flow"])
+
+
+def test_an_address_is_restored_whole(visit):
+    fragment = (
+        "#spectrum=condition&kappa=123.5&spacing=linear&p=77&n=432&snr=2.25&target=prediction&friction=5.5"
+        "&damping=0.0625&critical=no&step=0.75&t=4.5&show=ridge,heavy-ball-flow,gradient-descent"
+    )
+    page = visit(fragment)
+    settled(page)
+    assert page.evaluate("location.hash") == fragment
+    assert page.locator('input[name="spacing"][value="linear"]').is_checked()
+    assert page.locator("#table tbody tr").count() == 3
+    page.evaluate("location.hash = '#spectrum=marchenko-pastur&aspect=2&snr=7'")
+    page.wait_for_function("stoptime.app.state.snr === 7")
+    settled(page)
+    assert state(page)["friction"] == 3  # what an address does not say is as at first
+    assert page.locator("#slider-n").is_disabled()
+    assert page.evaluate("stoptime.app.model.n") == 50
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#snr=much&p=-5&n=1e9&spectrum=cubic&show=sgd&t=", "#&&=&%E0%A4%A=1&nu=%E0"]
+)
+def test_an_address_with_mistakes_still_opens(visit, fragment):
+    page = visit(fragment)
+    found = state(page)
+    assert found["snr"] == 10
+    assert found["spectrum"] == "power"
+    assert 1 <= found["p"] <= 500
+    assert found["n"] <= 10000
+
+
+def test_links_in_the_text_lead_to_states(visit):
+    page = visit()
+    page.get_by_role("link", name="more coefficients than observations").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("stoptime.app.state.spectrum === 'marchenko-pastur'")
+    settled(page)
+    assert page.evaluate("stoptime.app.model.spectrum.zeroWeight") == 50
+
+
+def test_legend_buttons_show_and_hide(visit):
+    page = visit()
+    button = page.get_by_role("button", name="gradient flow")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector('#table tr[data-method="gradient-flow"]', state="detached")
+    assert button.get_attribute("aria-pressed") == "false"
+    address_holds(page, "show=ridge,nesterov-flow")
+    button.click()
+    page.wait_for_selector('#table tr[data-method="gradient-flow"]')
+
+
+def test_pasted_eigenvalues(visit):
+    page = visit()
+    page.get_by_role("radio", name="pasted").check()
+    box = page.locator("#eigenvalues")
+    box.fill("2 1;0.25,\n0.125")
+    page.wait_for_function("stoptime.app.model.eigenvalues.length === 4")
+    assert page.evaluate("stoptime.app.model.eigenvalues") == [0.125, 0.25, 1, 2]
+    assert page.locator("#slider-p").is_disabled()
+    settled(page)
+    expected = st.inflation(
+        "nesterov-flow", eigenvalues=[0.125, 0.25, 1, 2], signal=10, noise=1, n_samples=500
+    )
+    cell = page.locator('#table tr[data-method="nesterov-flow"] td[data-value]').nth(2)
+    assert float(cell.get_attribute("data-value")) == pytest.approx(expected.ratio, rel=TOLERANCE)
+
+
+def test_wrong_eigenvalues_are_told_and_the_last_good_ones_stay(visit):
+    page = visit("#spectrum=pasted&eigenvalues=1,0.5")
+    box, error = page.locator("#eigenvalues"), page.locator("#eigenvalues-error")
+    mistakes = {
+        "1, two, 3": "Eigenvalue 2 is not a finite number: “two”",
+        "1 -0.5": "Eigenvalue 2 is negative",
+        "0 0": "At least one eigenvalue must be positive",
+        "  ": "Give at least one eigenvalue",
+        "1e-300": "must lie in",
+        "1 " * 2001: "At most 2000",
+    }
+    for text, message in mistakes.items():
+        box.fill(text)
+        page.wait_for_function(
+            "(text) => document.querySelector('.error').textContent.includes(text)", arg=message
+        )
+        assert error.is_visible()
+        assert box.get_attribute("aria-invalid") == "true"
+        assert page.evaluate("stoptime.app.model.eigenvalues") == [0.5, 1]
+    box.fill("3")
+    error.wait_for(state="hidden")
+    assert page.evaluate("stoptime.app.model.eigenvalues") == [3]
+
+
+def test_play_runs_time_and_space_stops_it(visit):
+    page = visit("#t=0.2")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("stoptime.app.state.t > 0.22")
+    assert page.get_by_role("button", name="Pause").get_attribute("aria-pressed") == "true"
+    page.locator("h1").click()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Space")
+    page.wait_for_function("!stoptime.app.playing")
+    stopped = state(page)["t"]
+    page.wait_for_timeout(100)
+    assert state(page)["t"] == stopped
+    page.keyboard.press("Space")
+    page.wait_for_function("(t) => stoptime.app.state.t > t", arg=stopped)
+
+
+def test_play_ends_at_the_right_and_begins_anew(visit):
+    page = visit("#t=95")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(
+        "!stoptime.app.playing && stoptime.app.state.t === stoptime.app.model.range[1]"
+    )
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("stoptime.app.state.t < 1")
+
+
+def test_keys_move_the_time(visit):
+    page = visit("#t=1")
+    page.keyboard.press("ArrowRight")
+    assert state(page)["t"] == pytest.approx(10**0.02)
+    page.keyboard.press("Shift+ArrowLeft")
+    assert state(page)["t"] == pytest.approx(10**-0.18)
+    page.keyboard.press("Home")
+    assert state(page)["t"] == page.evaluate("stoptime.app.model.range[0]")
+    page.keyboard.press("End")
+    assert state(page)["t"] == page.evaluate("stoptime.app.model.range[1]")
+    before = state(page)["snr"]
+    page.locator("#slider-snr").focus()
+    page.keyboard.press("ArrowRight")  # inside a slider the key belongs to the slider
+    page.wait_for_function("(snr) => stoptime.app.state.snr > snr", arg=before)
+    assert state(page)["t"] == page.evaluate("stoptime.app.model.range[1]")
+
+
+def test_the_cursor_is_dragged_in_a_chart(visit):
+    page = visit("#t=1")
+    box = page.locator("#risk").bounding_box()
+    x, y = box["x"] + 0.7 * box["width"], box["y"] + 100
+    page.mouse.move(x - 50, y)
+    page.mouse.down()
+    page.mouse.move(x, y)
+    page.mouse.up()
+    under = page.evaluate("(x) => stoptime.charts.risk.under({ clientX: x })", x)
+    assert state(page)["t"] == pytest.approx(under)
+    assert under > 2
+    page.mouse.move(x - 200, y)  # the button is up
+    assert state(page)["t"] == pytest.approx(under)
+
+
+def test_reset_and_copied_link(visit):
+    page = visit("#snr=3", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.wait_for_selector("#status.shown")
+    link = page.evaluate("location.href")
+    assert "snr=3&" in link
+    if page.locator("#status").inner_text() == "Link copied":
+        assert page.evaluate("navigator.clipboard.readText()") == link
+    page.get_by_role("button", name="Reset").click()
+    page.wait_for_function("stoptime.app.state.snr === 10")
+    address_holds(page, "snr=10")
+
+
+def test_methods_without_a_path_say_why(visit):
+    page = visit("#p=20&n=10&show=ridge,heavy-ball-flow,heavy-ball")
+    row = page.locator('#table tr[data-method="heavy-ball-flow"]')
+    assert "positive smallest eigenvalue" in row.inner_text()
+    drag(page, "damping", 500)  # choosing a damping is what the message asks for
+    page.wait_for_function(
+        "document.querySelector('#table tr[data-method=heavy-ball-flow] td.now')"
+    )
+    drag(page, "damping", 1000)
+    page.wait_for_function("stoptime.app.state.damping === 10")
+    page.wait_for_selector("text=no momentum is left")
+
+
+def test_phone(visit):
+    page = visit(
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+        is_mobile=True,
+        device_scale_factor=2,
+    )
+    settled(page)
+    for spectrum in ("power", "condition", "marchenko-pastur", "pasted"):
+        page.locator(f'input[name="spectrum"][value="{spectrum}"]').check(force=True)
+        page.wait_for_function("(name) => stoptime.app.state.spectrum === name", arg=spectrum)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("#slider-step").scroll_into_view_if_needed()
+    assert (
+        page.locator("#risk").bounding_box()["y"] >= 0
+    )  # the risk stays in sight while a slider moves
+    page.locator("#play").tap()
+    page.wait_for_function("stoptime.app.playing")
+    for button in page.get_by_role("button").all():
+        assert button.bounding_box()["height"] >= 30
+    assert page.locator("#risk").evaluate("(canvas) => canvas.width / canvas.clientWidth") == 2
+
+
+def test_the_page_draws_under_its_own_policy(visit):
+    page = visit(bypass_csp=False)
+    settled(page)
+    assert page.locator("#table tbody tr").count() == 5
+
+
+def test_dark_and_light(visit):
+    page = visit(color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate(ground) != dark
+    address_holds(page, "theme=light")
+    assert sum(map(int, dark.strip("rgb()").split(","))) < 150
+    light = visit(color_scheme="light")
+    assert light.evaluate(ground) != dark
+
+
+def test_every_control_has_a_name(visit):
+    page = visit()
+    nameless = page.evaluate(
+        """[...document.querySelectorAll('button, input, textarea, canvas')].filter((control) =>
+        !(control.textContent.trim() || control.getAttribute('aria-label') || control.labels?.length))
+        .map((control) => control.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_the_work_of_a_frame_is_bounded(visit):
+    """Many events make one drawing; a drawing at p = 500 evaluates what fits into a thirtieth of a second."""
+    page = visit("#p=500&show=" + ",".join(METHODS))
+    settled(page)
+    frames = "stoptime.app.frames"
+    before = page.evaluate(frames)
+    page.evaluate(
+        """() => { const input = document.querySelector('#slider-nu');
+        for (let i = 0; i < 50; i += 1) { input.value = 300 + i; input.dispatchEvent(new Event('input')); }
+        return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); }"""
+    )
+    assert page.evaluate(frames) - before <= 2
+    bounds = {"nu": 1_300_000, "friction": 600_000, "damping": 600_000, "snr": 100_000}
+    for key, most in bounds.items():
+        drag(page, key, 510)
+        page.wait_for_function(
+            "(key) => stoptime.app.state[key] !== stoptime.PARAMETERS[key].initial", arg=key
+        )
+        page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        assert 0 < page.evaluate("stoptime.app.filtersOfLastFrame") <= most, key
+
+
+def test_the_page_is_whole_and_asks_for_nothing():
+    html = explorer.page()
+    assert "{{" not in html
+    for reference in ("http:", "https:", "@import", "url(", "src=", "stylesheet"):
+        assert reference not in html, reference
+    assert f'content="stoptime {st.__version__}"' in html
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The addresses that would have been opened."""
+    addresses = []
+    monkeypatch.setattr("webbrowser.open", addresses.append)
+    return addresses
+
+
+def test_command_line(tmp_path, opened):
+    result = run("explore", "--out", tmp_path / "a.html")
+    assert result.exit_code == 0, result.output
+    assert result.output.strip() == f"wrote {tmp_path / 'a.html'}"
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == explorer.page()
+    assert opened == []  # not on a terminal
+
+
+def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch):
+    command = import_module("stoptime.cli.explore")
+    monkeypatch.setattr(
+        command, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True))
+    )
+    page = tmp_path / "a b.html"
+    run("explore", "--out", page)
+    run("explore", "--out", page, "--no-open")
+    assert opened == [page.as_uri()]

@@ -1,0 +1,419 @@
+"""What machines and people do to a program: hard data, threads, full disks, Ctrl-C, little memory."""
+
+from __future__ import annotations
+
+import linecache
+import multiprocessing
+import os
+import pickle
+import random
+import resource
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel, delayed
+from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+import stoptime as st
+from helpers import run
+from stoptime.paper.experiment import Experiment
+from stoptime.show import explorer, report
+from stoptime.support import files
+
+# ---------------------------------------------------------------- ill-conditioned problems
+
+
+def polynomial(degree, low, high, n):
+    """Return powers of x, as in the problems of NIST: Wampler, and Filip for a high degree."""
+    x = np.linspace(low, high, n)
+    return x[:, None] ** np.arange(1, degree + 1)
+
+
+def collinear(n=16):
+    """Return a few series that grow together, as in Longley's economy, with means far from zero."""
+    rng = np.random.default_rng(5)
+    year = np.arange(n) + 1947.0
+    trend = (year - 1947)[:, None]
+    return np.column_stack([
+        100 + 2 * trend[:, 0] + 0.3 * rng.standard_normal(n),
+        234_000 + 20_000 * trend[:, 0] + 900 * rng.standard_normal(n),
+        107_000 + 1500 * trend[:, 0] + 60 * rng.standard_normal(n),
+        year,
+    ])  # fmt: skip
+
+
+HARD = {
+    "powers to the fifth": polynomial(5, 0, 20, 21),
+    "powers to the tenth": polynomial(10, 0.1, 1.5, 82),
+    "growing together": collinear(),
+    "nearly the same": np.random.default_rng(6).standard_normal((30, 1))
+    + 1e-7 * polynomial(3, -1, 1, 30),
+}
+
+
+def exact_least_squares(X, y):
+    """Solve the normal equations to a hundred digits, intercept first."""
+    with mp.workdps(100):
+        rows = mp.matrix(np.column_stack([np.ones(len(X)), X]).tolist())
+        return np.array(
+            [float(v) for v in mp.lu_solve(rows.T * rows, rows.T * mp.matrix(y.tolist()))]
+        )
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_least_squares_is_as_accurate_as_that_of_scipy(name, rng):
+    X = HARD[name]
+    y = X @ (1 / np.abs(X).max(axis=0)) + 0.1 * rng.standard_normal(len(X))
+    right = exact_least_squares(X, y)
+    model = st.StoppedRegressor("gradient-flow", np.inf).fit(X, y)
+    plain = linalg.lstsq(np.column_stack([np.ones(len(X)), X]), y)[0]
+    ours = np.append(model.intercept_, model.coef_)
+
+    def error(found):
+        return np.linalg.norm(found - right) / np.linalg.norm(right)
+
+    assert error(ours) <= 10 * error(plain) + 1e-13
+
+
+@pytest.mark.parametrize(
+    "method", ["ridge", "gradient-flow", "nesterov-flow", st.HeavyBallFlow(1e-3)]
+)
+@pytest.mark.parametrize("name", HARD)
+def test_both_routes_agree_as_far_as_the_theory_promises(name, method, rng):
+    X = HARD[name] / np.abs(HARD[name]).max(axis=0)
+    y = X @ np.ones(X.shape[1]) + 0.1 * rng.standard_normal(len(X))
+    gram, svd = (st.decompose(X, y, solver=solver) for solver in ("gram", "svd"))
+    method = st.get_method(method)
+    stops = np.geomspace(0.1, 1e9, 41)
+    gains = method.gain(0.0, stops)
+    by_gram, by_svd = (st.path(spectrum, method, stops).coef for spectrum in (gram, svd))
+    apart = np.linalg.norm(by_gram - by_svd, axis=1) / np.linalg.norm(by_svd, axis=1)
+    if gram.reach == 0:  # what the products drop is seen at every stop
+        assert st.decompose(X, y, max_gain=gains[0]).solver == "svd"
+        return
+    allowed = 1e-10 * np.maximum(1, np.minimum(gains, 1 / svd.eigenvalues[0]) / gram.reach)
+    assert (apart <= 10 * allowed).all(), (apart / allowed).max()
+    assert (apart[gains <= gram.reach] <= 1e-9).all()
+
+
+# ---------------------------------------------------------------- threads, processes, pickles
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((60, 8))
+    return X, X @ rng.standard_normal(8) + rng.standard_normal(60)
+
+
+ESTIMATORS = [
+    st.StoppedRegressor(),
+    st.StoppedRegressorCV(stops=30),
+    st.StoppedRegressorCV("nesterov", stops=[1, 5, 20], cv=4),
+    st.StoppedKernelRegressorCV("ridge", stops=20),
+]
+
+
+def bits(model):
+    return model.predict(np.eye(8)).tobytes(), model.stop_
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fits_in_parallel_threads_give_identical_bits(table, estimator):
+    from sklearn.base import clone
+
+    alone = bits(clone(estimator).fit(*table))
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: bits(clone(estimator).fit(*table)), range(8))) == {alone}
+
+
+def test_one_spectrum_serves_many_threads(table):
+    spectrum = st.decompose(*table)
+    methods = [*st.METHODS, *st.ITERATIONS] * 3
+    alone = {name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes() for name in methods}
+    with ThreadPoolExecutor(4) as pool:
+        drawn = pool.map(lambda name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes(), methods)
+        assert list(drawn) == [alone[name] for name in methods]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_number_of_blas_threads_changes_rounding_alone(table, estimator):
+    fits = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            fits.append(estimator.fit(*table).predict(table[0]))
+    np.testing.assert_allclose(*fits, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_of_every_protocol_keep_every_bit(table, estimator, protocol):
+    model = estimator.fit(*table)
+    assert bits(pickle.loads(pickle.dumps(model, protocol))) == bits(model)
+
+
+def test_joblib_fits_in_processes(table):
+    alone = bits(ESTIMATORS[1].fit(*table))
+    with threadpool_limits(1):
+        models = Parallel(n_jobs=2, backend="loky")(
+            delayed(ESTIMATORS[1].fit)(*table) for _ in range(2)
+        )
+    for model in models:
+        np.testing.assert_allclose(model.coef_, ESTIMATORS[1].coef_, rtol=1e-10)
+        assert model.stop_ == pytest.approx(alone[1], rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_however_they_start(table, start):
+    with multiprocessing.get_context(start).Pool(1) as pool:
+        model = pool.apply_async(ESTIMATORS[1].fit, table).get(timeout=60)
+    np.testing.assert_allclose(model.coef_, ESTIMATORS[1].fit(*table).coef_, rtol=1e-10)
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+
+@contextmanager
+def interrupted_at(moment, within):
+    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them.
+
+    Not at a ``with``, which is traced again before its context is left: no signal is looked for there.
+    """
+    seen, before = [0], sys.gettrace()
+
+    def trace(frame, kind, _):
+        if within not in frame.f_code.co_filename:
+            return None
+        if kind == "line":
+            seen[0] += 1
+            source = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+            if seen[0] >= moment > 0 and not source.lstrip().startswith("with "):
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield seen
+    finally:
+        sys.settrace(before)
+
+
+def test_an_interrupted_fit_leaves_nothing_behind(table):
+    model = st.StoppedRegressorCV(stops=12)
+    alone = bits(model.fit(*table))
+    with interrupted_at(-1, "stoptime") as lines:  # of a second fit: the first fills what is kept
+        model.fit(*table)
+    moments = random.Random(0)
+    for _ in range(20):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            interrupted_at(moments.randint(1, lines[0]), "stoptime"),
+        ):
+            model.fit(*table)
+        assert np.geterr() == {
+            "divide": "warn",
+            "over": "warn",
+            "under": "ignore",
+            "invalid": "warn",
+        }
+        assert bits(model.fit(*table)) == alone
+
+
+def test_an_interrupted_writer_leaves_the_old_file_or_the_new(table, tmp_path):
+    old, new = (st.StoppedRegressor("ridge", stop).fit(*table) for stop in (1.0, 2.0))
+    target = tmp_path / "model.json"
+    st.save(new, target)
+    whole = {target.read_bytes()}
+    st.save(old, target)
+    whole.add(target.read_bytes())
+    with interrupted_at(-1, "stoptime/files") as lines:
+        st.save(old, target)
+    last = lines[0] - 1  # the removal of what is left, which one more interrupt could stop
+    for moment in range(1, last + 1):
+        with pytest.raises(KeyboardInterrupt), interrupted_at(moment, "stoptime/files"):
+            st.save(new, target)
+        assert target.read_bytes() in whole
+        assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
+
+
+# ---------------------------------------------------------------- full disks and closed folders
+
+
+@contextmanager
+def full_disk(room=8):
+    """Let no file grow beyond a few bytes: the kernel refuses the write, whoever makes it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def figure():
+    from matplotlib.figure import Figure
+
+    return Experiment("figure", Figure(), ("a",), [(1,)] * 99, "nothing")
+
+
+def one_model(table):
+    return st.StoppedRegressorCV("ridge", stops=[1.0, 2.0]).fit(*table)
+
+
+WRITERS = {
+    "model.json": lambda table, path: st.save(one_model(table), path),
+    "report.html": lambda table, path: report.write(path, one_model(table), *table),
+    "explorer.html": lambda _, path: explorer.write(path),
+    "statistics.npz": lambda table, path: st.summarise(*table).save(path),
+    "arrays.npz": lambda table, path: files.save_arrays(path, {"X": table[0]}),
+    "figure.pdf": lambda _, path: figure().write(path.parent),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_an_error_and_leaves_the_old_file(table, tmp_path, name):
+    target = tmp_path / name
+    target.write_text("the old")
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        WRITERS[name](table, target)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert target.read_text() == "the old"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_that_may_not_be_replaced_is_an_error_and_stays(table, tmp_path, name, monkeypatch):
+    def refuse(self, _):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    target = tmp_path / name
+    target.write_text("the old")
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(PermissionError):
+        WRITERS[name](table, target)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert target.read_text() == "the old"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_folder_that_is_closed_to_us_is_an_error(table, tmp_path, name):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        WRITERS[name](table, tmp_path / name)
+    tmp_path.chmod(0o700)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predictions_on_a_full_disk_are_one_line_and_no_file(tmp_path, ending):
+    frame = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2 % 7})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / f"out.{ending}"
+    arguments = ["fit", tmp_path / "data.csv", "-t", "b", "-m", "ridge"]
+    with full_disk():
+        result = run(*arguments, "--predict", tmp_path / "data.csv", "--out", out)
+    assert result.exit_code == 1, result.output
+    assert "too large" in result.stderr
+    assert "Traceback" not in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+# ---------------------------------------------------------------- files that are not what they seem
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused_by_name(table, tmp_path, share):
+    for name, load in (("model.json", st.load), ("statistics.npz", st.Statistics.load)):
+        path = tmp_path / name
+        WRITERS[name](table, path)
+        path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+        with pytest.raises(ValueError, match=name):
+            load(path)
+
+
+def test_noise_in_a_file_is_refused_or_harmless(table, tmp_path):
+    """Flip bytes at random: a ValueError, or a file that still makes sense; nothing else."""
+    noise = random.Random(1)
+    for name, load in (("model.json", st.load), ("statistics.npz", st.Statistics.load)):
+        path = tmp_path / name
+        WRITERS[name](table, path)
+        whole, refused = path.read_bytes(), 0
+        for _ in range(150):
+            broken = bytearray(whole)
+            for _ in range(noise.randint(1, 4)):
+                broken[noise.randrange(len(broken))] = noise.randrange(256)
+            path.write_bytes(bytes(broken))
+            try:
+                load(path)
+            except ValueError:
+                refused += 1
+        assert refused > 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "tsv"])
+def test_tables_of_noise_are_one_line(tmp_path, ending):
+    noise = random.Random(2)
+    path = tmp_path / f"data.{ending}"
+    frame = pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30.0) % 4})
+    frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
+    whole = path.read_bytes()
+    for content in (
+        b"",
+        b"\0" * 50,
+        noise.randbytes(200),
+        whole[: len(whole) // 2],
+        b'"' + whole,
+        whole[3:],
+    ):
+        path.write_bytes(content)
+        result = run("fit", path, "--target", "y", "-m", "ridge", "--stops", "10")
+        assert result.exit_code in {0, 1, 2}, result.output
+        assert "Traceback" not in result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit), repr(
+            result.exception
+        )
+
+
+# ---------------------------------------------------------------- little memory
+
+STARVED = """
+    import resource, sys
+    import numpy as np
+    import stoptime as st
+    X = np.random.default_rng(0).standard_normal((2500, 2500))
+    y = X[:, 0]
+    st.decompose(X[:50], y[:50], solver={solver!r})  # what is loaded late is loaded
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + {room} * 2**20,) * 2)
+    try:
+        st.decompose(X, y, solver={solver!r})
+    except MemoryError as error:
+        print(repr(error))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the memory of a process")
+@pytest.mark.parametrize(("solver", "room"), [("gram", 20), ("gram", 60), ("svd", 60)])
+def test_too_little_memory_is_a_memory_error(solver, room):
+    script = textwrap.dedent(STARVED.format(solver=solver, room=room))
+    result = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stderr
+    assert "MemoryError(" in result.stdout
+    assert not result.stderr

@@ -1,0 +1,376 @@
+"""From data to spectrum: three routes to one answer, weights, ranks, types, and what must be refused."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoptime import decompose, path
+from stoptime.spectrum.decompose import dense
+from stoptime.spectrum.moments import moments
+
+SHAPES = [(50, 8), (8, 50), (30, 30), (40, 1), (1, 5), (2, 2), (31, 30)]
+
+
+def problem(rng, n, p, q=None, mean=3.0):
+    X = rng.standard_normal((n, p)) + mean
+    return X, rng.standard_normal(n if q is None else (n, q)) + 1
+
+
+def centred(X, y, weights=None):
+    weights = np.ones(len(X)) if weights is None else weights
+    share = weights / weights.sum()
+    Xc, yc = X - share @ X, y - share @ y
+    root = np.sqrt(share)[:, None]
+    return root * Xc, root * yc.reshape(len(y), -1)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["gram", "svd", "auto"])
+def test_spectrum_factors_the_covariance(rng, shape, fit_intercept, solver):
+    X, y = problem(rng, *shape)
+    spec = decompose(X, y, fit_intercept=fit_intercept, solver=solver)
+    rows, targets = centred(X, y)
+    if not fit_intercept:
+        rows, targets = X / np.sqrt(len(X)), y[:, None] / np.sqrt(len(X))
+    V, s = spec.vectors, spec.eigenvalues
+    assert spec.rank == min(shape[0] - fit_intercept, shape[1])
+    assert np.all(np.diff(s) >= 0)
+    scale = s.max(initial=0) + 1e-300
+    np.testing.assert_allclose(V * s @ V.T, rows.T @ rows, atol=1e-12 * scale)
+    np.testing.assert_allclose(V.T @ V, np.eye(spec.rank), atol=1e-9)
+    np.testing.assert_allclose(
+        spec.response, (V.T @ rows.T @ targets)[:, 0], atol=1e-12 * np.sqrt(scale)
+    )
+    np.testing.assert_allclose(spec.target_power, (targets**2).sum(), rtol=1e-12, atol=1e-15)
+    assert spec.n_samples == spec.n_observations == len(X)
+    assert len(spec.padded_eigenvalues) == X.shape[1]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_dual_primal_and_svd_routes_draw_the_same_path(rng, shape):
+    X, y = problem(rng, *shape, q=2)
+    weights = rng.integers(1, 4, len(X))
+    data = dense.DenseData.validated(X, y, weights, True)
+    routes = [dense._by_features(data), dense._by_rows(data), dense.by_svd(data, np.inf)]
+    for name in ("nesterov-flow", "gradient-flow", "ridge"):
+        paths = [path(spec, name, [0.0, 0.3, 5.0]) for spec in routes]
+        for other in paths[1:]:
+            np.testing.assert_allclose(other.coef, paths[0].coef, atol=1e-11)
+            np.testing.assert_allclose(other.intercept, paths[0].intercept, atol=1e-11)
+            np.testing.assert_allclose(
+                other.degrees_of_freedom, paths[0].degrees_of_freedom, atol=1e-9
+            )
+
+
+def test_a_weight_of_two_is_the_row_twice(rng):
+    X, y = problem(rng, 20, 6)
+    weights = rng.integers(0, 4, 20)
+    weighted = decompose(X, y, sample_weight=weights)
+    repeated = decompose(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert weighted.n_samples == repeated.n_samples == weights.sum()
+    assert weighted.n_observations == repeated.n_observations
+    for field in ("eigenvalues", "feature_mean", "target_mean", "target_power"):
+        np.testing.assert_allclose(getattr(weighted, field), getattr(repeated, field), rtol=1e-12)
+    a, b = (path(spec, "nesterov-flow", [1.0, 10.0]) for spec in (weighted, repeated))
+    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-11)
+
+
+def test_a_direction_is_not_dropped_because_the_response_seems_to_miss_it(rng):
+    for _ in range(50):
+        X, coef = rng.standard_normal((8, 5)), rng.standard_normal(5)
+        X[:, 4] = X[:, 3] + 1e-11 * X[:, 4]
+        found = path(X, X @ coef, "ridge", [np.inf], fit_intercept=False).coef[0]
+        np.testing.assert_allclose(
+            found, coef, atol=1e-2
+        )  # eps over the smallest singular value, and some
+
+
+def test_scaling_all_weights_changes_no_coefficient(rng):
+    X, y = problem(rng, 20, 6)
+    weights = rng.uniform(0.1, 2, 20)
+    a, b = (
+        path(X, y, "gradient-flow", [0.5, 20], sample_weight=weights * c).coef for c in (1.0, 1e-6)
+    )
+    np.testing.assert_allclose(a, b, rtol=1e-11)
+
+
+@given(
+    n=st.integers(1, 12),
+    p=st.integers(1, 12),
+    rank=st.integers(0, 12),
+    seed=st.integers(0, 10**6),
+    intercept=st.booleans(),
+)
+def test_any_rank_gives_minimum_norm_least_squares_at_the_end(n, p, rank, seed, intercept):
+    rng = np.random.default_rng(seed)
+    rank = min(rank, n, p)
+    X = rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, p)) + 0.0
+    y = rng.standard_normal(n)
+    end = path(X, y, "nesterov-flow", np.inf, fit_intercept=intercept)
+    rows, targets = (X - X.mean(0), y - y.mean()) if intercept else (X, y)
+    expected = np.linalg.lstsq(rows, targets, rcond=1e-10)[0]
+    np.testing.assert_allclose(end.coef[0], expected, atol=1e-8)
+
+
+@given(seed=st.integers(0, 10**6), shift=st.floats(-5, 5))
+def test_path_turns_with_the_columns_and_ignores_shifts(seed, shift):
+    rng = np.random.default_rng(seed)
+    X, y = problem(rng, 15, 5)
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    stops = [0.1, 1.0, 30.0]
+    plain, turned = (
+        path(X, y, "nesterov-flow", stops),
+        path(X @ Q + shift, y - shift, "nesterov-flow", stops),
+    )
+    np.testing.assert_allclose(turned.coef, plain.coef @ Q, atol=1e-9)
+    np.testing.assert_allclose(turned.predict(X @ Q + shift), plain.predict(X) - shift, atol=1e-9)
+
+
+def test_large_means_cost_no_digits(rng):
+    X, y = problem(rng, 6000, 5, mean=0.0)
+    far = X + 1e6
+    a, b = path(X, y, "gradient-flow", [0.3, 5.0]), path(far, y, "gradient-flow", [0.3, 5.0])
+    np.testing.assert_allclose(b.coef, a.coef, rtol=1e-8, atol=1e-9 * np.abs(a.coef).max())
+
+
+def test_moments_do_not_depend_on_the_block_size(rng, monkeypatch):
+    X, y = problem(rng, 1000, 7, q=2)
+    shares = rng.uniform(size=1000)
+    shares /= shares.sum()
+    whole = moments(X, y, shares, centre=True)
+    monkeypatch.setattr("stoptime.spectrum.moments.BLOCK_BYTES", 7 * 8 * 13)
+    blocks = moments(X, y, shares, centre=True)
+    rows, _ = centred(X, y, shares)
+    np.testing.assert_allclose(blocks.gram, rows.T @ rows, rtol=1e-12, atol=1e-13)
+    for field in ("feature_mean", "target_mean", "gram", "cross"):
+        np.testing.assert_allclose(
+            getattr(blocks, field), getattr(whole, field), rtol=1e-12, atol=1e-13
+        )
+
+
+def test_auto_takes_the_svd_where_squares_lose_the_answer(rng):
+    U, _ = np.linalg.qr(rng.standard_normal((200, 6)))
+    V, _ = np.linalg.qr(rng.standard_normal((6, 6)))
+    X = U * np.geomspace(1, 1e-6, 6) @ V.T
+    beta = rng.standard_normal(6)
+    y = X @ beta
+    options = {"fit_intercept": False}
+    assert decompose(X, y, **options).solver == "svd"
+    assert decompose(X, y, **options, max_gain=1e3).solver == "gram"
+    np.testing.assert_allclose(
+        path(X, y, "nesterov-flow", np.inf, **options).coef[0], beta, rtol=1e-7
+    )
+    early = [path(X, y, "nesterov-flow", [20.0], solver=s, **options).coef for s in ("gram", "svd")]
+    np.testing.assert_allclose(early[0], early[1], rtol=1e-10)
+
+
+def test_gram_keeps_the_digits_it_promises(rng):
+    """Up to ``reach`` the route by squares agrees with the SVD to the stated tolerance."""
+    for decay in (0.5, 1.0, 2.0, 4.0):
+        U, _ = np.linalg.qr(rng.standard_normal((300, 40)))
+        X = U * np.geomspace(1, 10**-decay, 40) @ np.linalg.qr(rng.standard_normal((40, 40)))[0]
+        y = X @ rng.standard_normal(40) + 0.1 * rng.standard_normal(300)
+        gram = decompose(X, y, solver="gram")
+        stop = min(gram.reach, 1e12)
+        a, b = (path(decompose(X, y, solver=s), "ridge", [stop]).coef for s in ("gram", "svd"))
+        assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b)
+
+
+def test_duplicated_columns_need_no_svd(rng):
+    X, y = problem(rng, 100, 5)
+    X = np.hstack([X, X[:, :2], np.ones((100, 1))])
+    spec = decompose(X, y)
+    assert (spec.rank, spec.solver) == (5, "gram")
+    np.testing.assert_allclose(path(spec, "ridge", np.inf).coef[0, -1], 0, atol=1e-14)
+
+
+def test_float32_stays_float32(rng):
+    X, y = problem(rng, 100, 10)
+    for shape in ((100, 10), (10, 100)):
+        A = X.reshape(shape).astype(np.float32)
+        b = np.resize(y, shape[0]).astype(np.float32)
+        for solver in ("gram", "svd"):
+            spec = decompose(A, b, solver=solver)
+            assert spec.eigenvalues.dtype == spec.vectors.dtype == spec.response.dtype == np.float32
+            drawn = path(spec, "nesterov-flow", [0.5, 2.0])
+            assert drawn.coef.dtype == drawn.intercept.dtype == np.float32
+            exact = path(A.astype(float), b.astype(float), "nesterov-flow", [0.5, 2.0]).coef
+            np.testing.assert_allclose(drawn.coef, exact, atol=2e-5 * np.abs(exact).max())
+
+
+def test_integers_become_float64(rng):
+    X = rng.integers(-5, 6, (30, 4))
+    y = rng.integers(0, 2, 30)
+    assert decompose(X, y).eigenvalues.dtype == np.float64
+    np.testing.assert_array_equal(
+        decompose(X, y).eigenvalues, decompose(X + 0.0, y + 0.0).eigenvalues
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+@pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
+def test_input_is_never_modified(rng, order, solver, shape):
+    X, y = problem(rng, *shape)
+    X = np.asarray(X, order=order)
+    X0, y0 = X.copy(), y.copy()
+    X.flags.writeable = y.flags.writeable = False
+    decompose(X, y, solver=solver).vectors  # noqa: B018 - formed on demand
+    np.testing.assert_array_equal(X, X0)
+    np.testing.assert_array_equal(y, y0)
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (6, 6)], ids=str)
+def test_eigenvalues_that_overflow_are_refused(shape):
+    """Columns whose mean squares are numbers still, but not their sum, or that of a column."""
+    X = np.full(shape, -1.5e19 if shape[1] == 1 else -9.7e18, np.float32)
+    X[0] *= 2.5 if shape[1] == 1 else 1
+    with pytest.raises(ValueError, match="X is too large"):
+        decompose(X, np.ones(len(X), np.float32), fit_intercept=False)
+
+
+@pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
+def test_a_spectrum_outlives_changes_to_the_data(rng, shape):
+    X, y = problem(rng, *shape)
+    spectrum, untouched = decompose(X, y), decompose(X.copy(), y).vectors
+    X *= 2
+    np.testing.assert_array_equal(spectrum.vectors, untouched)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("mean", [0, 1.5, 3, 1e6])
+def test_wide_data_keep_their_digits_however_far_from_zero(rng, mean, weighted):
+    """Means of a few deviations are taken off the products, larger ones off a copy."""
+    X, y = problem(rng, 12, 40)
+    X = X - X.mean(axis=0) + mean * rng.choice([-1, 1], 40) * X.std(axis=0)
+    weights = rng.uniform(0, 3, 12) * (np.arange(12) != 4) if weighted else None
+    near, exact = (decompose(X, y, weights, solver=solver) for solver in ("gram", "svd"))
+    rounding = 1e-13 * max(1, mean)
+    np.testing.assert_allclose(near.eigenvalues, exact.eigenvalues, rtol=rounding)
+    np.testing.assert_allclose(
+        path(near, "nesterov-flow", [1, 30]).coef,
+        path(exact, "nesterov-flow", [1, 30]).coef,
+        atol=rounding,
+    )
+    np.testing.assert_allclose(near.vectors.T @ near.vectors, np.eye(near.rank), atol=10 * rounding)
+
+
+def test_centring_leaves_no_direction_in_doubt(rng):
+    """The direction that centring takes away is not there to be mistaken for one that carries something."""
+    for _ in range(10):
+        X, y = problem(rng, 300, 320, mean=0.0)
+        spectrum = decompose(X, y)
+        assert (spectrum.solver, spectrum.rank, spectrum.reach) == ("gram", 299, np.inf)
+
+
+def test_a_path_of_wide_data_needs_no_copy_of_them(rng):
+    X, y = problem(rng, 100, 20_000, mean=0.0)
+    tracemalloc.start()
+    path(X, y, "nesterov-flow", [1.0, 2.0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 0.3 * X.nbytes
+
+
+@pytest.mark.parametrize(
+    ("shape", "solver", "copies"),
+    [
+        ((40_000, 50), "gram", 0.5),
+        ((40_000, 50), "svd", 1.3),
+        ((100, 20_000), "gram", 1.3),
+        ((100, 20_000), "svd", 1.3),
+    ],
+    ids=str,
+)
+def test_memory_is_at_most_one_copy_of_the_data(rng, shape, solver, copies):
+    X, y = problem(rng, *shape)
+    tracemalloc.start()
+    decompose(X, y, solver=solver)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= copies * X.nbytes
+
+
+BAD = {
+    "nan in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.nan, X), y), "X contains NaN"),
+    "inf in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.inf, X), y), "X contains infinity"),
+    "nan in y": (lambda X, y: (X, y * np.nan), "y contains NaN"),
+    "inf in y": (lambda X, y: (X, y / 0), "y contains infinity"),
+    "vector X": (lambda X, y: (X[:, 0], y), "2D array"),
+    "lengths": (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+    "empty": (lambda X, y: (X[:0], y[:0]), r"0 sample\(s\)"),
+    "no columns": (lambda X, y: (X[:, :0], y), r"0 feature\(s\)"),
+    "text": (lambda X, y: (np.char.add(X.astype(str), "a"), y), "could not convert"),
+    "cube y": (lambda X, y: (X, y[:, None, None]), "y must be of shape"),
+    "too large": (lambda X, y: (X * 1e200, y), "X is too large.*Rescale"),
+    "too small": (lambda X, y: (X * 1e-200, y), "X is too small.*Rescale"),
+    "large y": (lambda X, y: (X, y * 1e200), "y is too large.*Rescale"),
+    "scales apart": (
+        lambda X, y: (X * np.geomspace(1, 1e150, X.shape[1]), y),
+        "differ too much in scale",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("shape", [(30, 4), (4, 30)], ids=str)
+@pytest.mark.parametrize("solver", ["auto", "svd"])
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+def test_bad_data_is_refused_with_advice(rng, case, shape, solver):
+    spoil, message = BAD[case]
+    X, y = problem(rng, *shape)
+    with pytest.raises(ValueError, match=message):
+        decompose(*spoil(X, y), solver=solver)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.zeros(30), "zero"),
+        (-np.ones(30), "non-negative; got"),
+        (np.full(30, np.nan), "finite"),
+        (np.ones(29), r"shape \(30,\)"),
+        (np.ones((30, 1)), "shape"),
+    ],
+)
+def test_bad_weights_are_refused(rng, weights, message):
+    with pytest.raises(ValueError, match=f"sample_weight must.*{message}"):
+        decompose(*problem(rng, 30, 4), sample_weight=weights)
+
+
+def test_unknown_solver_is_refused(rng):
+    with pytest.raises(ValueError, match='solver must be "auto"'):
+        decompose(*problem(rng, 30, 4), solver="qr")
+
+
+@pytest.mark.parametrize("make", [np.zeros, np.ones, lambda shape: np.full(shape, 0.1)])
+@pytest.mark.parametrize("shape", [(10, 3), (3, 10), (1, 1)], ids=str)
+@pytest.mark.parametrize("solver", ["auto", "svd"])
+def test_constant_columns_teach_nothing(rng, make, shape, solver):
+    X, y = make(shape), rng.standard_normal(shape[0])
+    spec = decompose(X, y, solver=solver)
+    assert spec.rank == 0
+    drawn = path(spec, "nesterov-flow", [0, 1, np.inf])
+    np.testing.assert_array_equal(drawn.coef, 0)
+    np.testing.assert_allclose(drawn.intercept, y.mean())
+
+
+def test_early_stops_do_not_mind_columns_of_very_different_scale(rng):
+    """Where the small column has not begun to move, the answer is right and nothing is refused."""
+    X, y = problem(rng, 30, 2)
+    X *= [1, 1e150]
+    drawn = path(X, y, "nesterov-flow", [1e-149])
+    alone = path(X[:, 1:], y, "nesterov-flow", [1e-149])
+    np.testing.assert_allclose(drawn.coef[0, 1], alone.coef[0, 0], rtol=1e-12)
+
+
+def test_repr(rng):
+    assert (
+        repr(decompose(*problem(rng, 30, 4)))
+        == "Spectrum(30 samples, 4 features, rank 4, solver='gram')"
+    )
+    assert "2 targets" in repr(decompose(*problem(rng, 30, 4, q=2)))

@@ -1,0 +1,288 @@
+"""Torch tensors give what arrays give, on their own device and in their own precision."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import stoptime as st
+
+torch = pytest.importorskip("torch", reason="tensors are wanted: pip install torch")
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    ),
+]
+pytestmark = pytest.mark.parametrize("device", DEVICES)
+SHAPES = [(60, 8), (12, 40), (30, 30)]
+STOPS = np.array([0.0, 0.5, 2.0, 7.0, 20.0, np.inf])
+
+
+def problem(rng, shape=(60, 8), targets=None):
+    X = rng.standard_normal(shape) * np.geomspace(0.3, 1, shape[1]) + 2
+    y = X @ rng.standard_normal(shape[1] if targets is None else (shape[1], targets))
+    return X, y + rng.standard_normal(y.shape)
+
+
+def tensors(device, *arrays, dtype=None):
+    return [torch.as_tensor(a, device=device, dtype=dtype or torch.float64) for a in arrays]
+
+
+def host(values):
+    return values.cpu().numpy()
+
+
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_paths_are_those_of_arrays(rng, device, method, shape):
+    X, y = problem(rng, shape)
+    stops = STOPS if method != "nesterov" else np.array([0, 3, 20])
+    expected = st.path(X, y, method, stops)
+    found = st.path(*tensors(device, X, y), method, stops)
+    assert found.coef.device.type == device
+    np.testing.assert_allclose(
+        host(found.coef), expected.coef, atol=1e-9 * np.abs(expected.coef).max()
+    )
+    np.testing.assert_allclose(host(found.intercept), expected.intercept, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.degrees_of_freedom, expected.degrees_of_freedom, rtol=1e-9)
+    new = rng.standard_normal((4, shape[1]))
+    predicted = found.predict(*tensors(device, new))
+    np.testing.assert_allclose(host(predicted), expected.predict(new), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_spectra_are_those_of_arrays(rng, device, solver, shape, fit_intercept):
+    X, y = problem(rng, shape, targets=3)
+    weight = rng.integers(0, 3, shape[0]).astype(float)
+    expected = st.decompose(X, y, weight, fit_intercept, solver=solver)
+    found = st.decompose(*tensors(device, X, y, weight), fit_intercept, solver=solver)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(found.response), np.abs(expected.response), rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(found.target_power, expected.target_power)
+    assert found.n_samples == expected.n_samples
+    assert found.n_observations == expected.n_observations
+
+
+@pytest.mark.parametrize("away", [1e3, 1e6, 1e9])
+def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, device, away):
+    X, y = problem(rng)
+    right = st.decompose(*tensors(device, X, y))
+    X, y = np.vstack([away + rng.standard_normal((70, 8)), X]), np.append(np.full(70, -away), y)
+    found = st.decompose(*tensors(device, X, y), np.repeat([0.0, 1.0], [70, 60]))
+    np.testing.assert_allclose(found.eigenvalues, right.eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(abs(found.response), abs(right.response), rtol=1e-10)
+
+
+@pytest.mark.parametrize("targets", [None, 3, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_left_out_errors_are_those_of_arrays(rng, device, shape, weighted, targets):
+    X, y = problem(rng, shape, targets)
+    weight = rng.uniform(0.5, 2, shape[0]) if weighted else None
+    expected = st.leave_one_out(X, y, "nesterov-flow", STOPS, sample_weight=weight)
+    found = st.leave_one_out(*tensors(device, X, y), "nesterov-flow", STOPS, sample_weight=weight)
+    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-8)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-6)
+    residuals = st.left_out_residuals(
+        *tensors(device, X, y), "nesterov-flow", 7.0, sample_weight=weight
+    )
+    assert residuals.device.type == device
+    own = st.left_out_residuals(X, y, "nesterov-flow", 7.0, sample_weight=weight)
+    np.testing.assert_allclose(host(residuals), own, rtol=1e-7, atol=1e-8)
+
+
+def test_long_horizons_and_heavy_rows_take_the_exact_route(rng, device):
+    X, y = problem(rng, (25, 4))
+    weight = np.r_[20.0, np.ones(24)]
+    stops = [1e3, 1e6]
+    expected = st.leave_one_out(X, y, "nesterov-flow", stops, sample_weight=weight)
+    found = st.leave_one_out(*tensors(device, X, y), "nesterov-flow", stops, sample_weight=weight)
+    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cv": 4},
+        {"rule": "path-gcv"},
+        {"rule": "sure"},
+        {"rule": "plug-in"},
+        {"rule": "one-standard-error"},
+    ],
+)
+def test_estimators_choose_what_they_choose_for_arrays(rng, device, options):
+    X, y = problem(rng)
+    expected = st.StoppedRegressorCV("nesterov-flow", **options).fit(X, y)
+    model = st.StoppedRegressorCV("nesterov-flow", **options).fit(*tensors(device, X, y))
+    assert model.stop_ == pytest.approx(expected.stop_, rel=1e-5)
+    np.testing.assert_allclose(host(model.coef_), expected.coef_, rtol=1e-5, atol=1e-6)
+    assert model.coef_.device.type == device
+    predicted = model.predict(*tensors(device, X))
+    assert predicted.device.type == device
+    np.testing.assert_allclose(host(predicted), expected.predict(X), rtol=1e-5)
+    assert model.score(*tensors(device, X, y)) == pytest.approx(expected.score(X, y), rel=1e-6)
+    interval = model.predict_interval(*tensors(device, X), confidence=0.8)
+    np.testing.assert_allclose(host(interval), expected.predict_interval(X, 0.8), rtol=1e-4)
+
+
+def test_a_validation_set_of_tensors(rng, device):
+    X, y = problem(rng)
+    held = st.HoldOut(X[40:], y[40:])
+    expected = st.StoppedRegressorCV(rule=held).fit(X[:40], y[:40])
+    X, y = tensors(device, X, y)
+    model = st.StoppedRegressorCV(rule=st.HoldOut(X[40:], y[40:])).fit(X[:40], y[:40])
+    assert model.stop_ == pytest.approx(expected.stop_, rel=1e-6)
+
+
+def test_per_target_stops(rng, device):
+    X, y = problem(rng, targets=20)
+    expected = st.StoppedRegressorCV(per_target=True).fit(X, y)
+    model = st.StoppedRegressorCV(per_target=True).fit(*tensors(device, X, y))
+    np.testing.assert_allclose(model.stop_, expected.stop_, rtol=1e-6)
+    np.testing.assert_allclose(host(model.coef_), expected.coef_, rtol=1e-6, atol=1e-7)
+
+
+def test_the_plug_in_stop_of_tensors(rng, device):
+    X, y = problem(rng)
+    expected = st.StoppedRegressor().fit(X, y)
+    model = st.StoppedRegressor().fit(*tensors(device, X, y))
+    assert model.stop_ == pytest.approx(expected.stop_, rel=1e-6)
+    assert model.degrees_of_freedom_ == pytest.approx(expected.degrees_of_freedom_)
+
+
+def test_float32_keeps_the_answer(rng, device):
+    """Coefficients are those of the float64 fit to the same numbers, rounded once."""
+    basis = np.linalg.qr(rng.standard_normal((300, 12)))[0]
+    X = (basis * np.geomspace(1, 1e-5, 12)) @ np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    X = (np.sqrt(300) * X + 3).astype(np.float32)
+    y = (X @ rng.standard_normal(12) + 0.1 * rng.standard_normal(300)).astype(np.float32)
+    stops = [1.0, 10.0, 300.0]
+    expected = st.path(X.astype(np.float64), y.astype(np.float64), "nesterov-flow", stops)
+    found = st.path(*tensors(device, X, y, dtype=torch.float32), "nesterov-flow", stops)
+    assert found.coef.dtype == torch.float32
+    error = np.abs(host(found.coef) - expected.coef).max(axis=1) / np.abs(expected.coef).max(axis=1)
+    assert error.max() < 2e-7
+    loo = st.leave_one_out(*tensors(device, X, y, dtype=torch.float32), "nesterov-flow", stops)
+    own = st.leave_one_out(X.astype(np.float64), y.astype(np.float64), "nesterov-flow", stops)
+    np.testing.assert_allclose(loo.errors, own.errors, rtol=1e-6)
+    model = st.StoppedRegressorCV().fit(*tensors(device, X, y, dtype=torch.float32))
+    assert (
+        model.coef_.dtype == model.predict(torch.as_tensor(X, device=device)).dtype == torch.float32
+    )
+
+
+def test_large_means_keep_their_digits(rng, device):
+    X = rng.standard_normal((500, 5)) + 1e6
+    y = X @ np.arange(5.0) + rng.standard_normal(500)
+    expected = st.path(X - X.mean(axis=0), y - y.mean(), "nesterov-flow", [1.0, 5.0])
+    found = st.path(*tensors(device, X, y), "nesterov-flow", [1.0, 5.0])
+    np.testing.assert_allclose(host(found.coef), expected.coef, rtol=1e-8)
+
+
+def test_data_are_left_alone_and_carry_no_gradient(rng, device):
+    X, y = tensors(device, *problem(rng))
+    X.requires_grad_()
+    before = X.detach().clone()
+    model = st.StoppedRegressorCV(stops=20).fit(X, y)
+    assert torch.equal(X, before)
+    assert not model.coef_.requires_grad
+    again = pickle.loads(pickle.dumps(model))
+    assert torch.equal(again.predict(X), model.predict(X))
+
+
+def test_models_of_tensors_are_saved_for_arrays(rng, device, tmp_path):
+    X, y = problem(rng)
+    model = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y))
+    st.save(model, tmp_path / "model.json")
+    loaded = st.load(tmp_path / "model.json")
+    np.testing.assert_allclose(
+        loaded.predict(X), host(model.predict(*tensors(device, X))), rtol=1e-12
+    )
+
+
+def test_whole_numbers_are_widened(rng, device):
+    X = rng.integers(-3, 4, (40, 3))
+    y = X @ [1, 2, 3]
+    model = st.StoppedRegressor(stop=np.inf).fit(
+        *(torch.as_tensor(a, device=device) for a in (X, y))
+    )
+    np.testing.assert_allclose(host(model.coef_), [1, 2, 3], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: (X[:, 0], y), r"X must be a tensor of shape \(n, p\)"),
+        (lambda X, y: (X[:0], y[:0]), "not empty"),
+        (lambda X, y: (X.half(), y), "float32, float64 or integer"),
+        (lambda X, y: (X, y[:-1]), "y must be of shape"),
+        (lambda X, y: (X, y * np.nan), "y contains NaN"),
+        (lambda X, y: (X * np.inf, y), "X contains NaN or infinity"),
+        (lambda X, y: (X * 1e200, y), "overflow"),
+    ],
+)
+def test_bad_tensors_are_refused_with_advice(rng, device, spoil, message):
+    X, y = spoil(*tensors(device, *problem(rng)))
+    with pytest.raises(ValueError, match=message):
+        st.decompose(X, y)
+
+
+def test_wrong_features_are_refused(rng, device):
+    X, y = tensors(device, *problem(rng))
+    with pytest.raises(ValueError, match="8 were fitted"):
+        st.StoppedRegressor(stop=1.0).fit(X, y).predict(X[:, :3])
+
+
+def test_models_predict_where_they_were_fitted(rng, device):
+    X, y = problem(rng)
+    T = tensors(device, X, y)
+    of_tensors, of_arrays = (
+        st.StoppedRegressor(stop=3.0).fit(*T),
+        st.StoppedRegressor(stop=3.0).fit(X, y),
+    )
+    for rows in (X, X.tolist(), T[0].float()):
+        found = of_tensors.predict(rows)
+        assert found.device.type == device
+        np.testing.assert_allclose(host(found), of_arrays.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(of_arrays.predict(T[0]), of_arrays.predict(X))
+    assert of_tensors.fit(T[0], y.tolist()).coef_.device.type == device
+    with pytest.raises(ValueError, match="shape"):
+        of_tensors.predict(T[0][0])
+    with pytest.raises(ValueError, match="dense tensor"):
+        of_tensors.fit(T[0].to_sparse(), T[1])
+
+
+def test_wide_tensors_with_rows_of_no_weight(rng, device):
+    X, y = problem(rng, (12, 40))
+    weight = np.r_[0.0, np.ones(11)]
+    expected = st.StoppedRegressorCV(stops=20).fit(X, y, weight)
+    found = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y), weight)
+    np.testing.assert_allclose(found.errors_, expected.errors_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6)])
+def test_constant_columns_beside_dependent_ones_are_no_small_ones(rng, device, shape):
+    X, y = problem(rng, shape)
+    X[:, 1], X[:, 2] = -7.0, X[:, 0] - 7.0
+    expected = st.path(X, y, "ridge", [1.0, np.inf], solver="svd")
+    found = st.path(*tensors(device, X, y), "ridge", [1.0, np.inf], solver="svd")
+    np.testing.assert_allclose(
+        host(found.coef), expected.coef, atol=1e-9 * np.abs(expected.coef).max()
+    )
+    assert not host(found.coef)[:, 1].any()
+
+
+def test_a_response_in_double_precision_is_centred_first(device):
+    X = torch.randn(500, 4, device=device)
+    y = X.double() @ torch.arange(1.0, 5.0, device=device).double()
+    coef = st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9).coef_
+    assert coef.dtype == torch.float32
+    np.testing.assert_allclose(coef.cpu().numpy(), [1, 2, 3, 4], rtol=1e-4)

@@ -1,0 +1,281 @@
+"""Model files: predictions bit for bit, and a clear refusal of all that is not one."""
+
+import json
+
+import hypothesis
+import hypothesis.strategies as some
+import numpy as np
+import pytest
+
+import stoptime as st
+from stoptime.tables import model_file
+
+
+def data(rng, targets=None, dtype=np.float64):
+    X = rng.standard_normal((50, 7)).astype(dtype)
+    shape = (7,) if targets is None else (7, targets)
+    noise = rng.standard_normal((50,) if targets is None else (50, targets))
+    return X, (X @ rng.standard_normal(shape) + noise).astype(dtype)
+
+
+MODELS = [
+    st.StoppedRegressorCV(),
+    st.StoppedRegressorCV("nesterov", per_target=True),
+    st.StoppedRegressorCV("conjugate-gradient", cv=3),
+    st.StoppedRegressorCV(["ridge", st.HeavyBallFlow(0.5)], fit_intercept=False),
+    st.StoppedRegressor("ridge", np.inf),
+    st.StoppedRegressor(st.AcceleratedFlow(5.0)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("targets", [None, 1, 3])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_predicts_bit_for_bit(tmp_path, rng, model, targets, dtype):
+    X, y = data(rng, targets, dtype)
+    model.fit(X, y)
+    st.save(model, tmp_path / "model.json")
+    same = st.load(tmp_path / "model.json")
+    new = rng.standard_normal((20, 7)).astype(dtype)
+    found, expected = same.predict(new), model.predict(new)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+    assert same.method == model.method_
+    np.testing.assert_array_equal(same.stop, model.stop_)
+    if getattr(model, "left_out_residuals_", None) is not None:
+        for confidence in (0.5, 0.9, 0.99):
+            ends = same.predict_interval(new, confidence)
+            np.testing.assert_array_equal(ends, model.predict_interval(new, confidence))
+
+
+def test_weights_keep_their_intervals(tmp_path, rng):
+    X, y = data(rng)
+    model = st.StoppedRegressorCV().fit(X, y, rng.uniform(0, 2, 50))
+    st.save(model, tmp_path / "model.json")
+    ends = st.load(tmp_path / "model.json").predict_interval(X)
+    np.testing.assert_array_equal(ends, model.predict_interval(X))
+
+
+def test_a_loaded_model_saves_to_the_same_file(tmp_path, rng):
+    model = st.StoppedRegressorCV().fit(*data(rng))
+    st.save(model, tmp_path / "one.json")
+    st.save(st.load(tmp_path / "one.json"), tmp_path / "two.json")
+    assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
+    assert repr(st.load(tmp_path / "two.json")).startswith(
+        "Model(AcceleratedFlow(friction=3.0), stop "
+    )
+
+
+def test_names_of_a_data_frame_are_kept_and_checked(tmp_path, rng):
+    pd = pytest.importorskip("pandas")
+    X, y = data(rng)
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    fitted = st.StoppedRegressorCV().fit(frame, y)
+    st.save(fitted, tmp_path / "model.json")
+    model = st.load(tmp_path / "model.json")
+    assert model.features == tuple("abcdefg")
+    np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
+    with pytest.raises(ValueError, match="in this order"):
+        model.predict(frame[list("gfedcba")])
+
+
+def test_recipes_travel_with_the_model(tmp_path, rng):
+    pd = pytest.importorskip("pandas")
+    from stoptime import tables
+
+    frame = pd.DataFrame({"x": rng.normal(size=40), "town": rng.choice(["a", "b", None], 40)})
+    frame["y"] = frame["x"] + (frame["town"] == "a") + rng.normal(size=40)
+    prepared = tables.prepare(frame, "y")
+    fitted = st.StoppedRegressorCV().fit(prepared.X, prepared.y)
+    st.save(fitted, tmp_path / "model.json", prepared=prepared)
+    model = st.load(tmp_path / "model.json")
+    assert model.recipe == prepared.recipe
+    assert model.target == "y"
+    whole = frame[frame["town"].notna()]
+    np.testing.assert_array_equal(
+        model.predict(whole), fitted.predict(prepared.recipe.transform(whole)[0])
+    )
+    np.testing.assert_array_equal(
+        model.predict(whole[["x", "town"]].to_numpy()), model.predict(whole)
+    )
+    with pytest.warns(st.PreparationWarning, match="not seen"):
+        model.predict(whole.assign(town="c"))
+    with pytest.raises(ValueError, match="x, town"):
+        model.predict(np.zeros((2, 5)))
+
+
+def test_only_what_can_be_loaded_is_saved(tmp_path, rng):
+    from sklearn.exceptions import NotFittedError
+    from sklearn.linear_model import LinearRegression
+
+    class Custom(st.GradientFlow):
+        name = "custom"
+
+    X, y = data(rng)
+    target = tmp_path / "model.json"
+    with pytest.raises(TypeError, match="LinearRegression"):
+        st.save(LinearRegression().fit(X, y), target)
+    with pytest.raises(NotFittedError):
+        st.save(st.StoppedRegressorCV(), target)
+    with pytest.raises(ValueError, match="cannot be saved"):
+        st.save(st.StoppedRegressor(Custom(), 1.0).fit(X, y), target)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_checks_its_rows(tmp_path, rng):
+    st.save(st.StoppedRegressor("ridge", 1.0).fit(*data(rng)), tmp_path / "model.json")
+    model = st.load(tmp_path / "model.json")
+    with pytest.raises(ValueError, match="X has 3 features, but the model has 7"):
+        model.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="no left-out residuals"):
+        model.predict_interval(np.zeros((2, 7)))
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    X, y = data(np.random.default_rng(0))
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    st.save(st.StoppedRegressorCV().fit(X, y), path)
+    return json.loads(path.read_text())
+
+
+RECIPE = {
+    "columns": [{"name": f"c{i}", "kind": "number", "fill": 0.0, "levels": []} for i in range(7)],
+    "centres": [0.0] * 7,
+    "scales": [1.0] * 7,
+}
+NAMES = [f"c{i}" for i in range(7)]
+LEVELS = {"name": "c0", "kind": "category", "fill": None, "levels": ["a", "a"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "pickle"}, '"format" must be "stoptime-model"'),
+        ({"schema": 2}, "made by a newer stoptime: upgrade"),
+        ({"schema": "1"}, '"schema" must be a number'),
+        ({"schema": True}, '"schema" must be a number'),
+        ({"surprise": 1}, 'unknown key "surprise"'),
+        ({"coef": None}, '"coef" must be numbers, not null'),
+        ({"coef": []}, "not empty"),
+        ({"coef": "1"}, "not text"),
+        ({"coef": [1.0, True]}, "not true or false"),
+        ({"coef": [[1.0], [1.0, 2.0]]}, "rows of the same length"),
+        ({"coef": [[[1.0]]]}, "must be numbers, not a list"),
+        ({"coef": [10**400]}, "rows of the same length"),
+        ({"coef": {"a": 1}}, "not an object"),
+        ({"intercept": [1.0]}, '"intercept" must have shape'),
+        ({"dtype": "object"}, '"dtype" must be one of float32, float64'),
+        ({"method": {"name": "os.system"}}, '"method name" must be one of ridge'),
+        ({"method": {"name": "nesterov-flow"}}, 'method lacks "friction"'),
+        ({"method": {"name": "nesterov-flow", "friction": -1}}, "friction must be"),
+        (
+            {"method": {"name": "nesterov-flow", "friction": [3]}},
+            "friction must be a number or a word",
+        ),
+        ({"method": {"name": "ridge", "code": "x"}}, 'unknown key "code"'),
+        ({"method": "ridge"}, "method must be an object, not text"),
+        ({"stop": -1}, '"stop" must not be negative'),
+        ({"stop": "forever"}, '"stop" must be numbers'),
+        ({"stop": [1.0, 2.0]}, "one for each target"),
+        ({"features": ["a"]}, '"features" must be a list of 7 texts'),
+        ({"features": [1] * 7}, '"features" must be text'),
+        ({"target": 5}, '"target" must be text'),
+        ({"version": None}, '"version" must be text'),
+        ({"residuals": [[1.0], [1.0]]}, "a list for each target"),
+        ({"residuals": [[-1.0]]}, '"residuals" must be sizes'),
+        ({"residuals": None}, '"residuals" must be numbers'),
+        ({"observations": -1.0}, "must not be negative"),
+        ({"observations": [1.0]}, '"observations" must have shape'),
+        ({"recipe": [], "features": NAMES}, "recipe must be an object"),
+        ({"recipe": RECIPE}, '"features" must be those of the "recipe"'),
+        (
+            {"recipe": {**RECIPE, "scales": [0.0] * 7}, "features": NAMES},
+            '"scales" must be positive',
+        ),
+        ({"recipe": {**RECIPE, "columns": 3}, "features": NAMES}, '"columns" must be a list'),
+        (
+            {"recipe": {**RECIPE, "columns": RECIPE["columns"][:1] * 7}, "features": NAMES},
+            "different names",
+        ),
+        (
+            {"recipe": {**RECIPE, "columns": RECIPE["columns"][:2]}, "features": NAMES},
+            "makes 2 features",
+        ),
+        (
+            {"recipe": {**RECIPE, "columns": [LEVELS]}, "features": NAMES},
+            "must have different levels",
+        ),
+    ],
+)
+def test_wrong_files_are_refused(tmp_path, content, change, words):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({**content, **change}))
+    with pytest.raises(ValueError, match=words) as error:
+        st.load(path)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ("not json", "not JSON"),
+        ("[" * 200_000, "nested too deeply"),
+        ('{"a":' * 200_000, "nested too deeply"),
+        ('{"format": "stoptime-model", "format": "x"}', 'the key "format" is given twice'),
+        ('{"coef": [NaN]}', "contains NaN"),
+        ('{"coef": [-Infinity]}', "contains -Infinity"),
+        ("3", "must be an object, not a number"),
+        ("null", "must be an object, not null"),
+        (b"\x80\x04\x95pickle", "not text in UTF-8"),
+        ("9" * 10_000, "is no model"),
+    ],
+)
+def test_hostile_files_are_refused(tmp_path, text, words):
+    path = tmp_path / "model.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=words):
+        st.load(path)
+
+
+def test_overflowing_numbers_are_refused(tmp_path, content):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(content).replace(repr(content["coef"][0]), "1e999"))
+    with pytest.raises(ValueError, match="must be finite"):
+        st.load(path)
+
+
+def test_enormous_files_and_devices_are_refused(tmp_path, content, monkeypatch):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(content))
+    monkeypatch.setattr(model_file, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match="more than 100"):
+        st.load(path)
+    with pytest.raises(ValueError, match="not a file"):
+        st.load("/dev/null")
+    with pytest.raises(FileNotFoundError):
+        st.load(tmp_path / "absent.json")
+
+
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5),
+    lambda inner: (
+        some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@hypothesis.given(key=some.integers(0, 12), value=JSON)
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_any_change_is_refused_or_harmless(tmp_path, content, key, value):
+    """Whatever a key is changed to, loading gives a model or a ValueError, never anything else."""
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({**content, list(content)[key]: value}))
+    try:
+        model = st.load(path)
+    except ValueError:
+        return
+    assert model.predict(np.zeros((1, model.coef.shape[-1]))).shape[0] == 1

@@ -1,0 +1,258 @@
+"""Reading tables and preparing their columns: nothing silently, every error with what to change."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stoptime import tables
+from stoptime.tables import Policy, prepare, read_table
+
+
+@pytest.fixture
+def frame(rng):
+    n = 40
+    return pd.DataFrame(
+        {
+            "size": rng.normal(100, 30, n),
+            "town": rng.choice(["Oslo", "Rome", "Lima"], n),
+            "garden": rng.choice([True, False], n),
+            "built": pd.to_datetime(rng.integers(0, 20000, n), unit="D"),
+            "price": rng.normal(size=n),
+        }
+    )
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.tsv", "a.parquet", "parquet_without_ending", "a.csv.gz"]
+)
+def test_every_format_gives_the_same_table(tmp_path, frame, name):
+    path = tmp_path / name
+    if "parquet" in name:
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+    found = prepare(read_table(path).frame, "price")
+    expected = prepare(frame, "price")
+    assert found.recipe.features == expected.recipe.features
+    np.testing.assert_allclose(found.X, expected.X, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("content", "values", "message"),
+    [
+        ("a,b\n1,2\n3,4\n", [[1, 2], [3, 4]], None),
+        ("a|b\n1|2\n3|4\n", [[1, 2], [3, 4]], None),
+        ("a;b\n1,5;2\n2,5;3\n", [[1.5, 2], [2.5, 3]], "decimal comma"),
+        (b"\xef\xbb\xbfa,b\n1,2\n3,4\n", [[1, 2], [3, 4]], None),
+        ("a,b\n1,2\n3,4\n".encode("utf-16"), [[1, 2], [3, 4]], None),
+        (",a,b\n0,1,2\n1,3,4\n", [[1, 2], [3, 4]], "no name"),
+        ('a,b\n"1", 2\n3,"4"\n', [[1, 2], [3, 4]], None),
+    ],
+)
+def test_text_is_understood_as_it_comes(tmp_path, content, values, message):
+    table = read_table(write(tmp_path / "data.txt", content))
+    assert list(table.frame.columns) == ["a", "b"]
+    np.testing.assert_array_equal(table.frame.to_numpy(dtype=float), values)
+    assert (message is None) == (not table.messages)
+    assert message is None or message in table.messages[0]
+
+
+def test_latin_1_is_read_and_told(tmp_path):
+    table = read_table(write(tmp_path / "a.csv", b"caf\xe9,b\n1,2\n3,4\n"))
+    assert list(table.frame.columns) == ["café", "b"]
+    assert "not UTF-8" in table.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "no rows"),
+        ("a,a\n1,2\n", 'two columns named "a"'),
+        ("a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2,3\n4,5,6\n", "more fields than the header"),
+        ('a,b\n"open,2\n3,4\n', "EOF inside string"),
+        (b"\0\1\2\3", "neither text nor Parquet"),
+        (b"PAR1 is how it begins, and no more", "cannot be read as Parquet"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "neither text nor Parquet"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, content, words):
+    with pytest.raises(ValueError, match=words) as error:
+        read_table(write(tmp_path / "bad", content))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_names_its_neighbour(tmp_path):
+    write(tmp_path / "houses.csv", "a\n1\n")
+    with pytest.raises(FileNotFoundError, match=r'houses\.csv"\?$'):
+        read_table(tmp_path / "hauses.csv")
+    with pytest.raises(FileNotFoundError, match="folder"):
+        read_table(tmp_path)
+
+
+def test_a_file_named_like_the_built_in_data_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_table("diabetes").frame.shape == (442, 11)
+    write(tmp_path / "diabetes", "a,b\n1,2\n")
+    assert read_table("diabetes").frame.shape == (1, 2)
+
+
+def test_features_are_standardised_and_one_hot(frame):
+    prepared = prepare(frame, "price")
+    assert prepared.recipe.features == (
+        "size",
+        "town=Lima",
+        "town=Oslo",
+        "town=Rome",
+        "garden",
+        "built",
+    )
+    np.testing.assert_allclose(prepared.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(prepared.X.std(axis=0), 1, rtol=1e-12)
+    assert prepared.messages == ('Column "built": counted in days since 1970.',)
+    raw = prepare(frame, "price", Policy(standardise=False)).X
+    np.testing.assert_array_equal(raw[:, 1:4], pd.get_dummies(frame["town"]).to_numpy(dtype=float))
+    np.testing.assert_array_equal(
+        raw[:, 5], frame["built"].astype("datetime64[s]").astype(int) / 86400
+    )
+
+
+def test_the_recipe_gives_the_same_rows_again_bit_for_bit(frame):
+    frame.loc[3, "size"] = np.nan
+    frame.loc[5, "town"] = None
+    prepared = prepare(frame, "price")
+    np.testing.assert_array_equal(prepared.recipe.transform(frame)[0], prepared.X)
+
+
+def test_weights_standardise_like_repeated_rows(frame):
+    times = np.arange(len(frame)) % 3
+    weighted = prepare(frame.assign(w=times), "price", weights="w")
+    repeated = prepare(frame.loc[frame.index.repeat(times)], "price")
+    np.testing.assert_allclose(weighted.recipe.centres, repeated.recipe.centres, rtol=1e-12)
+    np.testing.assert_allclose(weighted.recipe.scales, repeated.recipe.scales, rtol=1e-12)
+    np.testing.assert_array_equal(weighted.sample_weight, times)
+
+
+def test_missing_values_are_filled_dropped_or_refused(frame):
+    frame.loc[[1, 2], "size"] = [np.nan, np.inf]
+    frame.loc[4, "town"] = None
+    frame.loc[6, "price"] = np.nan
+    filled = prepare(frame, "price", Policy(standardise=False))
+    assert len(filled.y) == 39
+    kept = frame["size"][np.isfinite(frame["size"]) & frame["price"].notna()]
+    assert filled.X[1, 0] == filled.X[2, 0] == np.median(kept)
+    assert filled.X[4, filled.recipe.features.index("town=(missing)")] == 1
+    assert any("size (2)" in message for message in filled.messages)
+    assert any("town (1)" in message for message in filled.messages)
+    assert any("1 row without a target" in message for message in filled.messages)
+    dropped = prepare(frame, "price", Policy("drop"))
+    assert len(dropped.y) == 36
+    assert any("3 rows with missing values left out" in message for message in dropped.messages)
+    with pytest.raises(ValueError, match='"size" misses 2 values'):
+        prepare(frame, "price", Policy("error"))
+    with pytest.raises(ValueError, match='Column "size" misses 2 values'):
+        dropped.recipe.transform(frame)
+
+
+def test_unknown_categories_are_zeros_and_told(frame):
+    recipe = prepare(frame, "price", Policy(standardise=False)).recipe
+    X, messages = recipe.transform(frame.head(2).assign(town=["Bern", "Oslo"]))
+    np.testing.assert_array_equal(X[:, 1:4], [[0, 0, 0], [0, 1, 0]])
+    assert messages == ("Values not seen in fitting, treated as none of those seen: town (1).",)
+
+
+def test_columns_that_say_nothing_are_left_out_with_a_note(frame):
+    extra = {
+        "same": 7,
+        "one": "x",
+        "gone": np.nan,
+        "id": [f"row {i}" for i in range(40)],
+        "many": [f"v{i % 20}" for i in range(40)],
+    }
+    prepared = prepare(frame.assign(**extra), "price", Policy(categories=10))
+    told = " ".join(prepared.messages)
+    assert 'Column "same", "one": left out, the same in every row.' in told
+    assert 'Column "gone": left out, there is no value.' in told
+    assert 'Column "id": left out, text that is different in every row.' in told
+    assert 'Column "many": 20 different values, of which the 10 most frequent (50% of rows)' in told
+    assert sum(name.startswith("many=") for name in prepared.recipe.features) == 10
+
+
+def test_booleans_and_decimals_with_gaps_are_numbers(frame):
+    from decimal import Decimal
+
+    flags = frame.assign(
+        garden=[None, *frame["garden"][1:]], cost=[Decimal("1.5"), *map(Decimal, range(39))]
+    )
+    prepared = prepare(flags, "price", Policy(standardise=False))
+    assert "garden" in prepared.recipe.features
+    assert prepared.X[0, -1] == 1.5
+
+
+def test_iso_dates_in_text_are_days(frame):
+    days = frame["built"].dt.strftime("%Y-%m-%d")
+    np.testing.assert_array_equal(
+        prepare(frame.assign(built=days), "price").X, prepare(frame, "price").X
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"),
+    [
+        (
+            {},
+            {"target": "prise"},
+            r'no column "prise": did you mean "price"\? The columns are size, town',
+        ),
+        ({}, {"target": "town"}, "must be numbers, not text such as"),
+        ({}, {"target": "built"}, "must be numbers, not dates such as"),
+        ({}, {"drop": ["nothing"]}, 'no column "nothing"'),
+        ({}, {"drop": ["size", "town", "garden", "built"]}, "No column is left"),
+        ({}, {"weights": "town"}, "non-negative numbers"),
+        ({"w": -1.0}, {"weights": "w"}, "non-negative numbers"),
+        ({"w": 0.0}, {"weights": "w"}, "all zero"),
+        ({"price": 1.0}, {}, "the same in every row"),
+        ({"price": [1.0] + [np.nan] * 39}, {}, "there is 1 row to learn from"),
+        ({"list": [[1, 2]] * 40}, {}, "drop it"),
+        (
+            {"size": [*map(str, range(39)), "unknown"]},
+            {},
+            "mixes numbers with text such as 'unknown'",
+        ),
+        ({"size": [f"{i},5" for i in range(40)]}, {}, "mixes numbers with text such as '0,5'"),
+        ({"when": pd.Timedelta(days=1)}, {}, "drop it"),
+    ],
+)
+def test_mistakes_are_told_with_what_to_change(frame, change, arguments, words):
+    arguments = {"target": "price", **arguments}
+    with pytest.raises(ValueError, match=words):
+        prepare(frame.assign(**change), **arguments)
+
+
+def test_rows_to_predict_must_have_the_columns_and_kinds(frame):
+    recipe = prepare(frame, "price").recipe
+    with pytest.raises(ValueError, match='no column "size": did you mean "Size"'):
+        recipe.transform(frame.rename(columns={"size": "Size"}))
+    with pytest.raises(ValueError, match='"size" must be numbers, not text'):
+        recipe.transform(frame.assign(size="large"))
+
+
+def test_policies_are_checked():
+    with pytest.raises(ValueError, match="missing must be"):
+        Policy("ignore")
+    with pytest.raises(ValueError, match="categories must be"):
+        Policy(categories=0)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet"])
+def test_what_is_written_reads_back(tmp_path, frame, name):
+    tables.write_table(frame[["size", "price"]], tmp_path / name)
+    pd.testing.assert_frame_equal(read_table(tmp_path / name).frame, frame[["size", "price"]])

@@ -1,0 +1,126 @@
+"""Equivalent stops: the constants of the theory, and the optimality that defines them."""
+
+import numpy as np
+import pytest
+
+import stoptime as st
+from stoptime.theory.calibration import distance_ratio, risk_ratio
+
+# friction: (inflation, stop) of the optimally tuned flow against the best ridge
+FRICTIONS = {
+    2: (2.0577, 1.898),
+    3: (1.5991, 1.755),
+    4: (1.3744, 1.623),
+    5: (1.2581, 1.819),
+    6: (1.2029, 2.083),
+    7: (1.1719, 2.313),
+    9: (1.1392, 2.705),
+    21: (1.0965, 4.313),
+}
+
+
+def test_gradient_flow_constants():
+    best = st.calibrate(st.GradientFlow())
+    assert best.stop == pytest.approx(0.45710966, abs=1e-7)
+    assert best.inflation == pytest.approx(1.07858282746, abs=1e-8)
+    assert st.calibrate(st.GradientFlow(), "paper").inflation == pytest.approx(1.21466, abs=2e-6)
+    assert st.calibrate(st.GradientFlow(), "paper").parameter_error == pytest.approx(
+        0.0891, abs=1e-4
+    )
+
+
+def test_accelerated_flow_constants():
+    best = st.calibrate(st.AcceleratedFlow())
+    assert best.stop == pytest.approx(1.75534509, abs=1e-6)
+    assert best.inflation == pytest.approx(1.59910940073, abs=1e-9)
+    assert st.calibrate(st.AcceleratedFlow(), "paper").parameter_error == pytest.approx(
+        49 / 64, abs=1e-12
+    )
+    closest = st.calibrate(st.AcceleratedFlow(), "parameter")
+    assert closest.parameter_error == pytest.approx(0.14061, abs=5e-6)
+    assert closest.stop**2 == pytest.approx(5.0002, abs=1e-4)
+
+
+@pytest.mark.parametrize("friction", FRICTIONS)
+def test_friction_trades_speed_for_safety(friction):
+    inflation, stop = FRICTIONS[friction]
+    best = st.calibrate(st.AcceleratedFlow(friction))
+    assert best.inflation == pytest.approx(inflation, abs=5.1e-5)
+    assert best.stop == pytest.approx(stop, abs=6e-4)
+
+
+def test_large_friction_tends_to_gradient_flow():
+    friction = 1e5
+    best, limit = st.calibrate(st.AcceleratedFlow(friction)), st.calibrate(st.GradientFlow())
+    assert best.inflation == pytest.approx(limit.inflation, abs=1e-4)
+    assert best.stop**2 / (2 * (friction + 1)) == pytest.approx(limit.stop, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "method", [st.GradientFlow(), st.AcceleratedFlow(3), st.AcceleratedFlow(6.5)], ids=str
+)
+@pytest.mark.parametrize(("kind", "ratio"), [("risk", risk_ratio), ("parameter", distance_ratio)])
+def test_calibrated_stop_is_the_minimax_of_a_brute_force_search(method, kind, ratio):
+    best = st.calibrate(method, kind)
+    x = np.concatenate([[0], np.geomspace(1e-6, 1e4, 60_000)])
+    worst = [ratio(method, x, best.stop * c).max() for c in (0.98, 0.995, 1, 1.005, 1.02)]
+    reached = best.inflation if kind == "risk" else best.parameter_error
+    assert worst[2] == pytest.approx(reached, rel=1e-5)
+    assert worst[2] <= reached * (1 + 1e-9)
+    assert min(worst) == worst[2]
+
+
+@pytest.mark.parametrize("name", ["ridge", "gradient-flow", "nesterov-flow"])
+@pytest.mark.parametrize("kind", ["risk", "parameter", "paper"])
+def test_penalty_and_stop_are_inverse(name, kind):
+    for penalty in (1e-8, 0.3, 1e5):
+        stop = st.equivalent_stop(name, penalty, calibration=kind)
+        assert st.equivalent_penalty(name, stop, calibration=kind) == pytest.approx(
+            penalty, rel=1e-12
+        )
+    assert st.equivalent_stop(name, 0) == np.inf
+    assert st.equivalent_stop(name, np.inf) == 0
+    assert st.equivalent_penalty(name, 0) == np.inf
+    assert st.equivalent_penalty(name, np.inf) == 0
+
+
+def test_ridge_is_its_own_equivalent():
+    assert st.equivalent_stop("ridge", 0.25) == 4
+    assert st.calibrate(st.Ridge()).inflation == 1
+
+
+def test_heavy_ball_needs_the_spectrum():
+    s = 1 / np.arange(1, 21)
+    with pytest.raises(ValueError, match="give the eigenvalues"):
+        st.equivalent_stop("heavy-ball-flow", 0.1)
+    with pytest.raises(ValueError, match="give the eigenvalues"):
+        st.equivalent_stop(st.AcceleratedFlow(1.5), 0.1)
+    stop = st.equivalent_stop("heavy-ball-flow", 0.1, eigenvalues=s)
+    flow = st.HeavyBallFlow().tuned_to(s).in_units_of(0.1)
+    x = np.geomspace(s.min(), s.max(), 20_000) / 0.1
+    worst = [risk_ratio(flow, x, stop * np.sqrt(0.1) * c).max() for c in (0.97, 1, 1.03)]
+    assert min(worst) == worst[1]
+    back = st.equivalent_penalty("heavy-ball-flow", stop, eigenvalues=s)
+    assert back == pytest.approx(
+        0.1, rel=0.3
+    )  # the best penalty for the stop, not its exact inverse
+    assert st.equivalent_stop(st.HeavyBallFlow(0.1), 0.25, calibration="paper") == 2
+    assert st.equivalent_stop(st.AcceleratedFlow(1.5), 0.1, eigenvalues=s) > 0
+
+
+def test_without_a_universal_guarantee_the_inflation_is_infinite():
+    assert st.calibrate(st.AcceleratedFlow(1.0), "paper").inflation == np.inf
+
+
+def test_one_eigenvalue_is_matched_exactly():
+    stop = st.equivalent_stop("heavy-ball-flow", 2.0, eigenvalues=[2.0, 2.0])
+    assert st.HeavyBallFlow(np.sqrt(2)).shrinkage(2.0, stop) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="penalty must be"):
+        st.equivalent_stop("ridge", -1)
+    with pytest.raises(ValueError, match="stop must be"):
+        st.equivalent_penalty("ridge", np.nan)
+    with pytest.raises(ValueError, match='calibration must be "risk"'):
+        st.calibrate(st.GradientFlow(), "best")

@@ -1,0 +1,144 @@
+"""Plans: where to stop, what ridge that is, what it guarantees, torch's words, and what cannot be planned."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stoptime as st
+from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.theory.plan import plan
+from stoptime.theory.worst_case import risk_ratio
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((80, 20)) * np.geomspace(0.2, 1, 20)
+    return X, X @ rng.standard_normal(20) / 4 + rng.standard_normal(80)
+
+
+def test_plan_is_made_of_calibrations():
+    found = plan(0.01, step=0.5)
+    assert found.run.method == Nesterov(0.5)
+    assert found.iterations == st.equivalent_stop(Nesterov(0.5), 0.01)
+    assert found.run.penalty == st.equivalent_penalty(Nesterov(0.5), found.iterations)
+    assert found.descent.method == GradientDescent(0.5)
+    assert found.descent.iterations == st.equivalent_stop(GradientDescent(0.5), 0.01)
+    assert found.safer.method == Nesterov(0.5, 5.0)
+    assert found.run.expected_inflation is None
+    assert found.speedup == found.descent.iterations / found.iterations
+
+
+def test_more_friction_costs_time_and_buys_safety():
+    for penalty in (0.01, 0.001):
+        found = plan(penalty, step=1.0)
+        assert found.iterations <= found.safer.iterations < found.descent.iterations
+        assert 1 < found.descent.inflation < found.safer.inflation < found.run.inflation < 1.5992
+
+
+@pytest.mark.parametrize("method", ["nesterov", "heavy-ball"])
+@pytest.mark.parametrize("penalty", [0.001, 0.003])
+def test_eigenvalues_that_a_krylov_space_has_not_seen_are_planned_for(rng, method, penalty):
+    X = sparse.random(300, 150, density=0.1, random_state=0, format="csr")
+    y = X @ rng.standard_normal(150) + rng.standard_normal(300)
+    seen, all_of_them = (
+        st.decompose(X, y, solver="krylov", max_gain=20.0),
+        st.decompose(X, y).eigenvalues,
+    )
+    run = plan(penalty, spectrum=seen, method=method, momentum=0.9).run
+    found = risk_ratio(run.method.in_units_of(penalty), all_of_them / penalty, run.iterations)
+    assert found.max() < run.inflation * (
+        1 + 1e-3
+    )  # whose largest Ritz value is a little too small
+    assert run.expected_inflation is None
+
+
+def test_data_give_penalty_and_step(data):
+    X, y = data
+    spectrum = st.decompose(X, y)
+    found = plan(X=X, y=y)
+    assert found.penalty == st.estimate_oracle(spectrum).penalty
+    assert found.run.method.step == 1 / spectrum.eigenvalues[-1]
+    assert found == plan(spectrum=spectrum)
+    assert found == plan(found.penalty, spectrum=spectrum.eigenvalues)
+    oracle = st.estimate_oracle(spectrum)
+    ratio = (
+        st.bayes_risk(
+            found.run.method,
+            [found.iterations],
+            eigenvalues=spectrum.eigenvalues,
+            signal=oracle.signal,
+            noise=oracle.noise,
+            n_samples=80,
+        ).total[0]
+        / st.bayes_risk(
+            "ridge",
+            [1 / oracle.penalty],
+            eigenvalues=spectrum.eigenvalues,
+            signal=oracle.signal,
+            noise=oracle.noise,
+            n_samples=80,
+        ).total[0]
+    )
+    assert found.run.expected_inflation == pytest.approx(ratio, rel=1e-9)
+    assert 1 <= found.run.expected_inflation <= found.run.inflation
+
+
+def test_words_of_torch():
+    assert plan(0.05, lr=0.1, momentum=0.9).run.method == Nesterov(0.1, momentum=0.9)
+    assert plan(0.05, method="heavy-ball", lr=0.1, momentum=0.9).run.method == HeavyBall(0.1, 0.9)
+    assert plan(0.05, lr=0.1) == plan(0.05, step=0.1)
+    assert plan(0.05, lr=0.1, friction=4).run.method == Nesterov(0.1, 4.0)
+    assert plan(0.05, lr=0.1, momentum=0.9).safer is None
+    assert plan(0.05, lr=0.1, friction=5).safer is None
+    assert plan(0.05, method=NuMethod(0.2)).run.method == NuMethod(0.2)
+
+
+def test_table_names_every_run(data):
+    text = str(plan(X=data[0], y=data[1], lr=0.2))
+    assert [line.split(" ")[0] for line in text.splitlines()[2:]] == [
+        "nesterov",
+        "nesterov",
+        "gradient-descent",
+    ]
+    assert "friction 5" in text
+    assert "lr 0.2" in text
+    assert str(plan(0.1, method="gradient-descent", lr=0.2)).count("gradient-descent") == 1
+    assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
+
+
+@pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "gradient-descent"])
+def test_plot_shows_that_the_plan_is_the_best_stop(data, method):
+    found = plan(X=data[0], y=data[1], method=method)
+    run = found.run
+    around = np.arange(max(run.iterations - 3, 1), run.iterations + 4.0)
+    ratios = run.guarantees(found.penalty, around)
+    assert ratios.min() == pytest.approx(run.inflation, rel=2e-3)
+    ax = found.plot()
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    assert dots[0].get_xdata()[0] == run.iterations
+    assert len(dots) == {"nesterov": 3, "heavy-ball": 2, "gradient-descent": 1}[method]
+    assert found.plot(ax) is ax
+
+
+def test_what_cannot_be_planned(data):
+    X, y = data
+    for options, message in [
+        ({"penalty": 0.1}, "needs a spectrum"),
+        ({"lr": 0.1}, "Give the penalty"),
+        ({"spectrum": [1.0, 2.0]}, "Give the penalty"),
+        ({"penalty": 0.1, "lr": 0.1, "step": 0.1}, "two words for one number"),
+        ({"penalty": 0.1, "lr": 0.1, "method": "nesterov-flow"}, "counts iterations"),
+        ({"penalty": 0.1, "lr": 0.1, "method": "conjugate-gradient"}, "counts iterations"),
+        (
+            {"penalty": 0.1, "lr": 0.1, "method": "gradient-descent", "momentum": 0.9},
+            "has no momentum",
+        ),
+        ({"penalty": -1, "lr": 0.1}, "penalty must be a positive number"),
+        ({"X": X}, "both X and y"),
+        ({"X": X, "y": y, "spectrum": [1.0]}, "either X and y"),
+        ({"X": X, "y": y, "lr": 100.0}, "diverges"),
+        ({"X": X, "y": X @ np.ones(20)}, "no noise"),
+        ({"X": X, "y": np.ones(80)}, "no signal"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            plan(**options)

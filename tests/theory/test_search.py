@@ -1,0 +1,40 @@
+"""Where a curve with many dips is lowest: the grid of a search, its dips, and ever closer looks."""
+
+import numpy as np
+import pytest
+
+from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, Nesterov
+from stoptime.theory.risk_model import RiskModel
+from stoptime.theory.search import dips, lowest_between
+
+
+def test_dips_are_no_higher_than_both_neighbours():
+    assert dips(np.array([5.0, 3.0, 1.0, 2.0, 0.0, 0.0, 4.0, 0.0])).tolist() == [2, 4, 5]
+    assert dips(np.array([1.0, 0.0])).size == 0
+
+
+@pytest.mark.parametrize("place", [0.02, 0.271828, 0.314159, 0.98])
+def test_every_zoom_comes_ten_times_closer(place):
+    left, right = np.array([0.0, 3.0]), np.array([1.0, 4.0])
+    for zooms in (1, 3, 5):
+        found, height = lowest_between(lambda x: np.abs(x - place), left, right, zooms)
+        assert height == abs(found - place) <= 0.026 * 0.1 ** (zooms - 1)
+
+
+@pytest.mark.parametrize(
+    "method", [GradientFlow(), AcceleratedFlow(), GradientDescent(0.01), Nesterov(0.01)]
+)
+def test_the_grid_does_not_depend_on_the_units(method):
+    s, penalty = np.geomspace(1e-3, 1, 5), 2.0**20
+    grid = RiskModel(method, s, s, s)._grid(0.0, np.inf)
+    scaled = RiskModel(method.in_units_of(penalty), s / penalty, s, s)._grid(0.0, np.inf)
+    unit = 1.0 if method.pace < 1 else penalty ** (1 / method.order)  # iterations are counted
+    np.testing.assert_allclose(scaled, unit * grid, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [AcceleratedFlow(), Nesterov(0.01)], ids=str)
+def test_the_grid_follows_the_fastest_swing(method):
+    grid = RiskModel(method, np.array([0.5, 4.0]), np.ones(2), np.ones(2))._grid(0.0, 100.0)
+    swing = np.pi / 2 / method.pace  # half a period at s = 4
+    assert np.diff(grid).max() <= swing / 12 + 1e-9
+    assert (grid[0], grid[-1]) == (0, 100)
