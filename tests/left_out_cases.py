@@ -3,6 +3,8 @@
 import numpy as np
 
 from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, decompose
+from stoptime.left_out.rows import Rows
+from stoptime.spectrum.decompose import open_data
 
 METHODS = [
     Ridge(),
@@ -87,3 +89,7 @@ def assert_same(left_out, refits, tolerance):
     """Compare stop by stop, relative to the size of the residuals there."""
     size = np.sqrt(np.mean(refits**2, axis=1, keepdims=True))
     assert np.abs((left_out - refits) / size).max() < tolerance
+
+
+def rows_of(X, y, sample_weight, spectrum):
+    return Rows(open_data(X, y, sample_weight, spectrum.fit_intercept), spectrum)

@@ -28,8 +28,8 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
 from stoptime.spectrum.streamed.chunks import Block, Chunks
+from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.spectrum.streamed.streams import summarise
 from stoptime.stopping import (
     GCV,
     RULES,

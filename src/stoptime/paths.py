@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Krylov, Spectrum
-from stoptime.spectrum.decompose import borrow
-from stoptime.spectrum.dense import DTYPES
-from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.spectrum.data import goals, worst_goals
+from stoptime.spectrum.decompose import check_solver, open_data
+from stoptime.spectrum.kinds import new_rows
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.krylov.operator import checked
-from stoptime.spectrum.krylov.spaces import Goal
 from stoptime.spectrum.streamed.chunks import Chunks
 from stoptime.spectrum.streamed.rounding import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.spectrum.tensors import rows_like
-from stoptime.support.arrays import Floats, empty, is_tensor, like
+from stoptime.support.arrays import Floats, empty, like
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 BLOCK_NUMBERS = 2**22  # of a temporary array
 SLACK = 10.0  # times tol, which is kept at the largest stop: what an error may be at others
 
-__all__ = ["Path", "at_stop", "at_stops", "draw", "goals", "largest_gain", "needs", "path"]
+__all__ = ["Path", "at_stop", "at_stops", "draw", "path"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,22 +77,12 @@ class Path:
         -------
         array of shape (n_stops, n) or (n_stops, n, n_targets)
         """
-        if kind_of(X) in STREAMED:
-            raise TypeError(
-                "X must be rows in memory here: take one stop, and the predict of an estimator."
-            )
-        rows: Any = X
-        if kind_of(X) in MATRIX_FREE:
-            rows = checked(X)
-        elif is_tensor(X) or is_tensor(self.coef):
-            rows = rows_like(self.coef, X)
-        else:
-            rows = check_array(X, dtype=DTYPES, input_name="X")
+        rows = new_rows(X, self.coef)
         if rows.shape[1] != self.coef.shape[1]:
             raise ValueError(
                 f"X has {rows.shape[1]} features, but the path was drawn with {self.coef.shape[1]}."
             )
-        if kind_of(rows) in MATRIX_FREE:
+        if issparse(rows) or isinstance(rows, LinearOperator):  # which multiply columns only
             columns = np.moveaxis(self.coef, 1, 0)
             flat = np.asarray(rows @ columns.reshape(len(columns), -1))
             fit = np.moveaxis(flat.reshape(-1, *columns.shape[1:]), 0, 1)
@@ -179,8 +167,14 @@ def path(*arguments: Any, **options: Any) -> Path:
             )
         return _told(first, draw(first, method, stops))
     X, y = data if len(data) == 2 else (first, None)
-    weights, intercept = options.pop("sample_weight", None), options.pop("fit_intercept", True)
-    spectrum = borrow((X, y, weights, intercept), **(needs(X, method, stops) | options))
+    weights = options.pop("sample_weight", None)
+    intercept = options.pop("fit_intercept", True)
+    solver = options.pop("solver", "auto")
+    check_solver(solver)
+    wanted = goals(method, stops)
+    if "max_gain" in options:
+        wanted = worst_goals(float(options.pop("max_gain")))
+    spectrum = open_data(X, y, weights, intercept, **options).spectrum(wanted, solver)
     return _told(spectrum, draw(spectrum, method, stops))
 
 
@@ -191,25 +185,6 @@ def _told(spectrum: Spectrum, drawn: Path) -> Path:
     errors = rounding_errors(spectrum, drawn.method, drawn.stops)
     warn_of_rounding(errors, stacklevel=3)
     return replace(drawn, error=errors.max(axis=1, initial=0))
-
-
-def needs(X: Any, method: Method, stops: ArrayLike) -> dict[str, Any]:
-    """Return the options of :func:`decompose` by which data are factored as far as a method needs."""
-    reach = {"max_gain": largest_gain(method, stops)}
-    return reach | {"goals": goals(method, stops)} if kind_of(X) in MATRIX_FREE else reach
-
-
-def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
-    """Return where a path has to have converged: its largest finite stop, and infinity where that is one."""
-    stops = np.ravel(stops)
-    finite = stops[np.isfinite(stops)]
-    forever = (np.inf,) if len(finite) < len(stops) else ()
-    return tuple(Goal(method, float(stop)) for stop in (finite.max(initial=0), *forever))
-
-
-def largest_gain(method: Method, stops: ArrayLike) -> float:
-    """Return a bound of the gain φ(s, t) over all eigenvalues at the largest stop."""
-    return method.largest_gain(np.max(stops, initial=0))
 
 
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from left_out_cases import KINDS, METHODS, assert_same, problem, stops_for
+from left_out_cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for
 from stoptime import (
     StoppedKernelRegressorCV,
     StoppedRegressorCV,
@@ -13,7 +13,6 @@ from stoptime import (
 )
 from stoptime.left_out import residuals as left_out
 from stoptime.left_out.residuals import LeftOut
-from stoptime.left_out.rows import Rows
 from stoptime.left_out.skeleton import combination
 
 FEW_TARGETS = [kind for kind in KINDS if kind != "many targets"]
@@ -40,7 +39,7 @@ def passes(monkeypatch):
 
 
 def left_out_of(X, y, method, options, *, remember):
-    rows = Rows.validated(X, y, options["sample_weight"], decompose(X, y, **options))
+    rows = rows_of(X, y, options["sample_weight"], decompose(X, y, **options))
     return LeftOut(rows, method, remember=remember)
 
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
-from left_out_cases import KINDS, METHODS, assert_same, problem, stops_for, with_condition
+from left_out_cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for, with_condition
 from stoptime import (
     AcceleratedFlow,
     HeavyBallFlow,
@@ -18,12 +18,11 @@ from stoptime import (
     get_method,
     path,
 )
-from stoptime.left_out import exact as loo
 from stoptime.left_out import residuals as left_out
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
 from stoptime.left_out.routes import ByMixture, BySecular
 from stoptime.left_out.routing import Routing
-from stoptime.left_out.rows import Rows
+from stoptime.spectrum.krylov import operator
 
 
 def by_refits(X, y, method, stops, sample_weight=None, fit_intercept=True):
@@ -56,7 +55,7 @@ def test_every_residual_is_that_of_a_refit(kind, method):
     X, y, options = problem(kind)
     stops = stops_for(method, X, y, options)
     spectrum = decompose(X, y, **options)
-    routing = Routing(Rows.validated(X, y, options["sample_weight"], spectrum), method, stops)
+    routing = Routing(rows_of(X, y, options["sample_weight"], spectrum), method, stops)
     refits = by_refits(X, y, method, stops, **options)
     tolerance = 1e-8 if kind == "condition 1e12" else 1e-10
     assert_same(collected(routing), refits, tolerance)
@@ -233,7 +232,7 @@ def test_rows_of_many_different_weights_are_interpolated(spread):
     stops = np.geomspace(0.1, 100, 12)
     spectrum = decompose(X, y, weights)
     for method in METHODS:
-        routing = Routing(Rows.validated(X, y, weights, spectrum), method, stops)
+        routing = Routing(rows_of(X, y, weights, spectrum), method, stops)
         ((_, route),) = {
             type(route): (index, route) for index, route in routing.parts(np.arange(200))
         }.values()
@@ -271,7 +270,7 @@ def test_targets_a_block_at_a_time(rng, monkeypatch):
 def test_many_targets_are_computed_at_few_stops(method, rng):
     X, y = rng.standard_normal((60, 12)), rng.standard_normal((60, 20))
     stops = np.concatenate([[0], np.geomspace(1e-3, 30, 100), [np.inf]])
-    rows = Rows.validated(X, y, None, decompose(X, y))
+    rows = rows_of(X, y, None, decompose(X, y))
     for fourths in (False, True):
         curve = left_out._curve_of(rows, get_method(method), stops, fourths=fourths)
         assert len(curve.bones) < 40
@@ -290,7 +289,7 @@ def test_blocks_hold_about_as_many_numbers_as_they_may(method, n_targets, last, 
         rng.standard_normal((1200, 20)) * np.geomspace(1e-3, 1, 20),
         rng.standard_normal((1200, n_targets)),
     )
-    rows, most = Rows.validated(X, y, None, decompose(X, y)), 2**18
+    rows, most = rows_of(X, y, None, decompose(X, y)), 2**18
     monkeypatch.setattr(type(rows.data), "numbers_at_once", most)
     routing = Routing(rows, get_method(method), np.geomspace(0.1, last, 40))
     index, route = next(routing.parts(np.arange(1200)))
@@ -331,10 +330,10 @@ def test_a_constant_response_leaves_nothing_over(method):
 def test_a_sparse_design_is_factored_up_to_a_size(monkeypatch):
     X, y, _ = problem("tall")
     expected = leave_one_out(X, y, "nesterov-flow", [2.0]).errors
-    monkeypatch.setattr(loo, "LARGEST_GRAM", X.shape[1])
+    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1])
     np.testing.assert_allclose(
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0]).errors, expected
     )
-    monkeypatch.setattr(loo, "LARGEST_GRAM", X.shape[1] - 1)
+    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1] - 1)
     with pytest.raises(ValueError, match="needs every eigenvalue"):
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0])

@@ -108,7 +108,7 @@ def test_estimator_and_cross_validation_rule(data):
     X, y = data
     model = st.StoppedRegressor("conjugate-gradient", stop=3).fit(X, y)
     np.testing.assert_allclose(model.coef_, st.path(X, y, "conjugate-gradient", 3).coef[0])
-    problem = st.Problem(X, y, ConjugateGradient(), st.decompose(X, y))
+    problem = st.Problem.of(X, y, ConjugateGradient(), st.decompose(X, y))
     choice = st.CrossValidation(5).choose(problem)
     np.testing.assert_array_equal(choice.curve.stops, np.arange(13))
     assert choice.stop in choice.curve.stops

@@ -42,7 +42,7 @@ def data(rng, n=60, p=8, q=None, noise=1.0):
 
 def problem(X, y, method="nesterov-flow", **options):
     weights = options.get("sample_weight")
-    return st.Problem(X, y, st.get_method(method), st.decompose(X, y, weights), **options)
+    return st.Problem.of(X, y, method, st.decompose(X, y, weights), **options)
 
 
 def refitted_errors(X, y, method, stops, splits, weights=None):

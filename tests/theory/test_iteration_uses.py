@@ -31,7 +31,7 @@ def test_leave_one_out_is_n_refits(method, shape, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else None
     stops = np.array([0, 1, 2, 3, 10, 57, 300, np.inf])
     spectrum = st.decompose(X, y, weights)
-    problem = st.Problem(X, y, method, spectrum, weights)
+    problem = st.Problem.of(X, y, method, spectrum, weights)
     residuals, expected = refit_errors(X, y, problem.tuned, stops, weights)
     found = st.leave_one_out(X, y, method, stops, sample_weight=weights)
     np.testing.assert_allclose(found.errors, expected, rtol=1e-9)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.support.arrays import Floats, is_tensor, like, on_host, pairs
+from stoptime.support.arrays import Floats, as_dtype, like, on_host, pairs
 from stoptime.support.checks import positive_number
 
 __all__ = ["jackknife", "sizes_of"]
@@ -44,7 +44,7 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
     confidence = positive_number("confidence", confidence, high=1.0)
     widths = np.array([_width(column, observations, confidence) for column in sizes.T])
     width = like(centre, widths.reshape(centre.shape[1:]))
-    width = width.to(centre.dtype) if is_tensor(width) else width.astype(centre.dtype)
+    width = as_dtype(width, centre.dtype)
     return pairs(centre - width, centre + width)
 
 

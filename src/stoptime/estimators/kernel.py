@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.methods.base import Method
-from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.decompose import Arguments
-from stoptime.spectrum.dense import DTYPES
-from stoptime.spectrum.kernel import decompose_kernel, largest_entry
-from stoptime.spectrum.kinds import kind_of
-from stoptime.stopping import Rule
-from stoptime.support.arrays import Floats
+from stoptime.spectrum.data import Data
+from stoptime.spectrum.kernel import KernelData, largest_entry
+from stoptime.spectrum.kinds import DTYPES, kind_of
+from stoptime.stopping.rule import Rule
+from stoptime.support.arrays import Floats, is_device_array
 
 __all__ = ["StoppedKernelRegressor", "StoppedKernelRegressorCV"]
 
@@ -56,17 +55,16 @@ class _KernelRegressor(_LinearRegressor):
         predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
         return predicted.astype(self.X_fit_.dtype, copy=False)
 
-    def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
-        """Return the kernel between all training rows, in double precision: α cancels in its sums."""
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Return the kernel between all training rows, in double precision: α cancels in sums."""
         self._check_kernel()
         _check_rows(X)
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         values = self._values(rows.astype(np.float64, copy=False), None)
-        return values, np.asarray(y, dtype=np.float64)
-
-    def _factored(self, data: Arguments, **_: Any) -> Spectrum:
-        return decompose_kernel(*data)
+        y = np.asarray(y, dtype=np.float64)
+        data = KernelData.validated(values, y, sample_weight, bool(self.fit_intercept))
+        return replace(data, values=self._new_rows)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.dual_coef_ = np.ascontiguousarray(
@@ -131,7 +129,7 @@ def _check_finite(largest: float) -> None:
 
 
 def _check_rows(X: Any) -> None:
-    if kind_of(X) not in {"dense", "sparse"}:
+    if kind_of(X) not in {"dense", "sparse"} or is_device_array(X):
         raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,19 +13,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
-from stoptime.estimators.validation import checked_data, checked_rows
+from stoptime.estimators.validation import opened_data, predictions, scored
 from stoptime.estimators.versioned import Versioned
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.paths import at_stop, at_stops, needs
-from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.decompose import Arguments, borrow
-from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
-from stoptime.spectrum.streamed.streams import as_stream, noted, predictions, scored
-from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
-from stoptime.stopping.growing import open_data, plug_in
-from stoptime.stopping.streaming import streamed_problems
-from stoptime.support.arrays import Floats, is_tensor, on_host
+from stoptime.paths import at_stop, at_stops
+from stoptime.spectrum.data import Data, goals
+from stoptime.stopping.plug_in import plug_in
+from stoptime.stopping.problem import Problem
+from stoptime.stopping.registry import get_rule
+from stoptime.stopping.rule import Choice, Rule
+from stoptime.stopping.sure_discrepancy import Discrepancy
+from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
 
@@ -43,17 +41,11 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
-    _streams = True  # whether it can be fitted to rows that pass by once
-    _new_rows: Callable[[ArrayLike], Floats] | None = (
-        None  # how new rows look to the fit, if not as they are
-    )
+    _streams = True  # whether it can be fitted to streamed data
 
-    def _data(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
-        """Return what is to be factored."""
-        return checked_data(self, X, y)
-
-    def _factored(self, data: Arguments, **options: Any) -> Spectrum:
-        return borrow(data, **options)
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Return the data, validated once."""
+        return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_, self.intercept_ = coef, intercept
@@ -72,10 +64,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
             Lazy where X is a Dask collection.
         """
         check_is_fitted(self)
-        if kind_of(X) in STREAMED and not is_tensor(self.coef_):
-            return predictions(self, X)  # type: ignore[no-any-return]
-        rows = checked_rows(self, X)
-        return rows @ self.coef_.swapaxes(0, -1) + self.intercept_  # type: ignore[no-any-return]
+        return predictions(self, X)  # type: ignore[no-any-return]
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -177,15 +166,15 @@ class StoppedRegressor(_LinearRegressor):
         self
         """
         method = get_method(self.method)
-        X, y = self._data(X, y)
+        data = self._opened(X, y, sample_weight)
         stop = self.stop if self.stop is None else _one_stop(self.stop)
         self.oracle_ = None
-        data = X, y, sample_weight, bool(self.fit_intercept)
         if stop is None:
-            spectrum, self.oracle_, stop = plug_in(data, method, partial(self._factored, data))
+            spectrum, self.oracle_, stop = plug_in(data, method)
         else:
-            spectrum = self._factored(data, **needs(X, method, stop))
-        self.method_, self.stop_ = method.tuned_to(spectrum.padded_eigenvalues), float(stop)
+            spectrum = data.spectrum(goals(method, stop))
+        self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
+        self.stop_ = float(stop)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
@@ -308,57 +297,25 @@ class StoppedRegressorCV(_LinearRegressor):
             raise ValueError(
                 "The discrepancy principle cannot compare methods: give one, or another rule."
             )
-        if self._streams and kind_of(X) in STREAMED:
-            stream, intercept = (
-                noted(self, as_stream(X, y, sample_weight)),
-                bool(self.fit_intercept),
-            )
-            problems = streamed_problems(
-                stream, rule, methods, intercept, groups, verbose=self.verbose
-            )
-        else:
-            problems = self._problems(methods, rule, *self._data(X, y), sample_weight, groups)
-        per_target = self.per_target and problems[0].y.ndim == 2
-        rule = rule.fixed(problems[0])
-        each = (
-            problems.pop(0) for _ in methods
-        )  # what one remembers of rows is gone before the next
-        chosen = (
-            (problem, rule.choose(problem, self.stops, per_target=per_target)) for problem in each
+        data = self._opened(X, y, sample_weight)
+        if data.n_rows == 1:
+            raise ValueError("Choosing a stop needs at least 2 rows; got n_samples=1.")
+        if rule.needs_rows:
+            data.check_rows()
+        grouping = _grouping(groups, data)
+        rule = rule.fixed(data, grouping, verbose=self.verbose)
+        spectrum = data.opened(
+            methods,
+            self.stops,
+            rows=rule.needs_rows,
+            trace=rule.needs_trace,
+            verbose=bool(self.verbose),
         )
+        per_target = self.per_target and not data.single_target
+        # one method after the other, so that what one remembers of rows is gone before the next
+        problems = (Problem(data, one, spectrum, grouping, self.verbose) for one in methods)
+        chosen = ((one, rule.choose(one, self.stops, per_target=per_target)) for one in problems)
         return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
-
-    def _problems(
-        self,
-        methods: list[Method],
-        rule: Rule,
-        X: Floats,
-        y: Floats,
-        sample_weight: Any,
-        groups: ArrayLike | None,
-    ) -> list[Problem]:
-        if X.shape[0] < 2:
-            raise ValueError("Choosing a stop needs at least two rows; got n_samples=1.")
-        weights = (
-            None if sample_weight is None else np.asarray(on_host(sample_weight), dtype=np.float64)
-        )
-        grouping = None if groups is None else np.asarray(groups)
-        if grouping is not None and grouping.shape != X.shape[:1]:
-            raise ValueError(
-                f"groups must have one entry per row, {X.shape[0]}; got {grouping.shape}."
-            )
-        data, spaces = (X, y, weights, bool(self.fit_intercept)), None
-        if kind_of(X) in MATRIX_FREE:
-            wanted = {
-                "rows": rule.needs_rows,
-                "trace": rule.needs_trace,
-                "verbose": bool(self.verbose),
-            }
-            spectrum, spaces = open_data(data, methods, self.stops, **wanted)
-        else:
-            spectrum = self._factored(data)
-        known = spectrum, weights, grouping, self.verbose
-        return [Problem(X, y, m, *known, new_rows=self._new_rows, spaces=spaces) for m in methods]
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         stop = np.asarray(choice.stop, dtype=np.float64)
@@ -378,15 +335,11 @@ class StoppedRegressorCV(_LinearRegressor):
         self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
-        if problem.parts is not None:  # the rows have passed by
-            return self
-        exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
-        if problem.has_few_targets and exact and method.has_filter:
+        if problem.can_leave_out and problem.has_few_targets:
             self.left_out_residuals_ = problem.left_out.residuals(stop)
-        shares = (
-            np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight
-        )
-        self._observations = shares * (spectrum.n_observations / shares.sum())
+            weights = problem.data.row_weights
+            weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
+            self._observations = weights * (spectrum.n_observations / weights.sum())
         return self
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
@@ -435,3 +388,15 @@ def _one_stop(stop: Any) -> float:
     if value.ndim:
         raise ValueError(f"stop must be one number or None; got shape {value.shape}.")
     return float(value)
+
+
+def _grouping(groups: ArrayLike | None, data: Data) -> Any:
+    """Return groups as an array with one entry per row."""
+    if groups is None:
+        return None
+    grouping = np.asarray(groups)
+    if data.n_rows is not None and grouping.shape != (data.n_rows,):
+        raise ValueError(
+            f"groups must have one entry per row, {data.n_rows}; got {grouping.shape}."
+        )
+    return grouping

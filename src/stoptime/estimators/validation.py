@@ -1,63 +1,100 @@
-"""What scikit-learn wants to know of data, for every kind of them."""
+"""Data and new rows of any kind, as scikit-learn's conventions want them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
-from stoptime.spectrum.dense import DTYPES
-from stoptime.spectrum.kinds import STREAMED, kind_of
-from stoptime.spectrum.krylov.operator import checked
-from stoptime.spectrum.streamed.streams import as_stream, noted
-from stoptime.spectrum.tensors import checked_tensors, rows_like
-from stoptime.support.arrays import Floats, is_tensor
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.kinds import DTYPES, kind_of, new_rows
+from stoptime.spectrum.streamed.chunks import Chunks
+from stoptime.spectrum.streamed.dask import dask_rows
+from stoptime.support.arrays import is_device_array
 
-__all__ = ["checked_data", "checked_rows"]
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-ROWS_OR_COLUMNS = ["csr", "csc"]
+    from stoptime.spectrum.data import Data
+
+__all__ = ["opened_data", "predictions", "scored"]
 
 
-def checked_data(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None
-) -> tuple[Floats, Floats]:
-    """Check shapes and types as scikit-learn does; NaN in X are found in the products later.
-
-    Other kinds of data than dense are checked by their backend.
-    """
-    kind, columns = kind_of(X), X
-    if kind in STREAMED:
-        noted(estimator, as_stream(X, y))
-        return X, y  # type: ignore[return-value]
-    if kind == "operator":
-        columns = checked(X)
-        if y is None:
-            raise ValueError("y must be given with X.")
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-    if kind == "tensor":
-        columns, y = checked_tensors(X, y)
-    if kind in {"operator", "tensor"}:
-        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
-        estimator.n_features_in_ = columns.shape[1]  # type: ignore[union-attr]
-        return columns, y  # type: ignore[return-value]
-    options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES, "ensure_all_finite": False}
+def opened_data(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, fit_intercept: bool
+) -> Data:
+    """Validate data, once, and store in the estimator what scikit-learn wants to know of them."""
+    kind = kind_of(X)
+    vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
+    options: dict[str, Any] = {"multi_output": True, "y_numeric": True}
     if kind == "sparse":
-        options |= {"dtype": np.float64, "accept_sparse": ["csr"], "ensure_all_finite": True}
-    return validate_data(estimator, X, y, **options)  # type: ignore[no-any-return]
+        X, y = validate_data(estimator, X, y, dtype=np.float64, accept_sparse=["csr"], **options)
+    elif kind == "dense" and not is_device_array(X):
+        # NaN in X are found in its products, at no cost
+        X, y = validate_data(estimator, X, y, dtype=DTYPES, ensure_all_finite=False, **options)
+    data = open_data(X, y, sample_weight, fit_intercept)
+    estimator.n_features_in_ = data.n_features
+    if data.names is not None:
+        estimator.feature_names_in_ = np.array(data.names, dtype=object)
+    return data
 
 
-def checked_rows(estimator: Any, X: Any) -> Any:
-    """Return new rows that fit a model of ``coef_``, where it is and as it takes them."""
-    rows = rows_like(estimator.coef_, X) if is_tensor(estimator.coef_) or is_tensor(X) else X
-    if kind_of(rows) in {"dense", "sparse"}:
-        return validate_data(
-            estimator, rows, reset=False, dtype=DTYPES, accept_sparse=ROWS_OR_COLUMNS
+def predictions(model: Any, X: Any) -> Any:
+    """Return predictions of a linear model: lazy for Dask, block by block for chunks."""
+    kind = kind_of(X)
+    coef = model.coef_.swapaxes(0, -1) if model.coef_.ndim > 1 else model.coef_
+    if kind in {"dense", "sparse"} and not (is_device_array(X) or is_device_array(coef)):
+        rows = validate_data(model, X, reset=False, dtype=DTYPES, accept_sparse=["csr", "csc"])
+        return rows @ coef + model.intercept_
+    if kind in {"chunks", "dask", "statistics"} and not is_device_array(coef):
+        return _streamed_predictions(model, X, coef)
+    rows = new_rows(X, coef)
+    _check_columns(model, rows, None)
+    return rows @ coef + model.intercept_
+
+
+def _streamed_predictions(model: Any, X: Any, coef: Any) -> Any:
+    kind = kind_of(X)
+    if kind == "statistics":
+        raise TypeError("Statistics hold no rows to predict for.")
+    names = X.names if isinstance(X, Chunks) else getattr(X, "columns", None)
+    _check_columns(model, X, names)
+    if kind == "dask":
+        return dask_rows(X) @ coef + model.intercept_
+    blocks = X if isinstance(X, Chunks) else Chunks.of(X)
+    return np.concatenate([block.X @ coef + model.intercept_ for block in blocks])
+
+
+def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+    """Return the response of chunks, the predictions of a linear model, and weights, in one pass."""
+    if not isinstance(chunks, Chunks):
+        raise ValueError(  # noqa: TRY004 - what is missing is a value
+            "y must be given with X: only chunks hold their own response and rows."
         )
-    if rows.shape[1] != estimator.n_features_in_:
+    if sample_weight is not None:
+        raise ValueError(f"{chunks} holds its own response and weights: leave sample_weight out.")
+    _check_columns(model, chunks, chunks.names)
+    responses, predicted, weights = [], [], []
+    for block in chunks:
+        if block.y is None:
+            raise ValueError(
+                "Chunks have no response: give y, or the target column, where they are made."
+            )
+        responses.append(block.y)
+        predicted.append(block.X @ model.coef_.T + model.intercept_)
+        weights.append(np.ones(len(block.X)) if block.weight is None else block.weight)
+    if not responses:
+        raise ValueError("There are no rows: every block is empty, or there is no block.")
+    return np.concatenate(responses), np.concatenate(predicted), np.concatenate(weights)
+
+
+def _check_columns(model: Any, X: Any, names: Any) -> None:
+    """Raise a ValueError where new rows have other columns than those that were fitted."""
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(f"X has {X.shape[1]} features, but {model.n_features_in_} were fitted.")
+    fitted = getattr(model, "feature_names_in_", None)
+    if names is not None and fitted is not None and [*map(str, names)] != [*fitted]:
         raise ValueError(
-            f"X has {rows.shape[1]} features, but {estimator.n_features_in_} were fitted."
+            f"X has the columns {[*names][:8]}, but {[*fitted][:8]} were fitted, in this order."
         )
-    return rows

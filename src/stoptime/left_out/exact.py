@@ -9,22 +9,23 @@ instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.residuals import LeftOut
-from stoptime.left_out.rows import WITHOUT_ROWS, Rows
+from stoptime.left_out.rows import Rows
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.decompose import decompose, factored, validated
-from stoptime.spectrum.kinds import MATRIX_FREE, kind_of
-from stoptime.spectrum.krylov.spaces import LARGEST_GRAM
+from stoptime.spectrum.decompose import open_data
 from stoptime.support.arrays import Floats
 from stoptime.support.checks import list_of_stops, nonnegative
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.dense import DenseData
 
 __all__ = ["leave_one_out", "left_out_residuals"]
 
@@ -137,13 +138,11 @@ def _prepared(
     spectrum: Spectrum | None,
 ) -> LeftOut:
     """Factor the data unless that is done, and tune the method to all rows."""
+    data = open_data(X, y, sample_weight, fit_intercept)
+    data.check_rows()
     if spectrum is None:
-        # left-out residuals are built on the least-squares fit, which must be resolved at any stop
-        free = kind_of(X) in MATRIX_FREE
-        if free and (kind_of(X) == "operator" or min(X.shape) > LARGEST_GRAM):
-            raise ValueError(WITHOUT_ROWS)
-        data = X, y, sample_weight, fit_intercept
-        spectrum = factored(validated(*data)) if free else decompose(*data)
+        # left-out residuals are built on the least-squares fit, which must be exact at any stop
+        spectrum = data.complete()
     elif spectrum.fit_intercept != fit_intercept:
         raise ValueError(
             f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite."
@@ -153,7 +152,7 @@ def _prepared(
             f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving rows out "
             'needs all of it: decompose without max_gain, or with solver="svd".'
         )
-    rows = Rows.validated(X, y, sample_weight, spectrum)
+    rows = Rows(cast("DenseData", data), spectrum)
     return LeftOut(
         rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
     )

@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.decompose import Data, validated
-from stoptime.support.arrays import Array, as_float64, like, on_host
+from stoptime.spectrum.data import WITHOUT_ROWS
+from stoptime.support.arrays import EPS, Array, as_float64, like, on_host
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.dense import DenseData
 
 ROUNDINGS = 16.0  # safety factor of the estimated rounding error of a leverage
-WITHOUT_ROWS = (
-    "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a sparse X "
-    'of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or HoldOut(X_val, y_val).'
-)
 EXACT, SINGLE = 1e-12, 1e-8
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
@@ -74,29 +74,21 @@ class RowBlock:
 class Rows:
     """The data, to be read block by block in the eigenbasis of its spectrum."""
 
-    data: Data
+    data: DenseData
     spectrum: Spectrum
 
-    @classmethod
-    def validated(
-        cls, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, spectrum: Spectrum
-    ) -> Rows:
-        """Check the data, and that the spectrum could be theirs."""
-        if spectrum.krylov is not None:
+    def __post_init__(self) -> None:
+        """Check that the spectrum is complete and could be that of the data."""
+        if not self.spectrum.is_complete:
             raise ValueError(WITHOUT_ROWS)
-        data = validated(X, y, sample_weight, spectrum.fit_intercept)
-        shapes = data.X.shape[1], data.y.shape[1]
-        if shapes != (
-            spectrum.n_features,
-            np.atleast_1d(spectrum.target_power).size,
-        ) or not np.isclose(data.n_samples, spectrum.n_samples):
+        shapes = self.data.n_features, self.data.n_targets
+        made_from = self.spectrum.n_features, np.atleast_1d(self.spectrum.target_power).size
+        if shapes != made_from or not np.isclose(self.data.n_samples, self.spectrum.n_samples):
             raise ValueError(
-                f"{spectrum} was made from other data than X and y of shapes {shapes}."
+                f"{self.spectrum} was made from other data than X and y of shapes {shapes}."
             )
-        rows = cls(data, spectrum)
-        if rows.n_present < 2 or rows.weights.max() > 1 - np.finfo(np.float64).eps:
+        if self.n_present < 2 or self.weights.max() > 1 - EPS:
             raise ValueError("Leaving one row out needs at least two rows of positive weight.")
-        return rows
 
     @cached_property
     def weights(self) -> Array:
@@ -222,7 +214,7 @@ def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> Ro
     stretch = scale if fit_intercept else 1.0
     share = stretch / n_observations
     rest = max(1 - rank * share, 0.0)
-    if rest < rank * ROUNDINGS * np.finfo(np.float64).eps:
+    if rest < rank * ROUNDINGS * EPS:
         rest = 0.0
     one = np.ones(1)
     nothing = np.zeros((1, 1))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.support.arrays import Floats as Floats
-from stoptime.support.arrays import is_tensor, on_host
+from stoptime.support.arrays import as_dtype, is_device_array, on_host
 
 MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale are floating-point numbers
 
@@ -136,7 +136,7 @@ class Krylov:
 
 
 @dataclass(frozen=True)
-class Left:
+class DroppedDirections:
     """Directions that fall below the rank cut, and columns too small to be seen.
 
     Attributes
@@ -166,13 +166,13 @@ class Rounding:
         The η above: relative error of a product of two columns.
     scales : array of shape (rank,)
         The d: lengths of the columns that a direction is made of.
-    left : Left
+    left : DroppedDirections
         What is left out.
     """
 
     unit: float
     scales: Floats
-    left: Left
+    left: DroppedDirections
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,13 +235,23 @@ class Spectrum:
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
-        if isinstance(self.basis, DualVectors) and is_tensor(self.basis.rows):
+        if isinstance(self.basis, DualVectors) and is_device_array(self.basis.mix):
             return self.basis.rows.T @ self.basis.mix
-        return self.basis if is_tensor(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
+        return self.basis if is_device_array(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every eigenvalue is known, so that no stop lies beyond its reach."""
+        return self.krylov is None
+
+    @property
+    def fades_out(self) -> bool:
+        """Whether eigenvalues fall to rounding without a gap, as those of a kernel do."""
+        return self.solver == "kernel"
 
     def rounded(self, values: Any) -> Any:
         """Return coefficients in the precision of the data."""
-        return values if self.precision is None else values.to(self.precision)
+        return values if self.precision is None else as_dtype(values, self.precision)
 
     @property
     def n_features(self) -> int:

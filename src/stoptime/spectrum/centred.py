@@ -1,4 +1,4 @@
-"""Data centred and weighted without being touched."""
+"""Centring and weighting in products, without a copy of the data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.base import DualVectors, Vectors
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Floats, is_device_array
 
 __all__ = ["CentredOperator", "Mirror", "owned", "product"]
 
-BLOCK_NUMBERS = 2**17  # a megabyte, of a temporary array
+MIRROR_NUMBERS = 2**17  # of a temporary array: a megabyte, which stays in the cache
+GRAM_WIDTH = 64  # columns of a product that are formed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,9 @@ class CentredOperator:
 
     .. math:: A = D^{1/2}(I - \mathbf 1 d^T)X, \qquad A^TA = X^TX/n
 
-    with d the weights divided by their sum and D their diagonal matrix. The vector that is multiplied is
-    centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit however large the means.
+    with d the weights divided by their sum and D their diagonal matrix. The vector that is
+    multiplied is centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
+    however large the means.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class CentredOperator:
     """
 
     X: Any
-    root: Array
+    root: Any
     centre: bool
     is_transposed: bool = False
     counter: list[int] = field(default_factory=lambda: [0])
@@ -54,37 +56,38 @@ class CentredOperator:
     @property
     def T(self) -> CentredOperator:  # noqa: N802 - as arrays have it
         """The transpose."""
-        return CentredOperator(self.X, self.root, self.centre, not self.is_transposed, self.counter)
+        return replace(self, is_transposed=not self.is_transposed)
 
     @property
     def products(self) -> int:
         """Products with X and with Xᵀ so far."""
         return self.counter[0]
 
-    def __matmul__(self, other: Floats | CentredOperator) -> Floats:
+    def __matmul__(self, other: Any) -> Any:
         if isinstance(other, CentredOperator):
             return self._gram(other)
-        self.counter[0] += 1 if other.ndim == 1 else other.shape[1]
+        self.counter[0] += 1 if other.ndim == 1 else int(other.shape[1])
         if self.is_transposed:
             return product(self.X, self._weighted(other), transposed=True)
         image = product(self.X, other)
         if self.centre:
             image = image - self.root**2 @ image
-        return np.asarray((self.root * image.T).T)
+        return (self.root * image.T).T
 
-    def _gram(self, other: CentredOperator, width: int = 64) -> Floats:
-        """Return a symmetric product AᵀA or AAᵀ, of matrices that are no arrays a few columns at a time."""
-        if isinstance(self.X, np.ndarray) and other.is_transposed:
+    def _gram(self, other: CentredOperator) -> Any:
+        """Return AᵀA or AAᵀ; of matrices that are not arrays a few columns at a time."""
+        is_array = isinstance(self.X, np.ndarray) or is_device_array(self.X)
+        if is_array and other.is_transposed:
             return self._outer()
         size = other.shape[1]
         gram = np.empty((size, size))
-        for start in range(0, size, width):
-            columns = np.eye(size, min(width, size - start), -start)
-            gram[:, start : start + width] = self @ (other @ columns)
+        for start in range(0, size, GRAM_WIDTH):
+            columns = np.eye(size, min(GRAM_WIDTH, size - start), -start)
+            gram[:, start : start + GRAM_WIDTH] = self @ (other @ columns)
         return (gram + gram.T) / 2
 
-    def _outer(self) -> Floats:
-        """Return AAᵀ from XXᵀ, by centring its rows and columns."""
+    def _outer(self) -> Any:
+        """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
         gram = self.X @ self.X.T
         if self.centre:
             shares = self.root**2
@@ -93,58 +96,63 @@ class CentredOperator:
             gram -= (means - shares @ means)[:, None]
         gram *= self.root
         gram *= self.root[:, None]
-        return np.asarray(gram)
+        return gram
 
-    def _weighted(self, other: Floats) -> Floats:
+    def _weighted(self, other: Any) -> Any:
         if self.centre:
-            other = other - np.multiply.outer(self.root, self.root @ other)
-        return np.asarray((self.root * other.T).T)
+            projection = self.root @ other
+            root = self.root if other.ndim == 1 else self.root[:, None]
+            other = other - root * projection
+        return (self.root * other.T).T
 
 
 @dataclass(frozen=True)
 class Mirror:
     r"""The reflection :math:`H = I - 2vv^T/v^Tv`.
 
-    Centring takes away the direction of the roots of the weights. Mirrored onto the first axis it is the
-    first row and column that go, and small eigenvalues keep their distance from the zero that centring made.
+    Centring makes the direction of the roots of the weights a null direction. Mirrored onto the
+    first axis it can be cut off, so that small eigenvalues are not mixed with that zero.
     """
 
-    normal: Floats
+    normal: Any
 
     @classmethod
-    def onto_first(cls, unit: Floats) -> Mirror:
+    def onto_first(cls, unit: Any) -> Mirror:
         """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
-        normal = unit.copy()
+        normal = 1 * unit
         normal[0] += 1
-        return cls(normal / np.linalg.norm(normal))
+        return cls(normal / float(normal @ normal) ** 0.5)
 
-    def without_first(self, matrix: Floats) -> Floats:
-        """Return HAH for a symmetric A, which is overwritten, less its first row and column."""
+    def without_first(self, matrix: Any) -> Any:
+        """Return HAH for a symmetric A, which is overwritten, without its first row and column."""
         image = 2 * (matrix @ self.normal)
         image -= (self.normal @ image) * self.normal
-        height = max(1, BLOCK_NUMBERS // len(matrix))  # fresh memory costs more than the sums do
+        # in blocks of rows: fresh memory for a whole outer product costs more than the sums do
+        height = max(1, MIRROR_NUMBERS // len(matrix))
         for start in range(0, len(matrix), height):
             rows = slice(start, start + height)
-            matrix[rows] -= np.multiply.outer(self.normal[rows], image)
-            matrix[rows] -= np.multiply.outer(image[rows], self.normal)
+            matrix[rows] -= self.normal[rows, None] * image
+            matrix[rows] -= image[rows, None] * self.normal
         return matrix[1:, 1:]
 
-    def with_first(self, vectors: Floats) -> Floats:
+    def with_first(self, vectors: Any) -> Any:
         """Return HB, with B the vectors below a row of zeros."""
-        mirrored = np.multiply.outer(-2 * self.normal, self.normal[1:] @ vectors)
+        mirrored = (-2 * self.normal)[:, None] * (self.normal[1:] @ vectors)
         mirrored[1:] += vectors
         return mirrored
 
 
-def product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
-    """Multiply with X or Xᵀ, in the precision of what is multiplied, and refuse what is not finite."""
+def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
+    """Multiply with X or Xᵀ, in the precision of the vectors, and refuse what is not finite."""
+    if is_device_array(X):
+        return X.T @ other if transposed else X @ other
     try:
         if not transposed:
             image = X @ other
         elif isinstance(X, LinearOperator):
             image = X.rmatmat(other) if other.ndim == 2 else X.rmatvec(other)
         else:
-            image = (other.T @ X).T  # row by row of an array, which is the quicker way
+            image = (other.T @ X).T  # along the rows of an array, which is the faster way
     except NotImplementedError:
         raise ValueError(
             "X must know its products with vectors and those of its transpose: define rmatvec."
@@ -160,7 +168,7 @@ def product(X: Any, other: Floats, *, transposed: bool = False) -> Floats:
 
 
 def owned(basis: Floats | DualVectors | Vectors) -> Floats | DualVectors | Vectors:
-    """Return a basis that changes to the user's array cannot reach: one that refers to it takes a copy."""
+    """Return a basis that changes to the user's array cannot reach: it takes a copy."""
     rows = basis.rows if isinstance(basis, DualVectors) else None
     if isinstance(rows, CentredOperator) and isinstance(rows.X, np.ndarray):
         return DualVectors(replace(rows, X=rows.X.copy()), basis.mix)

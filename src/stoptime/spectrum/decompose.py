@@ -1,39 +1,26 @@
-"""Ways from data to a spectrum."""
+"""From data of any kind to a spectrum: the one place where the kind of a container is asked."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.spectrum import dense, tensors
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import owned
+from stoptime.spectrum.data import Data, worst_goals
 from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
+from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
-from stoptime.spectrum.krylov.spaces import decompose_matrix_free
-from stoptime.spectrum.moments import Moments
-from stoptime.spectrum.streamed.rounding import VISIBLE
-from stoptime.spectrum.streamed.streams import as_stream, spectrum_of
-from stoptime.spectrum.tensors import TensorData
+from stoptime.spectrum.streamed.data import StreamedData, as_stream
 from stoptime.support.checks import nonnegative
 
-__all__ = ["Arguments", "Data", "Solver", "borrow", "decompose", "factored", "validated"]
+__all__ = ["Solver", "decompose", "open_data"]
 
-MOST_FILLED = (
-    2**27
-)  # numbers, a gigabyte: a sparse matrix that is ill-conditioned is filled up to here
-
-Arguments = tuple[Any, Any, Any, bool]
-"""X, y, sample_weight and fit_intercept, as :func:`decompose` takes them."""
-
-Data = DenseData | TensorData
 Solver = Literal["auto", "gram", "svd", "krylov"]
+KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "seed", "verbose"}
 
 
 def decompose(
@@ -94,90 +81,39 @@ def decompose(
     >>> decompose(*load_diabetes(return_X_y=True))
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
-    data = X, y, sample_weight, fit_intercept
-    spectrum = borrow(data, solver=solver, max_gain=max_gain, **options)
+    check_solver(solver)
+    data = open_data(X, y, sample_weight, fit_intercept, **options)
+    gain = float(nonnegative("max_gain", max_gain, infinite=True))
+    spectrum = data.spectrum(worst_goals(gain), solver)
+    # eigenvectors of wide data may refer to the user's array, which may change later
     return replace(spectrum, basis=owned(spectrum.basis))
 
 
-def borrow(
-    data: Arguments, *, solver: Solver = "auto", max_gain: float = np.inf, **options: Any
-) -> Spectrum:
-    """Factor the data as :func:`decompose` does, for those who are done before X can change.
-
-    The eigenvectors of a wide array may refer to it, which spares a copy.
-    """
-    X, y, sample_weight, fit_intercept = data
+def check_solver(solver: Any) -> None:
+    """Raise a ValueError where a solver has no such name."""
     if solver not in {"auto", "gram", "svd", "krylov"}:
         raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')
-    max_gain = float(nonnegative("max_gain", max_gain, infinite=True))
-    kind = kind_of(X)
-    if (options or solver == "krylov") and kind not in MATRIX_FREE:
-        named = ", ".join(options) or 'solver="krylov"'
-        raise TypeError(
-            f"{named}: for sparse matrices and operators; see scipy.sparse.linalg.aslinearoperator."
-        )
-    if kind in STREAMED:
-        return spectrum_of(as_stream(X, y, sample_weight), fit_intercept, solver)
-    if y is None:
-        raise ValueError(
-            "y must be given with X: only chunks and statistics hold their own response."
-        )
-    if kind in MATRIX_FREE:
-        options |= {"solver": solver, "max_gain": max_gain}
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
-            return decompose_matrix_free(*data, **options)
-    return factored(validated(*data), solver=solver, max_gain=max_gain)
 
 
-def validated(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Data:
-    """Check data of any kind, and say what is wrong with them."""
+def open_data(
+    X: Any, y: Any = None, sample_weight: Any = None, fit_intercept: bool = True, **options: Any
+) -> Data:
+    """Validate data of any kind, once, and return them as what the rest of the library asks.
+
+    Parameters are those of :func:`decompose`.
+    """
     kind = kind_of(X)
-    if kind == "tensor":
-        return TensorData.validated(X, y, sample_weight, fit_intercept)
-    if kind in STREAMED:
+    if kind in {"sparse", "operator"}:
+        if unknown := options.keys() - KRYLOV_OPTIONS:
+            names = ", ".join(sorted(KRYLOV_OPTIONS))
+            raise TypeError(f"{', '.join(unknown)}: no option; there are {names}.")
+        data = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
+        return replace(data, options=options)
+    if options:
         raise TypeError(
-            f"X must be rows in memory here; got {type(X).__name__}, whose rows pass by."
+            f"{', '.join(options)}: for sparse matrices and operators; see "
+            "scipy.sparse.linalg.aslinearoperator."
         )
-    if kind in MATRIX_FREE:
-        return MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
-    with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn as well
+    if kind == "dense":
         return DenseData.validated(X, y, sample_weight, fit_intercept)
-
-
-def _filled(data: MatrixFreeData, spectrum: Spectrum, max_gain: float) -> Spectrum:
-    """Factor a sparse matrix as a dense one, where squares would lose digits and it is not too large."""
-    if data.X.shape[0] * data.X.shape[1] > MOST_FILLED:
-        _warn_beyond(spectrum, max_gain)
-        return spectrum
-    y = data.y[:, 0] if data.single_target else data.y
-    weights = None if data.uneven_shares is None else data.uneven_shares * data.n_samples
-    filled = DenseData.validated(data.X.toarray(), y, weights, data.fit_intercept)
-    return dense.by_svd(filled, max_gain)
-
-
-def _warn_beyond(spectrum: Spectrum, max_gain: float) -> None:
-    """Warn where the largest gain is so far beyond the reach that the error may be visible."""
-    steepest = np.inf if spectrum.rank < spectrum.n_features else 1 / spectrum.eigenvalues[0]
-    if min(max_gain, steepest) > spectrum.reach * VISIBLE / GRAM_TOLERANCE["float64"]:
-        warnings.warn(
-            "Columns are so dependent, or so different in scale, that products of features may lose more "
-            f"than {VISIBLE:g} of the coefficients at late stops: standardise or drop columns.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def factored(
-    data: Data, known: Moments | None = None, *, solver: Solver = "auto", max_gain: float = np.inf
-) -> Spectrum:
-    """Factor validated data; ``known`` moments of tall data spare the pass over them."""
-    route: Any = tensors if isinstance(data, TensorData) else dense
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
-        if solver != "svd":
-            spectrum: Spectrum = route.by_gram(data, known)
-            if solver == "gram" or max_gain <= spectrum.reach:
-                return spectrum
-            if isinstance(data, MatrixFreeData):
-                return _filled(data, spectrum, max_gain)
-        svd: Spectrum = route.by_svd(data, max_gain)
-        return svd
+    return StreamedData(as_stream(X, y, sample_weight), fit_intercept)

@@ -10,6 +10,11 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
@@ -17,8 +22,9 @@ from sklearn.utils import check_array
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.dense import DenseData
-from stoptime.support.arrays import Floats
+from stoptime.spectrum.data import EVERYTHING, Fold, Goal
+from stoptime.spectrum.dense import DenseData, RowsToTest
+from stoptime.support.arrays import EPS, Floats
 
 __all__ = ["decompose_kernel"]
 
@@ -71,26 +77,73 @@ def decompose_kernel(
     >>> decompose_kernel(linear_kernel(X), y)
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
-    K = np.asarray(check_array(K, dtype=np.float64, input_name="kernel matrix"))
-    largest = largest_entry(K)
-    _check_size(largest)
-    _check_symmetric(K, largest)
-    data = DenseData.validated(K, y, sample_weight, fit_intercept)
-    root, mean, target_mean = np.sqrt(data.shares), np.zeros(len(K)), np.zeros(data.y.shape[1])
-    rounding = CENTRINGS * np.finfo(np.float64).eps * largest
-    if fit_intercept:
-        mean, target_mean = data.shares @ K, data.shares @ data.y
-        mirror = Mirror.onto_first(root)
-        eigenvalues, left = _eigenpairs(mirror.without_first(_weighted(K, data)), rounding)
-        left = mirror.with_first(left)
-    else:
-        eigenvalues, left = _eigenpairs(_weighted(K, data), rounding)
-    lengths = np.sqrt(eigenvalues)
-    response = lengths[:, None] * (left.T @ (root[:, None] * (data.y - target_mean)))
-    left /= lengths
-    # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
-    basis = DualVectors(sparse.diags_array(root), left)
-    return data.spectrum(eigenvalues, basis, response, (mean, target_mean), "kernel", np.inf)
+    return KernelData.validated(K, y, sample_weight, fit_intercept).spectrum()
+
+
+@dataclass(frozen=True)
+class KernelData(DenseData):
+    """Values of a kernel between training rows, in double precision, in the place of X.
+
+    ``values`` returns those between new rows and the training rows.
+    """
+
+    values: Callable[[Any], Floats] | None = None
+
+    @classmethod
+    def validated(
+        cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
+    ) -> KernelData:
+        """Check a kernel matrix, its symmetry included."""
+        K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
+        largest = largest_entry(K)
+        _check_size(largest)
+        _check_symmetric(K, largest)
+        data = super().validated(K, y, sample_weight, fit_intercept)
+        return cast("KernelData", data)
+
+    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
+        """Diagonalise the centred, weighted kernel matrix."""
+        return self._spectrum
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        K = self.X
+        root = np.sqrt(self.shares)
+        mean = np.zeros(len(K))
+        target_mean = np.zeros(self.n_targets)
+        rounding = CENTRINGS * EPS * largest_entry(K)
+        if self.fit_intercept:
+            mean = self.shares @ K
+            target_mean = self.shares @ self.y
+            # centring leaves a null direction, which is mirrored onto the first axis and cut off
+            mirror = Mirror.onto_first(root)
+            eigenvalues, left = _eigenpairs(mirror.without_first(_weighted(K, self)), rounding)
+            left = mirror.with_first(left)
+        else:
+            eigenvalues, left = _eigenpairs(_weighted(K, self), rounding)
+        lengths = np.sqrt(eigenvalues)
+        response = lengths[:, None] * (left.T @ (root[:, None] * (self.y - target_mean)))
+        left /= lengths
+        # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
+        basis = DualVectors(sparse.diags_array(root), left)
+        means = mean, target_mean
+        return self.assembled(eigenvalues, basis, response, means, "kernel", np.inf)
+
+    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds of a splitter as blocks of the kernel matrix."""
+        found = []
+        for train, test in self._splits(cv, groups):
+            weights = None if self.row_weights is None else self.row_weights[train]
+            y = self.y[train, 0] if self.single_target else self.y[train]
+            part = self.validated(self.X[np.ix_(train, train)], y, weights, self.fit_intercept)
+            rows = self.X[np.ix_(test, train)]
+            tested = RowsToTest(rows, self.y[test], self._test_weights(test))
+            found.append(Fold(part, tested))
+        return found
+
+    def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
+        """Return the values of the kernel between new rows and training rows as a test set."""
+        return super().test_set(X if self.values is None else self.values(X), y)
 
 
 def _weighted(K: Floats, data: DenseData) -> Floats:
@@ -138,7 +191,7 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
     Kernels of smooth functions, and of few columns, have a low rank: a Cholesky factorisation finds it at a
     tenth of the price of all eigenvectors.
     """
-    n, eps = len(gram), float(np.finfo(np.float64).eps)
+    n, eps = len(gram), EPS
     if n == 0:  # one row, and an intercept
         return np.empty(0), np.empty((0, 0))
     factor = _cholesky(gram)
@@ -162,7 +215,7 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
 def _cholesky(gram: Floats) -> Floats | None:
     """Return F with few columns and FFᵀ the matrix, or None where there is none."""
     n, diagonal = len(gram), np.diagonal(gram)
-    eps, largest = float(np.finfo(np.float64).eps), float(diagonal.max())
+    eps, largest = EPS, float(diagonal.max())
     if largest <= 0:
         return None
     tolerance = PIVOT * eps * largest

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any, Literal
 
+import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import assert_all_finite, check_array
 
-from stoptime.support.arrays import is_tensor
+from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
-__all__ = ["MATRIX_FREE", "STREAMED", "Kind", "kind_of"]
+__all__ = ["DTYPES", "Kind", "checked_matrix", "kind_of", "new_rows"]
 
-Kind = Literal["dense", "sparse", "operator", "tensor", "dask", "chunks", "statistics"]
+Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
+DTYPES = [np.float64, np.float32]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
     "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
     "chunks": [
@@ -22,17 +25,11 @@ CLASSES: dict[Kind, list[tuple[str, str]]] = {
     ],
     "statistics": [("stoptime.spectrum.streamed.statistics", "Statistics")],
 }
-"""Module and name of the classes of other kinds."""
-
-STREAMED: tuple[Kind, ...] = ("chunks", "dask", "statistics")
-"""Kinds of data whose rows pass by once and are not kept."""
-
-MATRIX_FREE: frozenset[Kind] = frozenset({"sparse", "operator"})
-"""What is only ever multiplied with."""
+"""Module and name of the classes of streamed data."""
 
 
 def kind_of(X: Any) -> Kind:
-    """Return the kind of a container; all that is not known otherwise will be made a dense array.
+    """Return the kind of a container; whatever is not known otherwise counts as a dense array.
 
     Examples
     --------
@@ -43,8 +40,6 @@ def kind_of(X: Any) -> Kind:
         return "sparse"
     if isinstance(X, LinearOperator):
         return "operator"
-    if is_tensor(X):
-        return "tensor"
     for kind, classes in CLASSES.items():
         if any(_is(X, *name) for name in classes):
             return kind
@@ -55,3 +50,53 @@ def _is(X: Any, module: str, name: str) -> bool:
     """Tell an instance of a class whose module is imported if there can be any."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(X, getattr(loaded, name, ()))
+
+
+def checked_matrix(X: Any, name: str = "X") -> Any:
+    """Return a sparse matrix in double precision by rows or columns, or an operator as it is."""
+    if len(X.shape) != 2:
+        raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
+    if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
+        raise ValueError(f"Complex data not supported: {name} is complex. Give both parts as rows.")
+    if min(X.shape) == 0:
+        raise ValueError(f"{name} must have at least one row and one column; got shape {X.shape}.")
+    if not sparse.issparse(X):
+        return X
+    X = X if X.format in {"csr", "csc"} else X.tocsr()
+    X = X.astype(np.float64, copy=False)
+    assert_all_finite(X.data, input_name=name)
+    return X
+
+
+def new_rows(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> Any:
+    """Return new rows in memory as a matrix that can be multiplied with coefficients.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, LinearOperator or array on a device
+        New rows.
+    reference : array
+        Coefficients, or training rows: the new rows are put where these are.
+    dtype : dtype, optional
+        Type that dense rows are converted to, float64 or float32 as they are by default.
+    name : str
+        What messages call them.
+    """
+    kind = kind_of(X)
+    on_device = is_device_array(X) or is_device_array(reference)
+    if kind in {"sparse", "operator"} and not on_device:
+        return checked_matrix(X, name)
+    if kind != "dense":
+        where = "rows of the kind that was fitted" if on_device else "rows in memory"
+        raise TypeError(f"{name} must be {where}; got {type(X).__name__}.")
+    if not on_device:
+        return check_array(X, dtype=dtype or DTYPES, input_name=name)
+    rows = X.detach() if hasattr(X, "detach") else X
+    rows = rows if is_device_array(rows) else np.asarray(rows)
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must be of shape (n, n_features); got {tuple(rows.shape)}.")
+    if not is_device_array(reference):
+        return on_host(rows)
+    # a model predicts where it was fitted, in the type of its coefficients
+    rows = array_namespace(reference).asarray(like(reference, rows), device=reference.device)
+    return as_dtype(rows, reference.dtype)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host
 
-FEW = 64  # rows whose mean is a good enough guess of the mean
-NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, and X is multiplied as it is
-BLOCK_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplications
-BLOCK_ROWS = 2**10  # of which it has at least so many, for products to be worth calling
+GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
+NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
+CACHED_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplication
+CACHED_ROWS = 2**10  # rows of a block, at least, so that a product is worth calling
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,28 @@ class Moments:
     cross: Floats
 
     def without(self, part: Moments, share: float) -> Moments:
-        r"""Return the moments of the rows that are left when a part is taken away.
+        r"""Return the moments of the rows that remain when a part is removed.
 
         .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
             (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
 
-        with d the distances of the two means from the new one, and ρ the ``share`` of the weight that goes.
+        with d the distances of the two means from the new one, and ρ the ``share`` of the weight
+        that is removed.
         """
         keep = 1 - share
         feature_mean = (self.feature_mean - share * part.feature_mean) / keep
         target_mean = (self.target_mean - share * part.target_mean) / keep
-        d, d_part = self.feature_mean - feature_mean, part.feature_mean - feature_mean
-        e, e_part = self.target_mean - target_mean, part.target_mean - target_mean
-        d, d_part = d[:, None], d_part[:, None]
+        d = (self.feature_mean - feature_mean)[:, None]
+        d_part = (part.feature_mean - feature_mean)[:, None]
+        e = self.target_mean - target_mean
+        e_part = part.target_mean - target_mean
         gram = (self.gram + d * d.T - share * (part.gram + d_part * d_part.T)) / keep
         cross = (self.cross + d * e - share * (part.cross + d_part * e_part)) / keep
         return Moments(feature_mean, target_mean, gram, cross)
 
 
 class Sums(NamedTuple):
-    """What one pass finds: means as an origin and small offsets, and second moments about the means.
+    """Means as an origin and small offsets, and second moments about the means.
 
     Every pair is of features and of targets. Without centring, origin and offset are zero.
     """
@@ -65,118 +67,130 @@ class Sums(NamedTuple):
     cross: Floats
     target_power: Floats
 
-
-def moments(X: Floats, y: Floats, shares: Floats | None, *, centre: bool) -> Moments:
-    """Return the moments of arrays, in their own precision; see :func:`sums`."""
-    found = sums(X, y, shares, X.dtype, centre=centre)
-    feature_mean, target_mean = found.origin[0] + found.offset[0], found.origin[1] + found.offset[1]
-    return Moments(feature_mean, target_mean, found.gram, found.cross)
+    def moments(self) -> Moments:
+        """Return the means in one piece, and the second moments."""
+        feature_mean = self.origin[0] + self.offset[0]
+        target_mean = self.origin[1] + self.offset[1]
+        return Moments(feature_mean, target_mean, self.gram, self.cross)
 
 
 def sums(
-    X: Floats, y: Floats, weights: Floats | None, dtype: np.dtype[Any], *, centre: bool
+    X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool, height: int | None = None
 ) -> Sums:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
-    Blocks are shifted by the mean of a few rows, those of most weight, where that is far from zero. What the
-    final correction subtracts is then small, so that columns with large means keep their digits.
+    Blocks are shifted by the mean of a few rows, those of most weight, where that mean is far from
+    zero. What the final correction subtracts is then small, so that columns with large means keep
+    their digits.
 
     Parameters
     ----------
-    X : array of shape (n, p)
-    y : array of shape (n, q)
+    X, y : arrays of shape (n, p) and (n, q)
+        Of any numeric type, of one namespace.
     weights : array of shape (n,) or None
         None where all are one.
     dtype : dtype
         Floating type to work in.
     centre : bool
         Whether to subtract the means.
+    height : int, optional
+        Rows of a block; by default what fits into the cache of a processor.
     """
+    xp = array_namespace(X)
     n, p = X.shape
-    weight = float(n if weights is None else weights.sum(dtype=np.float64))
-    weights = None if weights is None else _of_modest_size(weights)
-    feature_shift, target_shift = np.zeros(p, dtype), np.zeros(y.shape[1], dtype)
-    if centre and n:
-        few, share = heaviest_rows(weights, n)
-        if _far_from_zero(X[few], share):
-            feature_shift = _mean(X[few], share, dtype)
-        target_shift = _mean(y[few], share, dtype)
-    as_it_is = weights is None and X.dtype == dtype and not feature_shift.any()
-    height = max(1, min(n, max(p, BLOCK_ROWS, BLOCK_BYTES // (p * dtype.itemsize))))
-    gram = np.zeros((p, p), dtype)
-    others = np.zeros((1 + y.shape[1], p), dtype)  # totals, then cross moments
-    buffer = np.empty((0 if as_it_is else height, p), dtype)
-    pairs = np.ones((height, 1 + y.shape[1]), dtype)
+    weight = float(n)
+    scale = float(n) or 1.0
+    if weights is not None:
+        host = on_host(weights)
+        weight = float(host.sum(dtype=np.float64))
+        # weights over a power of two near the largest, so that products with them do not underflow
+        scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
+        scale = float(scaled.sum(dtype=np.float64)) or 1.0
+        weights = as_dtype(like(X, scaled), dtype)
+    shift, target_shift = _shifts(X, y, weights, dtype, centre=centre)
+    shifted = bool(xp.any(shift != 0))
+    height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
+    gram: Any = None
+    # totals of X, then cross moments
+    others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)
+    target_total = 0 * target_shift
+    power = 0 * target_shift
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
-        features, left = X[rows], pairs[: rows.stop - start]
-        if (
-            as_it_is and not features.flags.aligned
-        ):  # as bytes from elsewhere are: products round otherwise
+        features = as_dtype(X[rows], dtype)
+        # products of arrays that are not aligned in memory round differently
+        if not getattr(getattr(features, "flags", None), "aligned", True):
             features = features.copy(order="K")
-        elif not as_it_is:
-            features = np.subtract(features, feature_shift, out=buffer[: rows.stop - start])
-        np.subtract(y[rows], target_shift, out=left[:, 1:])
-        if weights is not None:
-            left[:, 0] = np.sqrt(weights[rows])
-            features *= left[:, :1]
-            left[:, 1:] *= left[:, :1]
+        if shifted:
+            features = features - shift
+        targets = as_dtype(y[rows], dtype) - target_shift
+        if weights is None:
+            target_total += xp.sum(targets, axis=0)
+            left = xp.concat([xp.ones_like(targets[:, :1]), targets], axis=1)
+        else:
+            root = xp.sqrt(weights[rows])[:, None]
+            features = features * root
+            targets = targets * root
+            target_total += xp.sum(root * targets, axis=0)
+            left = xp.concat([root, targets], axis=1)
+        power += xp.sum(targets * targets, axis=0)
         product = features.T @ features
-        gram = (
-            np.add(gram, product, out=product) if start else product
-        )  # untouched zeros cost nothing
+        gram = product if gram is None else gram + product
         others += left.T @ features
-    target_total, power = _target_sums(y, target_shift, weights)
-    scale = float(n if weights is None else weights.sum(dtype=np.float64)) or 1.0
+    gram = others[:0].T @ others[:0] if gram is None else gram  # zeros where there is no row
     for summed in (gram, others, target_total, power):
-        np.divide(summed, scale, out=summed)
+        summed /= scale
     total, cross = others[0], others[1:].T
     if not centre:
-        return Sums(
-            weight, (feature_shift, target_shift), (0 * total, 0 * target_total), gram, cross, power
-        )
-    gram -= np.multiply.outer(total, total)
-    cross -= np.multiply.outer(total, target_total)
-    power = np.maximum(power - target_total**2, 0)
-    return Sums(weight, (feature_shift, target_shift), (total, target_total), gram, cross, power)
+        nothing = 0 * total, 0 * target_total
+        return Sums(weight, (shift, target_shift), nothing, gram, cross, power)
+    gram -= total[:, None] * total
+    cross -= total[:, None] * target_total
+    power = xp.clip(power - target_total**2, 0, None)
+    return Sums(weight, (shift, target_shift), (total, target_total), gram, cross, power)
 
 
-def _of_modest_size(weights: Floats) -> Floats:
-    """Return weights over a power of two near the largest, so that their products do not underflow."""
-    return np.asarray(np.ldexp(weights, -np.frexp(weights.max(initial=0))[1]))
+def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
+    """Guess the means from a few rows; zeros for features near zero, and without centring."""
+    few, share = heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
+    index = like(X, few)
+    rows = as_dtype(X[index], dtype)
+    targets = as_dtype(y[index], dtype)
+    if not centre or not len(few):
+        return _row_sum(0 * rows), _row_sum(0 * targets)
+    xp = array_namespace(rows)
+    share = as_dtype(like(X, share), dtype)[:, None]
+    mean = _row_sum(share * rows)
+    spread = _row_sum(share * rows * rows) - mean**2
+    far = bool(xp.any(mean**2 > NEAR**2 * spread))
+    return mean if far else 0 * mean, _row_sum(share * targets)
 
 
-def _target_sums(y: Floats, shift: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Return weighted sums of the shifted targets and of their squares, some rows at a time."""
-    total, power = np.zeros((2, len(shift)), shift.dtype)
-    height = max(1, BLOCK_BYTES // max(1, len(shift) * shift.dtype.itemsize))
-    for start in range(0, len(y), height):
-        rows = slice(start, start + height)
-        targets = y[rows] - shift
-        weighted = targets if weights is None else weights[rows, None] * targets
-        total += weighted.sum(axis=0)
-        power += np.einsum("ij,ij->j", weighted, targets)
-    return total, power
+def _row_sum(rows: Any) -> Any:
+    return array_namespace(rows).sum(rows, axis=0)
 
 
 def heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
-    """Return rows whose mean is a good guess of the mean, and their shares: others may lie anywhere."""
-    few = np.linspace(0, n - 1, min(n, FEW)).astype(
-        np.intp
-    )  # the first rows may be unlike all others
+    """Return the numbers of rows whose mean is a good guess of the mean, and their shares."""
+    # spread over all rows: the first ones may be unlike the others
+    few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
     if weights is None:
-        return few, np.full(len(few), 1 / len(few))
-    if n > FEW:
-        few = np.sort(np.argpartition(weights, -FEW)[-FEW:])
+        return few, np.full(len(few), 1 / max(len(few), 1))
+    if n > GUESS_ROWS:
+        few = np.sort(np.argpartition(weights, -GUESS_ROWS)[-GUESS_ROWS:])
     return few, weights[few] / (weights[few].sum() or 1.0)
 
 
-def _mean(rows: Floats, share: Floats, dtype: np.dtype[Any]) -> Floats:
-    """Return a weighted mean, summed row by row wherever the bytes lie."""
-    return np.asarray((share[:, None] * rows).sum(axis=0), dtype=dtype)
-
-
-def _far_from_zero(rows: Floats, share: Floats) -> bool:
-    """Tell whether the mean of any column is large beside its spread."""
-    mean, power = np.einsum("i,ij->j", share, rows), np.einsum("i,ij,ij->j", share, rows, rows)
-    return bool(np.any(mean**2 > NEAR**2 * (power - mean**2)))
+def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
+    """Return weights in double precision; refuse what is not finite and non-negative."""
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be of shape ({n},), one per row; got {weights.shape}."
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"sample_weight must be finite and non-negative; got {weights[wrong][0]!r}."
+        )
+    return weights

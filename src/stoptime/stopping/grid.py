@@ -83,7 +83,7 @@ def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
 def last_swing(spectrum: Spectrum, method: Method) -> float:
     """Return how far swings are followed: eigenvalues of a kernel fall to rounding, and they never end."""
     swings = method.oscillates and method.has_filter
-    if spectrum.solver != "kernel" or spectrum.rank == 0 or not swings:
+    if not spectrum.fades_out or spectrum.rank == 0 or not swings:
         return np.inf
     return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)
 

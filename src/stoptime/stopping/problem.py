@@ -1,10 +1,10 @@
-"""What a rule looks at: data, weights, method, spectrum."""
+"""What a rule looks at: data, method and spectrum."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +13,14 @@ from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
 from stoptime.methods.base import Method
-from stoptime.paths import goals
+from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.krylov.spaces import Goal, KrylovSpaces
-from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Array, Floats
+from stoptime.spectrum.data import Data, goals
+from stoptime.spectrum.decompose import open_data
+from stoptime.support.arrays import Array
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.dense import DenseData
 
 __all__ = ["Problem", "energies", "shaped"]
 
@@ -38,69 +41,88 @@ def shaped(errors: Array, spectrum: Spectrum) -> Array:
 
 @dataclass(frozen=True)
 class Problem:
-    """Data, weights and method: what a rule looks at.
+    """Data, method and spectrum: what a rule looks at.
 
     Attributes
     ----------
-    X, y : arrays of shape (n, p) and (n,) or (n, n_targets)
-        Validated data; of no rows where rows are not kept.
+    data : Data
+        The data, which say what can be asked of them.
     method : Method
         As it was given; ``tuned`` is the same method tuned to the spectrum.
     spectrum : Spectrum
         The factorised data.
-    sample_weight : array of shape (n,), optional
-        As it was given.
     groups : array of shape (n,), optional
         For splitters that keep groups together.
     verbose : bool
         Whether long work shows its progress; it changes no number.
-    parts : dict of Statistics, optional
-        Statistics of every fold, where rows are not kept.
-    new_rows : callable, optional
-        Where X is a kernel matrix, what gives the kernel between new rows and those of the training set.
-    spaces : KrylovSpaces, optional
-        What the spectrum is from, where it can still grow.
     """
 
-    X: Floats
-    y: Floats
+    data: Data
     method: Method
     spectrum: Spectrum
-    sample_weight: Floats | None = None
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
-    parts: dict[int, Statistics] | None = None
-    new_rows: Callable[[ArrayLike], Floats] | None = None
-    spaces: KrylovSpaces | None = None
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        method: str | Method,
+        spectrum: Spectrum | None = None,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
+    ) -> Problem:
+        """Return the problem of data as users have them, with an intercept unless the spectrum has none.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of :func:`stoptime.decompose`.
+        method : Method or str
+            What is to be stopped.
+        spectrum : Spectrum, optional
+            That of the same data, if it is there already.
+        **options
+            ``groups`` and ``verbose``.
+        """
+        fit_intercept = True if spectrum is None else spectrum.fit_intercept
+        data = open_data(X, y, sample_weight, fit_intercept)
+        return cls(data, get_method(method), spectrum or data.complete(), **options)
 
     def reaching(self, stops: ArrayLike) -> Problem:
-        """Return the problem with its Krylov space grown to the stops; other spectra reach all of them."""
-        return self.growing_to(goals(self.method, stops)) if np.size(stops) else self
-
-    def growing_to(self, wanted: Iterable[Goal]) -> Problem:
-        """Return the problem with its Krylov space, if it has one, grown until these paths have converged."""
-        return self if self.spaces is None else replace(self, spectrum=self.spaces.spectrum(wanted))
+        """Return the problem with its spectrum accurate up to the stops."""
+        if self.spectrum.is_complete or not np.size(stops):
+            return self
+        return replace(self, spectrum=self.data.spectrum(goals(self.method, stops)))
 
     @property
     def has_few_targets(self) -> bool:
         """Whether residuals and standard errors of every target are worth their price."""
-        return self.y.ndim == 1 or self.y.shape[1] < MANY_TARGETS
+        return self.spectrum.response.ndim == 1 or self.spectrum.response.shape[1] < MANY_TARGETS
+
+    @property
+    def can_leave_out(self) -> bool:
+        """Whether exact left-out residuals can be had."""
+        return self.data.has_rows and self.spectrum.is_complete and self.method.has_filter
 
     @cached_property
     def tuned(self) -> Method:
-        """The method, tuned to the spectrum of all rows, with room for any of them to be left out."""
+        """The method tuned to all rows so that it still converges after removing any of them."""
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, self._scale)
 
     @cached_property
     def left_out(self) -> LeftOut:
-        """The residuals of rows that are left out, for rules that do so."""
-        rows = Rows.validated(self.X, self.y, self.sample_weight, self.spectrum)
+        """The residuals of rows that are left out, for rules that leave rows out."""
+        self.data.check_rows()
+        rows = Rows(cast("DenseData", self.data), self.spectrum)
         return LeftOut(rows, self.tuned, remember=True)
 
     @property
     def _scale(self) -> float:
-        """By how much eigenvalues can grow when a row is left out and the weights add to one again."""
+        """By how much eigenvalues can grow when a row is removed and the weights add to one again."""
+        weights = self.data.row_weights
         share = 1 / self.spectrum.n_samples
-        if self.sample_weight is not None:
-            share = float(np.max(self.sample_weight) / np.sum(self.sample_weight))
+        if weights is not None:
+            share = float(np.max(weights) / np.sum(weights))
         return 1 / (1 - share) if share < 1 else 1.0

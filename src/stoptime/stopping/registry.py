@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.spectrum.data import Data
 from stoptime.stopping.cross_validation import CrossValidation
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
-from stoptime.stopping.growing import resolved_oracle
+from stoptime.stopping.plug_in import resolved_oracle
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, stops_to_try
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
@@ -105,7 +106,8 @@ class PlugIn(Rule):
                 'rule="plug-in" shares one stop between targets: use rule="loo" per target.'
             )
         grid, given = stops_to_try(problem, stops)
-        oracle, problem = resolved_oracle(problem)
+        oracle, spectrum = resolved_oracle(problem.data, problem.spectrum)
+        problem = replace(problem, spectrum=spectrum)
         curve = ErrorCurve(grid, _expected(problem, oracle, grid))
         message = f"least expected error of {len(grid)} stops"
         stop = float(grid[np.argmin(curve.errors)])
@@ -168,9 +170,11 @@ class OneStandardError(Rule):
         """As its own rule does."""
         return get_rule(self.rule).needs_trace
 
-    def fixed(self, problem: Problem) -> OneStandardError:
-        """Return the rule with whatever its own rule draws at random drawn once."""
-        fixed = get_rule(self.rule).fixed(problem)
+    def fixed(
+        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
+    ) -> OneStandardError:
+        """Return the rule with the folds of its own rule drawn once."""
+        fixed = get_rule(self.rule).fixed(data, groups, verbose=verbose)
         return OneStandardError(fixed) if isinstance(fixed, CurveRule) else self
 
     def choose(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum.krylov.spaces import KrylovLimitError
+from stoptime.spectrum.data import Data, ReachError
 from stoptime.stopping.grid import default_stops, last_swing
 from stoptime.stopping.problem import Problem
 from stoptime.support.arrays import Array, Floats
@@ -90,8 +90,8 @@ class Rule(ABC):
         """Whether the rule sums over all eigenvalues, exactly or by random probes."""
         return False
 
-    def fixed(self, problem: Problem) -> Rule:  # noqa: ARG002 - for rules that draw at random
-        """Return this rule with whatever it draws at random drawn once, for fair comparisons."""
+    def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
+        """Return this rule with its folds drawn once, so that all methods see the same ones."""
         return self
 
     @abstractmethod
@@ -123,9 +123,7 @@ class CurveRule(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the least error; see :meth:`Rule.choose`."""
-        rule = self.fixed(problem)
-        if not isinstance(rule, CurveRule):
-            raise TypeError(f"{rule} has no error curve.")
+        rule = cast("CurveRule", self.fixed(problem.data, problem.groups, verbose=problem.verbose))
         grid, given = stops_to_try(problem, stops)
         problem = problem.reaching(grid)
         if given:
@@ -135,11 +133,11 @@ class CurveRule(Rule):
         return self._lowest(curve, per_target=per_target)
 
     def _begun(self, problem: Problem, grid: Array) -> ErrorCurve:
-        """Return the errors on a grid, as far as memory lets the Krylov spaces of folds reach."""
+        """Return the errors on a grid, as far as the data can be factored."""
         while True:
             try:
                 return self.errors(problem, grid)
-            except KrylovLimitError:
+            except ReachError:
                 if len(grid) < FEWEST_STOPS:
                     raise
             grid = grid[: len(grid) * 3 // 4]
@@ -169,7 +167,7 @@ class CurveRule(Rule):
                 break
             try:
                 problem = problem.reaching(later)
-            except KrylovLimitError:  # the warning below says so, if the best stop may lie there
+            except ReachError:  # the warning below says so, if the best stop may lie there
                 break
             curve = curve.joined(self.errors(problem, later))
         columns = columns_of(curve, per_target=per_target)
@@ -254,7 +252,7 @@ def _end(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> float | No
             moves = np.abs(columns[last] - columns[-1]) > UNSETTLED * np.minimum(
                 columns[last], columns[-1]
             )
-    elif problem.spaces is not None:
+    elif not problem.spectrum.is_complete:
         moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
     else:
         moves = columns[last] < (1 - UNSETTLED) * columns[:last].min(axis=0, initial=np.inf)

@@ -16,8 +16,8 @@ from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.krylov.spaces import KrylovLimitError
-from stoptime.stopping.growing import resolved_oracle
+from stoptime.spectrum.data import ReachError
+from stoptime.stopping.plug_in import resolved_oracle
 from stoptime.stopping.problem import Problem, energies, shaped
 from stoptime.stopping.rule import (
     EXTENSIONS,
@@ -63,7 +63,11 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
 
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
-    noise = resolved_oracle(problem)[0].noise if given is None else positive_number("noise", given)
+    noise = (
+        resolved_oracle(problem.data, problem.spectrum)[0].noise
+        if given is None
+        else positive_number("noise", given)
+    )
     return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
 
 
@@ -162,13 +166,13 @@ def _followed(
 ) -> tuple[Problem, ErrorCurve]:
     """Return the residuals at the stops, and later while those of a Krylov space are above the level."""
     curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
-    for _ in range(0 if problem.spaces is None else extensions):
+    for _ in range(0 if problem.spectrum.is_complete else extensions):
         if (columns_of(curve, per_target=per_target) <= level).any(axis=0).all():
             break
         later = later_stops(problem, float(grid[-1]))
         try:
             problem = problem.reaching(later)
-        except KrylovLimitError:  # a warning will say that the last stop is taken
+        except ReachError:  # a warning will say that the last stop is taken
             break
         grid = np.append(grid, later)
         curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))

@@ -1,15 +1,15 @@
-"""NumPy arrays and torch tensors by the same few words.
+"""Arrays of NumPy, torch and CuPy through one namespace, that of array-api-compat.
 
-Filters are evaluated on the host, in double precision; what is large stays where the data are. Code that
-may meet either keeps to operators and methods that both have, and to these functions.
+Filters are evaluated on the host, in double precision, where SciPy's Bessel functions are accurate.
+Large arrays stay where the data are.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, is_cupy_array, is_torch_array, to_device
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -17,102 +17,77 @@ Floats = NDArray[np.floating[Any]]
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 
-__all__ = ["as_complex", "as_float64", "as_real", "empty", "is_tensor", "like", "on_host", "pairs"]
+__all__ = [
+    "EPS",
+    "TINY",
+    "Array",
+    "Floats",
+    "array_namespace",
+    "as_complex",
+    "as_dtype",
+    "as_float64",
+    "as_real",
+    "empty",
+    "is_device_array",
+    "like",
+    "on_host",
+    "pairs",
+]
 
 
-def _torch() -> Any:
-    return sys.modules["torch"]  # it is there, or there were no tensor
-
-
-def is_tensor(values: Any) -> bool:
-    """Tell a torch tensor, without importing torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(values, torch.Tensor)
+def is_device_array(values: Any) -> bool:
+    """Tell whether values are a tensor of torch or an array of CuPy, without importing either."""
+    return is_torch_array(values) or is_cupy_array(values)
 
 
 def like(reference: Any, values: Any) -> Any:
-    """Return host values where the reference is: the same array, or a tensor on its device.
-
-    Examples
-    --------
-    >>> like(np.zeros(2), np.ones(3))
-    array([1., 1., 1.])
-    """
-    if not is_tensor(reference) or is_tensor(values):
+    """Return host values where the reference is: the same array, or one on its device."""
+    if not is_device_array(reference) or is_device_array(values):
         return values
-    return _torch().as_tensor(values, device=reference.device)
+    return array_namespace(reference).asarray(values, device=reference.device)
 
 
 def empty(reference: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-    """Return room for numbers where the reference is; on a device they are in double precision.
-
-    Examples
-    --------
-    >>> empty(np.zeros(2), (3, 4)).shape
-    (3, 4)
-    """
-    if is_tensor(reference):
-        return reference.new_empty(shape, dtype=_torch().float64)
+    """Return an uninitialised array where the reference is; on a device in double precision."""
+    if is_device_array(reference):
+        xp = array_namespace(reference)
+        return xp.empty(shape, dtype=xp.float64, device=reference.device)
     return np.empty(shape, dtype)
 
 
 def on_host(values: Any) -> Any:
-    """Return a NumPy array of the same values.
-
-    Examples
-    --------
-    >>> on_host(np.ones(2))
-    array([1., 1.])
-    """
-    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
+    """Return a NumPy array of the same values."""
+    if is_torch_array(values):
+        return to_device(values.detach(), "cpu").numpy()
+    return values.get() if is_cupy_array(values) else np.asarray(values)
 
 
 def pairs(first: Any, second: Any) -> Any:
-    """Return both side by side, along a new last axis.
+    """Return two arrays side by side, along a new last axis."""
+    return array_namespace(first, second).stack([first, second], axis=-1)
 
-    Examples
-    --------
-    >>> pairs(np.zeros(2), np.ones(2))
-    array([[0., 1.],
-           [0., 1.]])
-    """
-    if is_tensor(first):
-        return _torch().stack([first, second], dim=-1)
-    return np.stack([first, second], axis=-1)
+
+def as_dtype(values: Any, dtype: Any) -> Any:
+    """Return the values in a floating type, without a copy where they have it already."""
+    return array_namespace(values).astype(values, dtype, copy=False)
 
 
 def as_float64(values: Any) -> Any:
-    """Return the values in double precision, where they are.
-
-    Examples
-    --------
-    >>> as_float64(np.ones(2, np.float32)).dtype
-    dtype('float64')
-    """
-    return values.double() if is_tensor(values) else values.astype(np.float64, copy=False)
+    """Return the values in double precision, where they are."""
+    return as_dtype(values, array_namespace(values).float64)
 
 
 def as_complex(values: Any) -> Any:
-    """Return real, imaginary, real, ... along the last axis as complex numbers.
-
-    Examples
-    --------
-    >>> as_complex(np.array([1.0, 2.0]))
-    array([1.+2.j])
-    """
-    if is_tensor(values):
-        return _torch().view_as_complex(values.unflatten(-1, (-1, 2)))
+    """Return real, imaginary, real, ... along the last axis as complex numbers, without a copy."""
+    if is_torch_array(values):
+        xp = array_namespace(values)
+        return xp.view_as_complex(values.unflatten(-1, (-1, 2)))
     return values.view(np.complex128)
 
 
 def as_real(values: Any) -> Any:
-    """Return real numbers as they are, complex ones as real, imaginary, real, ... along the last axis.
-
-    Examples
-    --------
-    >>> as_real(np.array([1 + 2j]))
-    array([1., 2.])
-    """
-    if is_tensor(values):
-        return _torch().view_as_real(values).flatten(-2) if values.is_complex() else values
-    return np.ascontiguousarray(values).view(np.float64)
+    """Return complex numbers as real, imaginary, real, ... along the last axis, real ones as is."""
+    if is_torch_array(values):
+        xp = array_namespace(values)
+        return xp.view_as_real(values).flatten(-2) if values.is_complex() else values
+    return array_namespace(values).ascontiguousarray(values).view(np.float64)

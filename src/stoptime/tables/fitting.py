@@ -14,7 +14,7 @@ from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.methods import ALL_METHODS, Method, get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.spectrum.streamed.streams import summarise
+from stoptime.spectrum.streamed.data import summarise
 from stoptime.stopping import StopWarning
 from stoptime.support.notes import warnings_noted
 from stoptime.tables import Policy, Prepared, Table, prepare, read_table

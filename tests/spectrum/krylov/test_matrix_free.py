@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum.krylov.spaces import KrylovLimitError
+from stoptime.spectrum.data import ReachError
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 
@@ -289,7 +289,7 @@ def test_large_means_cost_no_digits():
 def test_memory_is_bounded_and_said():
     X, y = data(60, 40)
     with pytest.raises(
-        KrylovLimitError, match=r"3 Krylov vectors.*smaller stop.*max_rank.*tol than 1e-06"
+        ReachError, match=r"3 Krylov vectors.*smaller stop.*max_rank.*tol than 1e-06"
     ):
         st.path(X, y, "nesterov-flow", [50.0], solver="krylov", max_rank=3)
     early = st.path(X, y, "nesterov-flow", [0.1], solver="krylov", max_rank=3)
@@ -409,7 +409,7 @@ def test_an_iteration_needs_no_more_vectors_than_it_has_steps(rng):
 
 def test_the_first_vectors_of_many_targets_count_too(rng):
     X, Y = rng.standard_normal((60, 10)), rng.standard_normal((60, 10))
-    with pytest.raises(KrylovLimitError, match="max_rank"):
+    with pytest.raises(ReachError, match="max_rank"):
         st.path(aslinearoperator(X), Y, "ridge", [1e-6], max_rank=3)
 
 

@@ -10,14 +10,14 @@ from scipy.sparse.linalg import aslinearoperator
 from sklearn.model_selection import GroupKFold, ShuffleSplit
 
 import stoptime as st
+from stoptime.spectrum.krylov import operator as growing
 from stoptime.spectrum.krylov import spaces as matrix_free
-from stoptime.stopping import growing
 
 
 @pytest.fixture
 def all_are_large(monkeypatch):
     """Let no sparse matrix be small enough for all its eigenvalues."""
-    monkeypatch.setattr(matrix_free, "SMALL", 0)
+    monkeypatch.setattr(growing, "SMALL", 0)
 
 
 def data(n, p, seed=0, noise=0.1):
@@ -136,7 +136,7 @@ def test_path_gcv_is_within_its_standard_error(shape, fit_intercept, max_gain):
     }
     exact = st.path_gcv(st.decompose(X.toarray(), y, fit_intercept=fit_intercept), method, stops)
     spectrum = st.decompose(X, y, **options)
-    problem = st.Problem(X, y, method, spectrum)
+    problem = st.Problem.of(X, y, method, spectrum)
     curve = st.PathGCV().errors(problem, stops)
     assert curve.errors[0] == pytest.approx(exact[0])
     assert np.all(np.abs(curve.errors - exact)[1:] < 4 * curve.standard_errors[1:])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.spectrum.streamed import streams
+from stoptime.spectrum.streamed import data as streams
 from stoptime.spectrum.streamed.chunks import Chunks
 from stoptime.support import progress as progress_module
 

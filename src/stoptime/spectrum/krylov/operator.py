@@ -2,56 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 
+from stoptime.methods.base import Method
+from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.dense import Centred, DenseData, lengths_of, sample_sizes
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    WITHOUT_ROWS,
+    Data,
+    Fold,
+    Goal,
+    ReachError,
+    goals,
+    largest_gain,
+)
+from stoptime.spectrum.dense import (
+    Centred,
+    DenseData,
+    RowsToTest,
+    by_features,
+    by_rows,
+    by_svd,
+    lengths_of,
+    sample_sizes,
+)
+from stoptime.spectrum.kinds import checked_matrix
+from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import EPS, TINY, Floats
 
-__all__ = ["MatrixFreeData", "checked"]
+__all__ = ["MatrixFreeData"]
 
-ROUNDINGS = 8.0  # of the means, that centring leaves behind
-
-
-def checked(X: Any, name: str = "X") -> Any:
-    """Return a sparse matrix in double precision by rows or columns, or an operator as it is.
-
-    float32 and integers are copied to double precision; an operator may compute as it likes.
-    """
-    if len(X.shape) != 2:
-        raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
-    if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
-        raise ValueError(f"Complex data not supported: {name} is complex. Give both parts as rows.")
-    if min(X.shape) == 0:
-        raise ValueError(f"{name} must have at least one row and one column; got shape {X.shape}.")
-    if not sparse.issparse(X):
-        return X
-    X = X if X.format in {"csr", "csc"} else X.tocsr()
-    X = X.astype(np.float64, copy=False)
-    assert_all_finite(X.data, input_name=name)
-    return X
+MEAN_ROUNDINGS = 8.0  # roundings of the means that centring leaves behind
+SMALL = 1000  # rows or columns up to which all eigenvalues are found
+LARGEST_GRAM = 10_000  # rows or columns beyond which their products are refused
+LARGEST_WITH_ROWS = 3000  # rows or columns up to which leave-one-out factors a sparse X
+MOST_WORK = 2e9  # multiplications for all eigenvalues, unless they are asked for
+MOST_FILLED = 2**27  # numbers, a gigabyte: an ill-conditioned sparse matrix is filled up to here
+VISIBLE_LOSS = 1e-6  # relative error of the coefficients that is warned about
+SEARCH_PROBES = 10  # random probes of a rule that needs a trace
+HORIZON = 30.0  # phase t√L up to which an unknown spectrum is first looked at
+SMOOTH_HORIZON = 100.0  # and tL, for methods that do not oscillate
+HALVINGS = 10  # of these horizons, where they need more memory than is allowed
+FEW_GROWTHS = 3  # times a large space is grown to resolve noise and signal
+MANY_GROWTHS = 20  # times a small one is, which is as good as to its end
 
 
 @dataclass(frozen=True)
 class MatrixFreeData(DenseData):
-    """Validated data whose X is only ever multiplied with."""
+    """Validated data whose X is only ever multiplied with.
+
+    ``options`` are those of :class:`KrylovSpaces`; ``is_whole`` says that all eigenvalues are
+    wanted, whatever they cost.
+    """
 
     X: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_whole: bool = False
 
     @classmethod
     def validated(
-        cls, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, fit_intercept: bool
+        cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> MatrixFreeData:
         """Check the input; an operator is checked by its products."""
-        X = checked(X)
+        X = checked_matrix(X)
+        if y is None:
+            raise ValueError("y must be given with X.")
         y = np.asarray(
             check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
         )
@@ -60,6 +88,168 @@ class MatrixFreeData(DenseData):
         check_consistent_length(np.empty((X.shape[0], 0)), y)
         shares, n, observations = sample_sizes(sample_weight, X.shape[0])
         return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the matrix is sparse: rows of an operator cannot be read."""
+        return bool(sparse.issparse(self.X))
+
+    def check_rows(self) -> None:
+        """Refuse exact leave-one-out for operators and large matrices."""
+        if not self.has_rows or min(self.X.shape) > LARGEST_GRAM:
+            raise ValueError(WITHOUT_ROWS)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all eigenvalues of a sparse matrix cost no more than a second or so."""
+        size = min(self.X.shape)
+        return self.has_rows and size <= SMALL and self.X.nnz * size <= MOST_WORK
+
+    @property
+    def growths(self) -> int:  # type: ignore[override]
+        """How often a Krylov space is grown to resolve noise and signal."""
+        return MANY_GROWTHS if min(self.X.shape) <= SMALL else FEW_GROWTHS
+
+    @property
+    def on_device(self) -> bool:
+        """Matrices and operators are multiplied on the host."""
+        return False
+
+    @property
+    def eps(self) -> float:
+        """The rounding unit of double precision."""
+        return EPS
+
+    def as_given(self, values: Floats) -> Floats:
+        """Return values in double precision."""
+        return values
+
+    @cached_property
+    def spaces(self) -> KrylovSpaces:
+        """The Krylov spaces of the targets, which grow as far as they are asked to."""
+        return KrylovSpaces(self, **self.options)
+
+    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
+        """Return all eigenvalues where X is small, else Krylov spaces grown to these paths."""
+        if self.options:
+            _ = self.spaces  # which checks them, even where they are not needed
+        if solver == "svd":
+            raise ValueError('solver="svd" needs a dense X: take "krylov", "gram" or "auto".')
+        if self.is_whole:
+            return self.complete(largest_gain(wanted))
+        if solver == "gram" or (solver == "auto" and self.is_small):
+            spectrum = self.by_products()
+            if solver == "gram" or largest_gain(wanted) <= spectrum.reach:
+                return spectrum
+        return self.spaces.spectrum(wanted)
+
+    def opened(
+        self,
+        methods: Sequence[Method],
+        stops: ArrayLike | int | None,
+        *,
+        rows: bool,
+        trace: bool,
+        verbose: bool = False,
+    ) -> Spectrum:
+        """Return all eigenvalues where X is small; else begin with t√L = 30, or tL = 100."""
+        readable = rows and self.has_rows and min(self.X.shape) <= LARGEST_WITH_ROWS
+        if self.is_small or readable:
+            return self.complete()
+        if rows:
+            raise ValueError(WITHOUT_ROWS)
+        self.spaces.probes = SEARCH_PROBES if trace else 0
+        self.spaces.verbose = verbose
+        single = stops is None or np.ndim(np.asarray(stops)) == 0
+        asked = np.asarray([] if single else stops, dtype=np.float64)
+        if asked.size:
+            return self.spaces.spectrum([one for m in methods for one in goals(m, asked)])
+        wanted = [self._first_goal(method) for method in methods]
+        for _ in range(HALVINGS):
+            try:
+                return self.spaces.spectrum(wanted)
+            except ReachError:  # look half as far where memory ends before
+                wanted = [Goal(m, stop // 2 if m.whole_stops else stop / 2) for m, stop in wanted]
+        return self.spaces.spectrum(wanted)
+
+    def pilot(self) -> Spectrum:
+        """Return a spectrum with random probes, as far as a search looks at first."""
+        return self.opened([Ridge()], None, rows=False, trace=True)
+
+    def _first_goal(self, method: Method) -> Goal:
+        """Return how far to look at first."""
+        if not method.has_filter:
+            return Goal(method, method.horizon)
+        largest = self.spaces.largest() or 1.0
+        time = SMOOTH_HORIZON / largest if method.order == 1 else HORIZON / np.sqrt(largest)
+        if method.whole_stops:
+            time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)
+        return Goal(method, float(time))
+
+    def complete(self, max_gain: float = np.inf) -> Spectrum:
+        """Return all eigenvalues, by filling the matrix where squares would lose digits."""
+        spectrum = self._by_gram
+        if max_gain <= spectrum.reach:
+            return spectrum
+        if self.X.shape[0] * self.X.shape[1] > MOST_FILLED:
+            _warn_beyond(spectrum, max_gain)
+            return spectrum
+        y = self.y[:, 0] if self.single_target else self.y
+        filled = DenseData.validated(self.X.toarray(), y, self.row_weights, self.fit_intercept)
+        return by_svd(filled, max_gain)
+
+    def by_products(self) -> Spectrum:
+        """Form the smaller of AᵀA and AAᵀ, a few columns at a time, and diagonalise it."""
+        size = min(self.X.shape)
+        if size > LARGEST_GRAM:
+            raise ValueError(
+                f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond '
+                f'{LARGEST_GRAM}: take solver="krylov" with a finite stop or max_gain.'
+            )
+        spectrum = self._by_gram
+        if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor**2:  # all columns are constant
+            nothing = np.zeros((self.n_features, 0))
+            return replace(
+                spectrum,
+                eigenvalues=nothing[0],
+                basis=nothing,
+                response=spectrum.response[:0],
+            )
+        return spectrum
+
+    @cached_property
+    def _by_gram(self) -> Spectrum:
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
+            return by_features(self) if self.n_features <= self.n_rows else by_rows(self)
+
+    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds of a splitter; large training sets keep all rows, others weigh zero."""
+        return [
+            Fold(self.training_set(train, test), self.rows_to_test(test, train))
+            for train, test in self._splits(cv, groups)
+        ]
+
+    def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
+        """Return some rows of a small matrix, or all rows of which the others weigh zero."""
+        y = self.y[:, 0] if self.single_target else self.y
+        if self.is_small:
+            weights = None if self.row_weights is None else self.row_weights[train]
+            part = self.validated(self.X[train], y[train], weights, self.fit_intercept)
+            return replace(part, is_whole=True)
+        weights = np.bincount(train, minlength=self.n_rows).astype(np.float64)
+        if self.row_weights is not None:
+            weights *= self.row_weights
+        part = self.validated(self.X, y, weights, self.fit_intercept)
+        options = {"tol": self.spaces.tol, "max_rank": self.spaces.max_rank}
+        return replace(part, options=options)
+
+    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:
+        """Return some rows, or all rows of an operator of which the others weigh zero."""
+        if self.has_rows:
+            return RowsToTest(self._by_rows[test], self.y[test], self._test_weights(test))
+        everywhere = np.zeros(self.n_rows)
+        np.add.at(everywhere, test, self._test_weights(test))
+        return RowsToTest(self.X, self.y, everywhere)
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
@@ -76,7 +266,7 @@ class MatrixFreeData(DenseData):
     @property
     def floor(self) -> float:
         """How much of a unit vector's image may be what rounding leaves of the means."""
-        return float(ROUNDINGS * np.finfo(np.float64).eps * np.linalg.norm(self.means[0]))
+        return float(MEAN_ROUNDINGS * EPS * np.linalg.norm(self.means[0]))
 
     @cached_property
     def operator(self) -> CentredOperator:
@@ -126,10 +316,22 @@ class MatrixFreeData(DenseData):
 
     def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - single entries are not seen
         """Raise a ValueError where the squares of X underflow."""
-        info = np.finfo(np.float64)
-        if largest >= info.tiny / info.eps:
+        if largest >= TINY / EPS:
             return
         if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
             raise ValueError(
                 f"X is too small: its largest eigenvalue is {largest:.3g}. Rescale its columns."
             )
+
+
+def _warn_beyond(spectrum: Spectrum, max_gain: float) -> None:
+    """Warn where the largest gain is so far beyond the reach that the error may be visible."""
+    steepest = np.inf if spectrum.rank < spectrum.n_features else 1 / spectrum.eigenvalues[0]
+    if min(max_gain, steepest) > spectrum.reach * VISIBLE_LOSS / GRAM_TOLERANCE["float64"]:
+        warnings.warn(
+            "Columns are so dependent, or so different in scale, that products of features may "
+            f"lose more than {VISIBLE_LOSS:g} of the coefficients at late stops: standardise or "
+            "drop columns.",
+            UserWarning,
+            stacklevel=4,
+        )

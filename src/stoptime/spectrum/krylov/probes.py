@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoptime.methods.base import Method
 from stoptime.spectrum.base import Density
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan
-from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.support.arrays import Array
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.krylov.operator import MatrixFreeData
 
 __all__ = ["density"]
 
@@ -43,7 +46,8 @@ def density(
     Examples
     --------
     >>> from scipy import sparse
-    >>> from stoptime.methods import GradientFlow
+    >>> from stoptime import GradientFlow
+    >>> from stoptime.spectrum.krylov.operator import MatrixFreeData
     >>> X = sparse.random(200, 30, density=0.2, random_state=0, format="csr")
     >>> data = MatrixFreeData.validated(X, X @ np.ones(30), None, False)
     >>> found = density(data, [(GradientFlow(), 100.0)], probes=20, seed=0, most=30)

@@ -11,104 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import sparse
 
 from stoptime.methods.base import Method
-from stoptime.methods.flows import GradientFlow, HeavyBallFlow
-from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Density, Krylov, Spectrum
-from stoptime.spectrum.dense import by_gram
+from stoptime.spectrum.data import Goal, ReachError
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
-from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.krylov.probes import density
 from stoptime.support.arrays import Floats
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
 
-__all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "is_small"]
+if TYPE_CHECKING:
+    from stoptime.spectrum.krylov.operator import MatrixFreeData
 
-SMALL = 1000  # rows or columns up to which all eigenvalues are found
-LARGEST_GRAM = 10_000  # rows or columns beyond which their products are refused
-MOST_WORK = 2e9  # multiplications for them, unless they are asked for
+__all__ = ["KrylovSpaces"]
+
 TOLERANCE = 1e-6
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
 ROUGH = 0.1  # of which the square is about the relative error of a Ritz value
 PRODUCTS = (1e-285, 1e285)  # of an eigenvalue and the response, with room for sums
-UNDAMPED = 1e-9  # of the frequency: the path that swings most
-
-
-class KrylovLimitError(ValueError):
-    """The Krylov space may grow no further."""
-
-
-class Goal(NamedTuple):
-    """A path and the stop at which it has to have converged."""
-
-    method: Method
-    stop: float
-
-
-def worst_goals(max_gain: float) -> tuple[Goal, ...]:
-    """Return the paths that need the largest spaces of all whose gain is at most this."""
-    if np.isinf(max_gain):
-        return (Goal(Ridge(), np.inf),)
-    time = float(np.sqrt(max_gain))
-    swinging = HeavyBallFlow(UNDAMPED / time) if time > 0 else HeavyBallFlow(1.0)
-    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), Goal(swinging, time)
-
-
-def decompose_matrix_free(
-    X: Any,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None,
-    fit_intercept: bool,
-    *,
-    solver: str,
-    max_gain: float,
-    **options: Any,
-) -> Spectrum:
-    """Factor a sparse matrix or an operator; see :func:`stoptime.decompose`."""
-    if solver == "svd":
-        raise ValueError('solver="svd" needs a dense X: take "krylov", "gram" or "auto".')
-    goals = options.pop("goals", None)
-    if unknown := options.keys() - {"tol", "max_rank", "probes", "seed", "verbose"}:
-        raise TypeError(
-            f"{', '.join(unknown)}: no option; there are tol, max_rank, probes, seed, verbose."
-        )
-    spaces = KrylovSpaces(MatrixFreeData.validated(X, y, sample_weight, fit_intercept), **options)
-    if solver == "gram" or (solver == "auto" and is_small(X)):
-        spectrum = by_products(spaces.data)
-        if solver == "gram" or max_gain <= spectrum.reach:
-            return spectrum
-    return spaces.spectrum(goals or worst_goals(max_gain))
-
-
-def is_small(X: Any) -> bool:
-    """Tell whether all eigenvalues of a sparse matrix cost no more than a second or so."""
-    return bool(sparse.issparse(X) and min(X.shape) <= SMALL and X.nnz * min(X.shape) <= MOST_WORK)
-
-
-def by_products(data: MatrixFreeData) -> Spectrum:
-    """Form the smaller of AᵀA and AAᵀ, a few columns at a time, and diagonalise it."""
-    size = min(data.X.shape)
-    if size > LARGEST_GRAM:
-        raise ValueError(
-            f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond {LARGEST_GRAM}: take '
-            'solver="krylov" with a finite stop or max_gain.'
-        )
-    spectrum = by_gram(data)
-    if spectrum.rank and spectrum.eigenvalues[-1] <= data.floor**2:  # every column is constant
-        nothing = np.zeros((data.X.shape[1], 0))
-        return replace(
-            spectrum, eigenvalues=nothing[0], basis=nothing, response=spectrum.response[:0]
-        )
-    return spectrum
 
 
 class KrylovSpaces:
@@ -230,7 +156,7 @@ class KrylovSpaces:
         """Raise where the spaces may grow no further."""
         if self.rank >= self.max_rank:
             last, size = max(goal.stop for goal in goals), 8 * self.data.X.shape[1] / 2**20
-            raise KrylovLimitError(
+            raise ReachError(
                 f"The path has not converged at stop {last:.3g}: its relative error is near {error:.1g} with "
                 f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, or give "
                 f"path a larger max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
@@ -303,7 +229,7 @@ class KrylovSpaces:
             self.products,
         )
         reach = np.inf if krylov.exhausted else max(self._gain(goal, values) for goal in goals)
-        plain = self.data.spectrum(values, basis, response, self.data.means, "krylov", reach)
+        plain = self.data.assembled(values, basis, response, self.data.means, "krylov", reach)
         return replace(plain, krylov=krylov)
 
     def _gain(self, goal: Goal, values: Floats) -> float:

@@ -19,9 +19,8 @@ from stoptime.spectrum.streamed.folds import (
     parts_of_block,
 )
 from stoptime.spectrum.streamed.statistics import check_size
-from stoptime.support.arrays import Floats
 
-__all__ = ["DaskRows", "predicted"]
+__all__ = ["DaskRows", "dask_rows"]
 
 SPLIT_EVERY = 16  # statistics merged in one task
 ROOM = 0.8  # share of its memory at which a worker takes no more tasks
@@ -154,12 +153,12 @@ def tree(blocks: Sequence[Any]) -> Any:
     return level[0]
 
 
-def predicted(X: Any, coef: Floats, intercept: Floats) -> Any:
-    """Return lazy predictions, block by block."""
+def dask_rows(X: Any) -> Any:
+    """Return new rows as a Dask array with one block of columns."""
     rows = _array("X", X)
     if rows.ndim == 2 and rows.numblocks[1] > 1:
         rows = rows.rechunk({1: -1})
-    return rows @ coef.T + intercept
+    return rows
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:

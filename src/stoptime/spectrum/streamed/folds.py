@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
+from stoptime.spectrum.data import row_numbers
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.checks import is_whole
 
-__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block", "row_numbers"]
+__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
 
 NEVER = -1  # the fold of rows that are never tested on
 WHOLE = 0  # the fold of all rows where there are no folds
@@ -155,14 +156,3 @@ def _mask(chosen: ArrayLike, n: int) -> NDArray[np.bool_]:
     mask = np.zeros(n, np.bool_)
     mask[row_numbers(chosen, n)] = True
     return mask
-
-
-def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
-    """Return the numbers of the rows that a splitter has chosen, by numbers or a mask."""
-    rows = np.asarray(chosen)
-    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
-        raise ValueError(
-            f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}."
-        )
-    return rows if rows.min() >= 0 else rows % n

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
-from stoptime.spectrum.base import Left, Rounding, Spectrum
+from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
 from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.arrays import Floats
@@ -38,7 +38,7 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     negligible = (EPS * max(statistics.n_features, statistics.n_rows)) ** 2 * eigenvalues[-1]
     kept = eigenvalues > np.maximum(hidden * scales**2, negligible)
     drowned = (np.diagonal(m.gram) > 0) & (np.diagonal(m.gram) <= negligible)
-    left = Left(
+    left = DroppedDirections(
         np.maximum(np.concatenate([eigenvalues[~kept], np.diagonal(m.gram)[drowned]]), 0),
         np.concatenate([response[~kept], m.cross[drowned]]),
         np.concatenate([scales[~kept], np.zeros(np.count_nonzero(drowned))]),

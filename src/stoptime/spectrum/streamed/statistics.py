@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.spectrum.moments import Moments, sums
+from stoptime.spectrum.moments import Moments, checked_weights, sums
 from stoptime.spectrum.streamed.stored import FORMAT, fault
 from stoptime.support.arrays import Floats
 from stoptime.support.files import load_arrays, save_arrays
 
-__all__ = ["Statistics", "checked_weights"]
+__all__ = ["Statistics"]
 
 CANCELLED = 1e-6  # of a variance: what rounding may leave below zero of a difference
 TINY = float(np.finfo(np.float64).tiny)
@@ -304,19 +304,6 @@ def column_names(X: Any) -> tuple[str, ...] | None:
         and all(isinstance(name, str) for name in columns)
     )
     return tuple(columns) if named else None
-
-
-def checked_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return weights in double precision; a ValueError where they are not finite and non-negative."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be of shape ({n},), one per row; got {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and non-negative; got {worst!r}.")
-    return weights
 
 
 def check_size(n_features: int) -> None:

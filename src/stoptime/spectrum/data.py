@@ -1,0 +1,202 @@
+"""What may be asked of data, whatever container they came in: one class for each kind of container.
+
+:func:`stoptime.spectrum.decompose.open_data` chooses the class, once, where data come in. Rules and
+estimators ask what is listed here and know nothing of tensors, kernels, Krylov spaces or streams.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stoptime.methods.base import Method
+from stoptime.methods.flows import GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
+from stoptime.support.arrays import Array, Floats
+
+if TYPE_CHECKING:
+    from stoptime.paths import Path
+    from stoptime.spectrum.base import Spectrum
+
+NEARLY_UNDAMPED = 1e-9  # of the frequency
+
+__all__ = ["EVERYTHING", "Data", "Fold", "Goal", "ReachError", "TestErrors", "TestSet", "goals"]
+
+
+WITHOUT_ROWS = (
+    "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a "
+    'sparse X of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or '
+    "HoldOut(X_val, y_val)."
+)
+
+
+class ReachError(ValueError):
+    """The data cannot be factored as far as these stops."""
+
+
+class Goal(NamedTuple):
+    """A path, and a stop up to which it has to be accurate."""
+
+    method: Method
+    stop: float
+
+
+EVERYTHING = (Goal(Ridge(), np.inf),)
+"""Least squares: no other path needs more of the data."""
+
+
+def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
+    """Return the goals of one path: its largest finite stop, and infinity where it is asked for."""
+    stops = np.ravel(stops)
+    finite = stops[np.isfinite(stops)]
+    forever = (np.inf,) if len(finite) < len(stops) else ()
+    return tuple(Goal(method, float(stop)) for stop in (finite.max(initial=0), *forever))
+
+
+def worst_goals(max_gain: float) -> tuple[Goal, ...]:
+    """Return the paths that need the most of the data of all whose gain is at most this."""
+    if np.isinf(max_gain):
+        return EVERYTHING
+    time = float(np.sqrt(max_gain))
+    # of paths of one gain the one that is hardly damped oscillates most
+    damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
+    oscillating = Goal(HeavyBallFlow(damping), time)
+    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
+
+
+def largest_gain(wanted: Sequence[Goal]) -> float:
+    """Return a bound of the gain φ(s, t) that any of these paths reaches."""
+    return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
+
+
+@dataclass(frozen=True)
+class TestErrors:
+    """Weighted sums over the rows of one test set, each of shape (n_stops, n_targets).
+
+    ``weighted_squares`` and ``fourths``, from which a standard error over rows follows, are None
+    where single rows are not known.
+    """
+
+    weight: float
+    weight_squares: float
+    squares: Floats
+    weighted_squares: Floats | None = None
+    fourths: Floats | None = None
+
+
+class TestSet(Protocol):
+    """Rows that a path is tested on."""
+
+    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
+        """Return sums of squared prediction errors at the stops, in units of every target."""
+
+
+class Fold(NamedTuple):
+    """Rows to fit and rows to test on."""
+
+    train: Data
+    test: TestSet
+
+
+class Data(ABC):
+    """Validated data of one kind."""
+
+    fit_intercept: bool
+    single_target: bool
+    growths: ClassVar[int] = 0
+    """How often a spectrum may be grown to resolve noise and signal; 0 where it is complete."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of columns of X."""
+
+    @property
+    @abstractmethod
+    def n_targets(self) -> int:
+        """Number of columns of y."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int | None:
+        """Number of rows; None where it is known only after reading them."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, where the data bring them."""
+        return None
+
+    @property
+    def row_weights(self) -> Floats | None:
+        """Sample weights of the rows as they were given, on the host; None where all are one."""
+        return None
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether single rows can be read, as exact leave-one-out has to."""
+        return True
+
+    def check_rows(self) -> None:
+        """Raise a ValueError that says what to use instead if single rows cannot be read."""
+
+    @abstractmethod
+    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
+        """Factor the data so that all these paths are accurate, by the named solver if any."""
+
+    def opened(
+        self,
+        methods: Sequence[Method],  # noqa: ARG002 - for data that are factored step by step
+        stops: ArrayLike | int | None,  # noqa: ARG002
+        *,
+        rows: bool,
+        trace: bool,  # noqa: ARG002
+        verbose: bool = False,  # noqa: ARG002
+    ) -> Spectrum:
+        """Return the spectrum with which the search for a stop begins.
+
+        Parameters
+        ----------
+        methods : sequence of Method
+            What is to be stopped.
+        stops : array-like, int or None
+            Where, if that is known.
+        rows, trace : bool
+            Whether the rule needs single rows, or sums over all eigenvalues.
+        verbose : bool
+            Whether long work shows its progress.
+        """
+        if rows:
+            self.check_rows()
+        return self.complete()
+
+    def pilot(self) -> Spectrum:
+        """Return a spectrum that is good enough to estimate noise and signal."""
+        return self.spectrum([Goal(Ridge(), 0.0)])
+
+    def complete(self) -> Spectrum:
+        """Return the spectrum of all eigenvalues, accurate at every stop."""
+        return self.spectrum(EVERYTHING)
+
+    @abstractmethod
+    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:
+        """Return the training and test sets of a splitter."""
+
+    @abstractmethod
+    def test_set(self, X: Any, y: ArrayLike) -> TestSet:
+        """Return new rows as a test set, checked to have the same columns."""
+
+
+def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Return the numbers of the rows that a splitter has chosen, by numbers or a mask."""
+    rows = np.asarray(chosen)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(
+            f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}."
+        )
+    return rows if rows.min() >= 0 else rows % n
