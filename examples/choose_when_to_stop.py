@@ -43,13 +43,13 @@ ax.set(
     xlabel="stop (time t of the flow)", ylabel="coefficient", title="Coefficients, and two stops"
 )
 ax.set_ylim(-1200, 900)
-for fit, name in ((early, "1 SE"), (model, "least error")):
+for fit, name in ((early, "1 SE"), (model, "smallest error")):
     ax.axvline(fit.stop_, color="0.3", linestyle="--", linewidth=1)
     at = (fit.stop_, 0.02)
     ax.annotate(f"{name}\n{fit.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
     error, deviation = fit.choice_.error, fit.choice_.standard_error
     print(
-        f"{name:>11}: stop {fit.stop_:4.0f}, error {error:.0f} ± {deviation:.0f}, "
+        f"{name:>14}: stop {fit.stop_:4.0f}, error {error:.0f} ± {deviation:.0f}, "
         f"{fit.degrees_of_freedom_:.1f} degrees of freedom, ‖β‖ = {np.linalg.norm(fit.coef_):.0f}"
     )
 

@@ -30,13 +30,13 @@ PHASE, QUICK_PHASE = 100.0, 30.0
 N_STOPS = 10
 PRODUCTS = 1.1  # goal: at most this many times the products of the peer
 TIME = {"LSQR": 3.0, "LSMR": 3.0}
-DEARER = (
+EXTRA_WORK = (
     "Reorthogonalisation, filters and error bound are extra work; in return the space gives every "
     "stop of every method instead of one solution."
 )
 WHY = {
-    "LSQR": DEARER,
-    "LSMR": DEARER,
+    "LSQR": EXTRA_WORK,
+    "LSMR": EXTRA_WORK,
     "Nesterov's iteration": "Probably products are so cheap here that our extra work is visible.",
 }
 
