@@ -1,1 +1,1 @@
-"""Speed as ratios, measured side by side: ``python -m benchmarks``."""
+"""Benchmarks: speed as ratios to other packages. Run them with ``python -m benchmarks``."""

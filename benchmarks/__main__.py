@@ -1,8 +1,9 @@
 """Run the benchmarks: ``python -m benchmarks [--quick]``, or ``make bench``.
 
-Prints every ratio as it is measured. A full run writes benchmarks/results/cpu.json and docs/benchmarks.md; a
-quick one writes benchmarks/results/quick.json alone. What was measured before an interruption is in
-benchmarks/results/unfinished.json. One group can be measured again and published: ``--only training --add``.
+Every ratio is printed as it is measured. A full run writes benchmarks/results/cpu.json and
+docs/benchmarks.md; a quick run writes only benchmarks/results/quick.json. After an interruption
+the results so far are in benchmarks/results/unfinished.json. ``--only training --add`` measures
+one group again and publishes it.
 """
 
 from __future__ import annotations
@@ -34,27 +35,28 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--quick", action="store_true", help="smaller sizes and few rounds: under two minutes"
     )
     parser.add_argument(
-        "--only", choices=[*cases.GROUPS, SCALING], help="one group, shown and not published"
+        "--only", choices=[*cases.GROUPS, SCALING], help="run one group and do not publish it"
     )
     parser.add_argument(
-        "--add", action="store_true", help="with --only: publish it beside the other groups"
+        "--add", action="store_true", help="with --only: publish it with the other groups"
     )
     parser.add_argument(
-        "--threads", type=int, default=available_cores(), help="of BLAS; default: all cores"
+        "--threads", type=int, default=available_cores(), help="BLAS threads; default: all cores"
     )
-    parser.add_argument("--out", type=Path, help="where the JSON goes")
+    parser.add_argument("--out", type=Path, help="path of the JSON file")
     return parser.parse_args(words)
 
 
 def line(outcome: Outcome) -> str:
-    """Return what the terminal shows of an outcome."""
+    """Return the text that the terminal shows for an outcome."""
     if outcome.missing:
         return f"not run: {outcome.missing}"
     if outcome.error:
         return f"FAILED: {outcome.error}"
     times = ""
     if outcome.theirs:
-        times = f" ({seconds(min(outcome.ours))} against {seconds(min(outcome.theirs) / outcome.share)})"
+        theirs = seconds(min(outcome.theirs) / outcome.share)
+        times = f" ({seconds(min(outcome.ours))} against {theirs})"
     text = ", ".join(map(str, outcome.measures)) + times + f": {outcome.verdict}"
     return text if outcome.verdict in {"holds", "no goal"} else f"{text}\n        {outcome.why}"
 
@@ -62,7 +64,7 @@ def line(outcome: Outcome) -> str:
 def measured(
     chosen: list[Case], sweeps: list[scaling.Sweep], settings: Settings
 ) -> Iterator[Outcome | Growth]:
-    """Yield everything as it is measured, and show it."""
+    """Yield and print every result as it is measured."""
     total = len(chosen) + len(sweeps)
     for number, case in enumerate(chosen, 1):
         print(
@@ -86,7 +88,7 @@ def measured(
 
 
 def gathered(run: Run, found: Iterator[Outcome | Growth], unfinished: Path) -> tuple[Run, bool]:
-    """Collect what is found, saved after every step; say whether it came to its end."""
+    """Collect and save results one by one; also return whether the run was finished."""
     try:
         for one in found:
             if isinstance(one, Outcome):
@@ -100,7 +102,7 @@ def gathered(run: Run, found: Iterator[Outcome | Growth], unfinished: Path) -> t
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run, show and write; return 1 if a case failed, 130 if interrupted."""
+    """Run, print and write; return 1 if a case failed, 130 if interrupted."""
     given = arguments(words)
     settings = Settings(given.threads, **(QUICK if given.quick else {}))
     chosen = [] if given.only == SCALING else cases.all_cases(given.quick, given.only)
@@ -111,9 +113,8 @@ def main(words: list[str] | None = None) -> int:
     unfinished = RESULTS / "unfinished.json"
     run, finished = gathered(run, measured(chosen, sweeps, settings), unfinished)
     if not finished:
-        print(
-            f"\ninterrupted: {len(run.outcomes)} of {len(chosen)} cases are in results/{unfinished.name}"
-        )
+        done = f"{len(run.outcomes)} of {len(chosen)} cases are in results/{unfinished.name}"
+        print(f"\ninterrupted: {done}")
         return 130
     publish(run, given, unfinished)
     lost = [outcome for outcome in run.outcomes if outcome.verdict in {"LOSES", "below its goal"}]
@@ -122,7 +123,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def publish(run: Run, given: argparse.Namespace, unfinished: Path) -> None:
-    """Put a finished run where it belongs; only full runs become the page."""
+    """Save a finished run; only full runs are written to the page."""
     published = RESULTS / "cpu.json"
     if given.add:
         run = merged(load(published), run)
@@ -139,7 +140,7 @@ def publish(run: Run, given: argparse.Namespace, unfinished: Path) -> None:
 
 
 def merged(published: Run, part: Run) -> Run:
-    """Return a published run with the groups of another in the place of its own."""
+    """Return a published run in which the groups of another run replace its own."""
     one, other = (dict(run.environment) for run in (published, part))
     if one["processor"] != other["processor"]:
         raise ValueError(

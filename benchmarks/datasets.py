@@ -1,10 +1,10 @@
-"""Who wins? Nested cross-validation error of least squares, RidgeCV and the stopped methods.
+"""Nested cross-validation error of least squares, RidgeCV and the stopped methods.
 
     python -m benchmarks.datasets
 
-Data sets that ship with scikit-learn, plain and expanded until they are ill-conditioned, and classical
-ill-posed problems. Every method chooses its own stop (RidgeCV its penalty) inside each outer fold. Prints
-a table and writes it to docs/datasets.md. Takes a few minutes.
+The data are those of scikit-learn, as they are and with expanded columns (ill-conditioned), and
+classical ill-posed problems. Every method chooses its own stop (RidgeCV its penalty) inside each
+outer fold. The table is printed and written to docs/datasets.md. This takes a few minutes.
 """
 
 from __future__ import annotations
@@ -32,19 +32,18 @@ POWERS = {degree: PolynomialFeatures(degree, include_bias=False) for degree in (
 
 
 def expanded(load: Callable[..., Data], *steps: BaseEstimator) -> Callable[[], Data]:
-    """Return a loader of a data set behind a fixed expansion of its columns."""
+    """Return a loader of a data set with a fixed expansion of its columns."""
 
     def loaded() -> Data:
         X, y = load(return_X_y=True)
-        return make_pipeline(StandardScaler(), *steps, "passthrough").fit_transform(X), y.astype(
-            float
-        )
+        expansion = make_pipeline(StandardScaler(), *steps, "passthrough")
+        return expansion.fit_transform(X), y.astype(float)
 
     return loaded
 
 
 def integral_equation(kernel: str) -> Callable[[], Data]:
-    """Return a discretised integral equation of the first kind with noise of one per cent."""
+    """Return a discretised integral equation of the first kind with 1 % noise."""
 
     def loaded() -> Data:
         n = 120
@@ -89,7 +88,7 @@ MODELS: dict[str, BaseEstimator] = {
 
 
 def table() -> list[str]:
-    """Return the lines of a Markdown table: root mean squared errors, the least of each row in bold."""
+    """Return a Markdown table of root mean squared errors, the smallest of each row in bold."""
     lines = ["| data | n × p | " + " | ".join(MODELS) + " |", "|---" * (len(MODELS) + 2) + "|"]
     for name, load in DATA.items():
         X, y = load()
@@ -109,7 +108,7 @@ def table() -> list[str]:
 
 
 def main() -> None:
-    """Print the table and put it into the documentation."""
+    """Print the table and write it into the documentation."""
     lines = table()
     page = Path(__file__).parent.parent / "docs" / "datasets.md"
     head, marker, _ = page.read_text(encoding="utf-8").partition("<!-- table -->\n")

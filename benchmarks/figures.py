@@ -1,4 +1,4 @@
-"""Figures of the benchmark page, each for light and for dark pages."""
+"""Figures of the benchmark page, each for light and dark pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from benchmarks.results import Growth, Outcome
 from stoptime.support.files import atomic
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; shapes say the same as colours.
+# Okabe and Ito's palette, which colour-blind readers can distinguish; shapes repeat the colours.
 VERDICTS = {
     "holds": ("#0072B2", "o"),
     "below its goal": ("#E69F00", "^"),
@@ -26,12 +26,12 @@ NAMES = {"n": "rows n", "p": "columns p", "stops": "stops", "targets": "targets"
 
 
 def speed(outcome: Outcome) -> float:
-    """Return the peer's best time in units of ours."""
+    """Return the best time of the peer divided by ours."""
     return min(outcome.theirs) / outcome.share / min(outcome.ours)
 
 
 def ratios(outcomes: Sequence[Outcome], page: str) -> Figure:
-    """Draw how many times as fast every timed case is, with its goal."""
+    """Draw the speed of every timed case relative to its peer, with its goal."""
     timed = [outcome for outcome in outcomes if outcome.theirs]
     figure = Figure(figsize=(9, 1.2 + 0.27 * len(timed)), layout="constrained")
     ax = figure.add_subplot()
@@ -41,7 +41,10 @@ def ratios(outcomes: Sequence[Outcome], page: str) -> Figure:
         if (goal := goal_of(outcome)) is not None:
             ax.plot(goal, height, "|", color=PAGES[page], markersize=11, zorder=2)
     ax.axvline(1, color=PAGES[page], linewidth=0.8)
-    ax.set(xscale="log", xlabel="times as fast as the peer, logarithmic; a stroke marks the goal")
+    ax.set(
+        xscale="log",
+        xlabel="times as fast as the peer (logarithmic); a vertical line marks the goal",
+    )
     ax.set_yticks(range(len(timed)), [f"{o.name} — {o.peer}" for o in reversed(timed)], fontsize=8)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.grid(axis="x", alpha=0.25)
@@ -60,7 +63,7 @@ def goal_of(outcome: Outcome) -> float | None:
 
 
 def growth(growths: Sequence[Growth], page: str) -> Figure:
-    """Draw seconds against every size, with the fitted exponents."""
+    """Draw the seconds against each size, with the fitted exponents."""
     variables = list(dict.fromkeys(one.variable for one in growths))
     rows = -(-len(variables) // 2)
     figure = Figure(figsize=(9, 3.6 * rows), layout="constrained")
@@ -73,7 +76,7 @@ def growth(growths: Sequence[Growth], page: str) -> Figure:
 
 
 def panel(ax: Axes, growths: Sequence[Growth], page: str) -> Axes:
-    """Draw the growth in one size."""
+    """Draw the growth with one size."""
     for one in growths:
         colour, marker, style = LINES.get(one.who, ("#009E73", "D", ":"))
         name = f"{one.who}: exponent {one.exponent:.2f}, larger half {one.last_exponent:.2f}"
@@ -97,12 +100,12 @@ def panel(ax: Axes, growths: Sequence[Growth], page: str) -> Axes:
 
 
 def on(page: str, colour: str) -> str:
-    """Return a colour as it is seen well on a page."""
+    """Return a colour that is easy to see on a light or dark page."""
     return BRIGHTER.get(colour, colour) if page == "dark" else colour
 
 
 def write(draw: Callable[[str], Figure], folder: Path, name: str) -> None:
-    """Write a figure for light and for dark pages, the same bytes for the same numbers."""
+    """Write a figure for light and dark pages; equal numbers give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     for page, ink in PAGES.items():
         coloured = dict.fromkeys(

@@ -1,9 +1,10 @@
-"""Does the estimate follow the truth? Test error, exact leave-one-out, path GCV and naive GCV along paths.
+"""Compare true error, exact leave-one-out, path GCV and naive GCV along paths.
 
     python -m benchmarks.gcv
 
-Gaussian data with n = 1000 rows and p = 200 or 1200 columns, seeded. The true error is computed exactly
-from the coefficients. Writes docs/_static/gcv.png and gcv-dark.png, and prints the numbers behind it.
+The data are Gaussian with n = 1000 rows and p = 200 or 1200 columns and a fixed seed. The true
+error is computed exactly from the coefficients. The figure is written to docs/_static/gcv.png and
+gcv-dark.png, and its numbers are printed.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def simulate(aspect: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def curves(aspect: float, name: str) -> dict[str, np.ndarray]:
-    """Return the stops, the true error and the three estimates of it."""
+    """Return the stops, the true error and its three estimates."""
     X, y, beta = simulate(aspect)
     spectrum = st.decompose(X, y)
     stops = np.geomspace(0.1, 40 if name == "nesterov-flow" else 400, 80)
     path = st.path(spectrum, name, stops)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that naive GCV misleads is what this shows
+        warnings.simplefilter("ignore")  # the warning that naive GCV is inconsistent
         naive = st.naive_gcv(spectrum, name, stops)
     offset = path.intercept
     return {
@@ -61,7 +62,8 @@ def main() -> None:
         "naive GCV": ("#D55E00", "-.", 1.6),
     }
     print(
-        "method, p/n, estimate: at the last stop; largest relative error; true error where it is least\n"
+        "method, p/n, estimate: value at the last stop; largest relative error; "
+        "true error at its minimum\n"
     )
     for row, aspect in zip(axes, ASPECTS, strict=True):
         for ax, name in zip(row, METHODS, strict=True):

@@ -1,9 +1,10 @@
-"""How fast is a fit on a GPU? Ratios to the bare products and eigh on the same device, in one run.
+"""Speed of a fit on a GPU, relative to the bare products and eigh on the same device.
 
     python -m benchmarks.gpu [--shape n p] [--out benchmarks/results/gpu.json]
 
-Needs torch with CUDA. Float64 throughout; 100 stops; with exact leave-one-out, and without. The page shows
-the result once it is in benchmarks/results: ``python -m benchmarks.page``.
+This needs torch with CUDA. All computations are in float64, with 100 stops, with and without exact
+leave-one-out. ``python -m benchmarks.page`` adds the result to the page once it is in
+benchmarks/results.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ GOALS = {
     "path": 1.3,
     "choosing by path GCV": None,
 }
-WHY = "Presumably left-out errors of all rows at all stops come on top of the bare algebra."
+WHY = "Probably the leave-one-out errors of all rows at all stops, which the peer does not compute."
 
 
 def waited_for() -> float:
-    """Return the time once the device has done all it was given."""
+    """Return the time after the device has finished all its work."""
     import torch  # noqa: PLC0415 - an optional peer
 
     torch.cuda.synchronize()
@@ -47,7 +48,7 @@ def waited_for() -> float:
 
 
 def data(n: int, p: int) -> tuple[Any, Any]:
-    """Return seeded data on the device."""
+    """Return data on the device, from a fixed seed."""
     import torch  # noqa: PLC0415
 
     generator = torch.Generator("cuda").manual_seed(0)
@@ -57,10 +58,12 @@ def data(n: int, p: int) -> tuple[Any, Any]:
 
 
 def works(X: Any, y: Any) -> dict[str, Work]:
-    """Return what is timed, each against the bare algebra."""
+    """Return the timed work, each compared with the bare algebra."""
     import torch  # noqa: PLC0415
 
     stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
+
+    by_path_gcv = st.StoppedRegressorCV(stops=stops, rule="path-gcv")
 
     def bare() -> None:
         X @ torch.linalg.eigh(X.T @ X)[1]
@@ -69,15 +72,13 @@ def works(X: Any, y: Any) -> dict[str, Work]:
         "choosing by leave-one-out": lambda: st.StoppedRegressorCV(stops=stops).fit(X, y),
         "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
         "path": lambda: st.path(X, y, "nesterov-flow", stops),
-        "choosing by path GCV": lambda: st.StoppedRegressorCV(stops=stops, rule="path-gcv").fit(
-            X, y
-        ),
+        "choosing by path GCV": lambda: by_path_gcv.fit(X, y),
     }
     return {name: Work(job, bare) for name, job in jobs.items()}
 
 
 def measured(name: str, work: Work, X: Any) -> Outcome:
-    """Time one case, and note the peak of the device's memory."""
+    """Time one case, and record the peak memory of the device."""
     import torch  # noqa: PLC0415
 
     problem = f"{name}, {label(*X.shape)}"

@@ -1,4 +1,4 @@
-"""One case: two competitors timed in turn, round after round, and the ratio of their best rounds."""
+"""One case: two competitors are timed in turn, and the ratio of their best times is the result."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ INSTALL = {
 
 
 class MissingError(RuntimeError):
-    """Raised by a case that lacks something that is no module; the text says how to get it."""
+    """Raised by a case that lacks a program; the message says how to install it."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is timed, ready to run; data and imports are behind it.
+    """The timed work, ready to run; data are loaded and modules imported.
 
     Attributes
     ----------
     ours, peer : callable or None
-        Each does its whole job once. Without a peer nothing is timed, and `measures` says it all.
+        Each does its whole task once. Without a peer nothing is timed, and only `measures` counts.
     share : float
-        The part of the peer's job that its callable does: its time is divided by it.
+        The part of its task that the callable of the peer does; the time of the peer is divided by
+        it.
     measures : callable or None
-        Takes the two answers, and returns what else counts beside time. It runs untimed.
+        Takes the two answers and returns further measures. It is not timed.
     """
 
     ours: Callable[[], Any]
@@ -56,19 +57,21 @@ class Case:
     Attributes
     ----------
     group, name, peer : str
-        Where it is listed, the problem and its size, and who the peer is.
+        The group, the problem with its size, and the name of the peer.
     make : callable
-        Returns the work. Called when the case is up, so that only its own data are in memory.
+        Returns the work. It is called just before the case is run, so that only the data of this
+        case are in memory.
     why : str
-        The reason to give where the case loses or misses its goal.
+        The reason that is printed if the case loses or misses its goal.
     goal : float or None
-        Of the ratio.
+        The goal of the ratio.
     sense : {"at least", "at most"}
-        "at least": the ratio is how many times as fast we are; "at most": how many times as long we take.
+        "at least": the ratio is the peer's time divided by ours; "at most": ours divided by the
+        peer's.
     rounds : int
-        Of each competitor, unless they take too long.
+        Number of rounds of each competitor, unless they take too long.
     needs : tuple of str
-        Modules of peers, and parts of stoptime such as "stoptime.Path", without which it is not run.
+        Required modules of peers and required parts of stoptime, such as "stoptime.Path".
     """
 
     group: str
@@ -87,9 +90,9 @@ class Settings:
     """How a run is measured."""
 
     threads: int
-    longest: float = 10.0  # seconds spent on one competitor before it is not repeated
-    least: int = 2  # rounds that even a slow competitor gets
-    once: float = 60.0  # unless one of them takes so many seconds
+    longest: float = 10.0  # seconds after which a competitor is not repeated
+    least: int = 2  # rounds of even a slow competitor
+    once: float = 60.0  # competitors over this many seconds are timed once
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -98,14 +101,15 @@ def interleaved(
 ) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
     """Time all competitors in turn, round after round.
 
-    Taking turns spreads what else the machine does over all of them, so that ratios hardly feel it.
+    Taking turns spreads the disturbance by other processes evenly, so that ratios are hardly
+    affected.
 
     Returns
     -------
     seconds : dict
-        Of every round of each.
+        Seconds of every round of each competitor.
     answers : dict
-        What each returned the last time.
+        The last return value of each competitor.
     """
     seconds: dict[str, list[float]] = {name: [] for name in competitors}
     answers: dict[str, Any] = {}
@@ -114,7 +118,7 @@ def interleaved(
             spent = sum(seconds[name])
             if spent >= (settings.longest if turn >= settings.least else settings.once):
                 continue
-            answers.pop(name, None)  # a second answer need not fit into memory beside the first
+            answers.pop(name, None)  # two answers may not fit into memory together
             begin = settings.clock()
             answers[name] = work()
             seconds[name].append(settings.clock() - begin)
@@ -122,7 +126,7 @@ def interleaved(
 
 
 def missing(needs: tuple[str, ...]) -> str:
-    """Return how to get the first thing that is not there, or nothing."""
+    """Return how to install the first missing requirement, or an empty string."""
     for need in needs:
         module, _, attributes = need.partition(".")
         if module == "stoptime":
@@ -141,7 +145,7 @@ def _offers(dotted: str) -> bool:
 
 
 def ratio(ours: tuple[float, ...], theirs: tuple[float, ...], case: Case, share: float) -> Measure:
-    """Compare best rounds, in the sense of the case."""
+    """Return the ratio of the best rounds, in the sense of the case."""
     mine, other = min(ours), min(theirs) / share
     if case.sense == "at least":
         return Measure("times as fast", other / mine, case.goal, case.sense)
@@ -149,7 +153,7 @@ def ratio(ours: tuple[float, ...], theirs: tuple[float, ...], case: Case, share:
 
 
 def run_case(case: Case, settings: Settings) -> Outcome:
-    """Run one case; what it lacks or how it fails becomes part of its outcome."""
+    """Run one case; a missing requirement or an error becomes part of its outcome."""
     head = {"group": case.group, "name": case.name, "peer": case.peer, "why": case.why}
     if lacks := missing(case.needs):
         return Outcome(**head, missing=lacks)
@@ -157,7 +161,7 @@ def run_case(case: Case, settings: Settings) -> Outcome:
         return _timed(case, settings, head)
     except MissingError as lacking:
         return Outcome(**head, missing=str(lacking))
-    except Exception as error:  # the other cases go on, and the failure is shown
+    except Exception as error:  # the other cases are still run, and the failure is reported
         return Outcome(**head, error=f"{type(error).__name__}: {error}".splitlines()[0])
     finally:
         gc.collect()
@@ -176,7 +180,7 @@ def _timed(case: Case, settings: Settings, head: dict[str, str]) -> Outcome:
 
 
 def peak_memory(work: Callable[[], Any]) -> int:
-    """Return the most bytes that some work held at once, beyond what was there before."""
+    """Return the peak memory in bytes of some work, beyond the memory in use before."""
     tracemalloc.start()
     try:
         work()

@@ -1,9 +1,9 @@
-"""How long ``import stoptime`` takes over importing the parts of scikit-learn that it is built on.
+"""Time of ``import stoptime`` beyond that of the parts of scikit-learn that it imports.
 
     python -m benchmarks.import_time
 
-Every import is a fresh interpreter; the two take turns, and medians are compared. The processor time hardly
-feels what else the machine does.
+Every import runs in a new interpreter; the two imports take turns, and medians are compared. The
+processor time is hardly affected by other processes.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def main() -> None:
 
 
 def seconds(code: str) -> tuple[float, float]:
-    """Return how long a fresh interpreter takes to run some code, on the clock and on the processor."""
+    """Return the elapsed and the processor time of some code in a new interpreter."""
     begin, used = time.perf_counter(), processor()
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - ourselves
     return time.perf_counter() - begin, processor() - used
 
 
 def processor() -> float:
-    """Return the processor time of all children so far."""
+    """Return the processor time of all child processes so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,4 +1,4 @@
-"""What a benchmark runs on: pinned threads, versions, the processor. No names of hosts, no paths."""
+"""The environment of a benchmark: threads, versions, processor. No host names and no paths."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PACKAGES = (
 
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
-    """Hold every thread pool loaded so far at a number of threads: enter it after all imports."""
+    """Limit the threads of every thread pool that is loaded; enter it after all imports."""
     with threadpool_limits(limits=threads):
         yield
 
 
 def versions() -> dict[str, str]:
-    """Return the version of every package that takes part and is there."""
+    """Return the versions of the installed packages that take part."""
     found = {}
     for name in PACKAGES:
         try:
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Return the processor's model where the system tells it."""
+    """Return the model of the processor if the system provides it."""
     listing = Path("/proc/cpuinfo")
     lines = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -59,14 +59,14 @@ def available_cores() -> int:
 
 
 def memory_gib() -> float | None:
-    """Return the memory of the machine where the system tells it."""
+    """Return the memory of the machine if the system provides it."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
 
 
 def environment(threads: int) -> dict[str, Any]:
-    """Return what the numbers depend on."""
+    """Return everything that the times depend on."""
     with pinned(threads):
         pools = sorted({_pool(pool) for pool in threadpool_info()})
     return {

@@ -1,4 +1,4 @@
-"""The benchmark page of the documentation, from the JSON of a full run: ``python -m benchmarks.page``."""
+"""Write the benchmark page from the JSON of a full run: ``python -m benchmarks.page``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ NO_BREAK = "\u00a0"
 INTRODUCTION = """\
 # How fast is it?
 
-Every number is a ratio: both competitors are timed in turn in one run, the best of several rounds of each
-counts, and threads are held at one number. Who takes more than a minute runs once. Times are for one machine;
-ratios travel. Answers are compared where both give the same one. *Times as fast* is the peer's time in units
-of ours; *times as long*, for limits that cannot be beaten, is ours in units of theirs. A case that loses is
-shown as losing, with the reason: from profiles of our side at smaller sizes, or else with a *presumably*.
-This page is written by `make bench`, which takes some twenty minutes;
-`make bench-quick` prints a smaller run. All rounds are in `benchmarks/results`.
+Every result is a ratio. Both competitors are timed in turn in one run, with the same number of
+threads, and the best of several rounds of each counts. Cases over a minute are timed once.
+Times depend on the machine; ratios depend on it much less. If both competitors should give the
+same answer, the answers are compared. *Times as fast* is the time of the peer divided by ours.
+*Times as long*, for limits that cannot be beaten, is our time divided by that of the peer. A
+case that loses is shown with the reason, which comes from a profile of our code at smaller
+sizes; a reason that was not measured begins with *probably*.
+
+`make bench` writes this page in about twenty minutes; `make bench-quick` prints a smaller run. The
+times of all rounds are in `benchmarks/results`.
 """
 QUICK_WARNING = """\
 ```{warning}
@@ -34,17 +37,17 @@ These numbers are from a quick run, with small sizes and few rounds.
 GPU = """\
 ## On a GPU
 
-Measured by `python -m benchmarks.gpu`, float64 throughout; the bare limit is the product, `eigh` and the
-product of the rows with the eigenvectors on the same device.
+`python -m benchmarks.gpu` measures these cases in float64. The bare limit is `X.T @ X`, `eigh` and
+the product of the rows with the eigenvectors on the same device.
 """
 
 
 def machine_line(run: Run) -> str:
-    """Return what the numbers depend on, as far as it was recorded."""
+    """Return the recorded environment of a run as text."""
     where = run.environment
     parts = [where["processor"], where.get("system")]
     if where.get("cores"):
-        parts.append(f"{where['cores']} cores, threads held at {where['threads']}")
+        parts.append(f"{where['cores']} cores, {where['threads']} threads")
     if where.get("memory_gib"):
         parts.append(f"{where['memory_gib']:g} GiB of memory")
     if where.get("load_at_start") is not None:
@@ -79,12 +82,12 @@ def _cells(*cells: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return text whose sizes and times stay on one line."""
+    """Return text with non-breaking spaces in sizes and times."""
     return re.sub(r"(?<=\d) (?=\d{3}\b|m?s\b)| (?=×)|(?<=×) ", NO_BREAK, text)
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the table of a group, and below it the reasons of those that lose."""
+    """Return the table of a group, followed by the reasons of losing cases."""
     head = [
         "| problem | against | stoptime | peer | ratio | goal | |",
         "|---|---|---|---|---|---|---|",
@@ -98,7 +101,7 @@ def table(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def image(name: str, alt: str) -> list[str]:
-    """Return a figure that follows the colours of the page."""
+    """Return a figure in its light and its dark version."""
     return [
         text
         for page in figures.PAGES
@@ -133,9 +136,7 @@ def text(run: Run, gpu: Run | None = None) -> str:
     lines = [INTRODUCTION, machine_line(run), ""]
     lines += [QUICK_WARNING] if run.mode == "quick" else []
     if any(outcome.theirs for outcome in run.outcomes):
-        lines += image(
-            "ratios", "How many times as fast as its peer every case is, with the goal of each."
-        )
+        lines += image("ratios", "Speed of every case relative to its peer, with the goal of each.")
     for group, module in cases.GROUPS.items():
         listed = [outcome for outcome in run.outcomes if outcome.group == group]
         lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)] if listed else []
@@ -143,7 +144,7 @@ def text(run: Run, gpu: Run | None = None) -> str:
         lines += ["## Growth", "", scaling.ABOUT, ""]
         lines += image(
             "growth",
-            "Seconds against rows, columns, stops and targets, logarithmic, with exponents.",
+            "Seconds against rows, columns, stops and targets on logarithmic axes, with exponents.",
         )
         lines += exponents(run.growths)
     if gpu is not None:
@@ -152,7 +153,7 @@ def text(run: Run, gpu: Run | None = None) -> str:
 
 
 def write(results: Path = RESULTS, docs: Path = ROOT / "docs") -> None:
-    """Write the page and its figures from the results that are there."""
+    """Write the page and its figures from the saved results."""
     run = load(results / "cpu.json")
     gpu = load(results / "gpu.json") if (results / "gpu.json").exists() else None
     if any(outcome.theirs for outcome in run.outcomes):

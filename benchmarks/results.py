@@ -1,4 +1,4 @@
-"""What a benchmark found: measures with goals, verdicts, growth with its exponent, and all of it as JSON."""
+"""Results of benchmarks: measures with goals, verdicts, growth exponents, and their JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from stoptime.support.files import atomic
 
 SCHEMA = 1
-DIGITS = 4  # of what is written: a time has no more
+DIGITS = 4  # significant digits in the JSON: a time has no more
 Sense = Literal["at least", "at most"]
 Verdict = Literal["holds", "no goal", "below its goal", "LOSES", "not run", "FAILED"]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number, and what it should be."""
+    """One number with its goal."""
 
     name: str
     value: float
@@ -29,7 +29,7 @@ class Measure:
 
     @property
     def holds(self) -> bool:
-        """Whether the goal is met; NaN meets none."""
+        """Whether the goal is met; NaN meets no goal."""
         if self.goal is None:
             return True
         return self.value >= self.goal if self.sense == "at least" else self.value <= self.goal
@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case gave: seconds of every round, and the measures, of which the first is the ratio."""
+    """Result of one case: seconds of every round, and the measures; the first is the ratio."""
 
     group: str
     name: str
@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """In a word: a ratio above 1 and below its goal is no loss, everything else that misses is one."""
+        """The verdict: a ratio above 1 but below its goal is not a loss, every other miss is."""
         if self.missing:
             return "not run"
         if self.error or not self.measures:
@@ -83,19 +83,19 @@ class Growth:
 
     @property
     def exponent(self) -> float:
-        """The exponent of the power law nearest to all sizes."""
+        """The exponent of a power law fitted to all sizes."""
         return exponent(self.sizes, self.seconds)
 
     @property
     def last_exponent(self) -> float:
-        """The same for the larger half, where what does not grow weighs less."""
+        """The exponent fitted to the larger half of the sizes, where fixed costs matter less."""
         half = len(self.sizes) // 2
         return exponent(self.sizes[half:], self.seconds[half:])
 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything one command measured."""
+    """All results of one command."""
 
     mode: str
     date: str
@@ -106,26 +106,26 @@ class Run:
 
 
 def short(value: float) -> str:
-    """Return a number as people read it: three digits, no exponent where there need be none."""
+    """Return a number with three digits, without an exponent if possible."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     return f"{value:,.0f}".replace(",", " ") if 100 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def seconds(value: float) -> str:
-    """Return a time as people read it."""
+    """Return a time in milliseconds or seconds."""
     return f"{short(value * 1e3)} ms" if value < 1 else f"{short(value)} s"
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return b of the line log(seconds) = a + b log(size) by least squares; NaN from fewer than two sizes."""
+    """Fit log(seconds) = a + b log(size) and return b; NaN for fewer than two sizes."""
     if len(set(sizes)) < 2:
         return float("nan")
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def rounded(value: Any) -> Any:
-    """Return the same with every float cut to the digits that mean something."""
+    """Return a copy with every float rounded to the significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, Mapping):
@@ -134,7 +134,7 @@ def rounded(value: Any) -> Any:
 
 
 def as_dict(run: Run) -> dict[str, Any]:
-    """Return plain data, verdicts and exponents included for those who read the file alone."""
+    """Return plain data, with verdicts and exponents for readers of the JSON file."""
     plain = asdict(run)
     for one, outcome in zip(plain["outcomes"], run.outcomes, strict=True):
         one["verdict"] = outcome.verdict
@@ -144,7 +144,7 @@ def as_dict(run: Run) -> dict[str, Any]:
 
 
 def save(run: Run, file: Path) -> None:
-    """Write a run; the file is either whole or not touched."""
+    """Write a run; after an error the old file is unchanged."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with atomic(file) as path:
         text = json.dumps(as_dict(run), indent=1, ensure_ascii=False, allow_nan=True)
@@ -152,7 +152,7 @@ def save(run: Run, file: Path) -> None:
 
 
 def load(file: Path) -> Run:
-    """Read a run back."""
+    """Read a run."""
     plain = json.loads(file.read_text(encoding="utf-8"))
     if plain.get("schema") != SCHEMA:
         raise ValueError(

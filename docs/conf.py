@@ -24,11 +24,13 @@ extensions = [
 ]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-# scikit-learn adds these to every estimator, with links into its own pages
+# scikit-learn adds the excluded members to every estimator; they link to pages that are not here.
 autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
-    "exclude-members": "get_metadata_routing, get_params, set_params, set_fit_request, set_score_request",
+    "exclude-members": (
+        "get_metadata_routing, get_params, set_params, set_fit_request, set_score_request"
+    ),
 }
 autodoc_typehints = "none"
 napoleon_use_rtype = False
@@ -56,7 +58,7 @@ pygments_dark_style = "monokai"
 
 
 def write_explorer(app, failure):
-    """Put the page beside the others: the documentation carries what the package makes."""
+    """Write the explorer page, which the page explorer.md embeds."""
     if failure is None and app.builder.format == "html":
         explorer.write(Path(app.outdir) / "explorer-page.html")
 

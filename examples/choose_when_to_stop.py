@@ -2,14 +2,14 @@
 Choose when to stop
 ===================
 
-The diabetes data: 442 patients, 10 measurements, and the progress of the disease after a year. The
-prediction error is estimated at every stop by exact leave-one-out, and the fit is stopped where it is
-least.
+The diabetes data contain 10 measurements of 442 patients and the progress of the disease after a
+year. Exact leave-one-out estimates the prediction error at every stop, and the fit is stopped where
+this error is smallest.
 """
 
 # %%
-# One call estimates the error along the whole path: 442 fits at each of some 300 stops, none of which is
-# run. The band is one standard error.
+# One call estimates the error along the whole path. The result equals that of 442 refits at each of
+# about 300 stops, but no refit is run. The band is one standard error.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -31,8 +31,9 @@ ax.set(
 print(model.choice_.message)
 
 # %%
-# An error that is hardly worse may be had much earlier: the rule "one-standard-error" takes the earliest
-# stop whose error is within one standard error of the least. The coefficients there are smaller.
+# A much earlier stop may have nearly the same error. The rule "one-standard-error" takes the
+# earliest stop whose error is within one standard error of the minimum. The coefficients there are
+# smaller.
 
 early = st.StoppedRegressorCV("nesterov-flow", rule="one-standard-error").fit(X, y)
 path = st.path(X, y, "nesterov-flow", np.geomspace(3, 3000, 400))
@@ -42,18 +43,18 @@ ax.set(
     xlabel="stop (time t of the flow)", ylabel="coefficient", title="Coefficients, and two stops"
 )
 ax.set_ylim(-1200, 900)
-for fit, name in ((early, "1 SE"), (model, "least error")):
+for fit, name in ((early, "1 SE"), (model, "smallest error")):
     ax.axvline(fit.stop_, color="0.3", linestyle="--", linewidth=1)
     at = (fit.stop_, 0.02)
     ax.annotate(f"{name}\n{fit.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
-    choice = fit.choice_
+    error, deviation = fit.choice_.error, fit.choice_.standard_error
     print(
-        f"{name:>11}: stop {fit.stop_:4.0f}, error {choice.error:.0f} ± {choice.standard_error:.0f}, "
+        f"{name:>14}: stop {fit.stop_:4.0f}, error {error:.0f} ± {deviation:.0f}, "
         f"{fit.degrees_of_freedom_:.1f} degrees of freedom, ‖β‖ = {np.linalg.norm(fit.coef_):.0f}"
     )
 
 # %%
-# Several methods at once share the factorisation; the one with the least error is kept.
+# Several methods share one factorisation. The method with the smallest error is kept.
 
 several = st.StoppedRegressorCV(
     ["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]

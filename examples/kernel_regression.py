@@ -2,12 +2,13 @@
 Kernel regression, stopped early
 ================================
 
-Accelerated flow in the feature space of a Gaussian kernel, against kernel ridge.
+Accelerated flow in the feature space of a Gaussian kernel, compared with kernel ridge.
 """
 
 # %%
-# A noisy function of one variable. The flow is stopped by exact leave-one-out; kernel ridge takes the
-# penalty that a grid search finds; and the same flow is run forty times too long.
+# The data are a noisy function of one variable. Three fits are compared: the flow stopped by exact
+# leave-one-out, kernel ridge with a penalty from a grid search, and the same flow run forty times
+# too long.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -38,8 +39,8 @@ for name, fit in fits.items():
     print(f"{name:>20}: {np.sqrt(np.mean((fit.predict(grid) - curve) ** 2)):.3f} from the truth")
 
 # %%
-# Left, the three fits, with 90 % intervals from left-out residuals. Right, the leave-one-out error along
-# the path.
+# Left: the three fits, with 90 % intervals from leave-one-out residuals. Right: the leave-one-out
+# error along the path.
 
 low, high = model.predict_interval(grid).T
 figure, (left, right) = plots.new_figure(1, 2, figsize=(11, 4.4))

@@ -2,14 +2,14 @@
 Momentum against ridge
 ======================
 
-How much does one lose by stopping momentum early instead of penalising? The risk of both is known exactly,
-so the question needs no simulation.
+How much is lost by early-stopped momentum instead of a ridge penalty? The risk of both is known
+exactly, so no simulation is needed.
 """
 
 # %%
-# Eigenvalues fall like a power, the signal is spread evenly, and its size equals that of the noise. Along
-# the axis stand ridge at penalty λ, gradient flow at time 1/λ, accelerated flow at time 1/√λ. Dots are the
-# best stops.
+# The eigenvalues follow a power law, the signal is spread evenly, and it is as large as the noise.
+# The horizontal axis is 1/λ: ridge has penalty λ, gradient flow time 1/λ, accelerated flow time
+# 1/√λ. Dots are the best stops.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -33,7 +33,7 @@ for name, (method, color, line) in methods.items():
     ax.plot(curve.best**method.order, curve.best_total, "o", color=color)
     found = st.inflation(method, **problem)
     print(
-        f"{name:>24}: best stop {curve.best:6.2f}, risk over that of the best ridge {found.ratio:.4f}"
+        f"{name:>24}: best stop {curve.best:6.2f}, risk / risk of the best ridge {found.ratio:.4f}"
     )
 ax.set(xscale="log", yscale="log", xlabel="1/λ  (t or t²)", ylabel="risk, in units of ‖β₀‖²")
 ax.set(title="Exact risk along the path", yticks=[1, 2, 5, 10])
@@ -42,10 +42,10 @@ ax.yaxis.set_minor_formatter("")
 ax.legend()
 
 # %%
-# The best stop is known only if signal and noise are. If the best penalty is known instead, a calibration
-# says when to stop: "risk" has the least guaranteed risk, "parameter" the least distance of the
-# coefficients, "paper" is t = 1/λ or t = 1/√λ. The guarantees hold for every spectrum; the figure shows
-# this one, for many signal-to-noise ratios.
+# The best stop is known only if signal and noise are known. If the best penalty is known instead,
+# a calibration says when to stop: "risk" has the smallest guaranteed risk, "parameter" the
+# smallest guaranteed distance of the coefficients, "paper" is t = 1/λ or t = 1/√λ. The guarantees
+# hold for every spectrum; the figure shows the spectrum above for many signal-to-noise ratios.
 
 ratios = np.geomspace(1e-2, 1e3, 60)
 figure, ax = plots.new_figure(figsize=(8, 4.4))
@@ -56,21 +56,20 @@ for kind, line in styles.items():
         inflated = []
         for ratio in ratios:
             case = problem | {"signal": float(ratio)}
-            penalty = p / (ratio * n)  # the best: noise · p / (signal · n)
+            penalty = p / (ratio * n)  # the best penalty: noise · p / (signal · n)
             stop = st.equivalent_stop(method, penalty, calibration=kind)
             best = st.bayes_risk("ridge", [1 / penalty], **case).total[0]
             inflated.append(st.bayes_risk(method, [stop], **case).total[0] / best)
         color = plots.COLORS[name]
         ax.plot(ratios, inflated, line, color=color, label=f"{plots.LABELS[name]}, {kind}")
-        guaranteed = (
-            np.ceil(1e4 * st.calibrate(method, kind).inflation) / 1e4
-        )  # rounded to the safe side
-        print(f"{name:>14}, {kind:>9}: at most {guaranteed:.4f}, here at most {max(inflated):.4f}")
+        # An upper bound is rounded up.
+        guaranteed = np.ceil(1e4 * st.calibrate(method, kind).inflation) / 1e4
+        print(f"{name:>14}, {kind:>9}: at most {guaranteed:.4f}, largest here {max(inflated):.4f}")
 ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
 ax.set(
     xscale="log",
     xlabel="signal to noise, ‖β₀‖²/σ²",
-    ylabel="risk over that of the best ridge",
+    ylabel="risk / risk of the best ridge",
     title="Stopped by a calibration",
 )
 ax.legend(fontsize="small")

@@ -3,11 +3,12 @@ Where generalised cross-validation fails
 ========================================
 
 Generalised cross-validation divides the training error by (1 - df/n)². For ridge that estimates the
-prediction error. For every other method it does not, however much data there are.
+prediction error. For every other method it does not, even with very many data.
 """
 
 # %%
-# Gaussian data with more columns than rows. The true error is computed from the true coefficients.
+# The data are Gaussian with more columns than rows. The true error is computed from the true
+# coefficients.
 
 import warnings
 
@@ -31,7 +32,7 @@ for ax, (name, last) in zip(
     stops = np.geomspace(0.05, last, 80)
     path = st.path(spectrum, name, stops)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that naive GCV misleads, which is what this shows
+        warnings.simplefilter("ignore")  # the warning that naive GCV is inconsistent
         naive = st.naive_gcv(spectrum, name, stops)
     truth = 1 + ((path.coef - beta) ** 2).sum(axis=1) + path.intercept**2
     exact = st.leave_one_out(X, y, name, stops, spectrum=spectrum).errors
@@ -43,14 +44,15 @@ for ax, (name, last) in zip(
     label = "stop (1/λ)" if name == "ridge" else "stop (time t)"
     ax.set(xscale="log", ylim=(0, 14), xlabel=label, title=plots.LABELS[name])
     print(
-        f"{plots.LABELS[name]:>16}: true error {truth.min():.2f} at best; {truth[np.argmin(exact)]:.2f} "
-        f"where leave-one-out is least, {truth[np.argmin(naive)]:.2f} where naive GCV is"
+        f"{plots.LABELS[name]:>16}: smallest true error {truth.min():.2f}; "
+        f"{truth[np.argmin(exact)]:.2f} at the minimum of leave-one-out, "
+        f"{truth[np.argmin(naive)]:.2f} at the minimum of naive GCV"
     )
 axes[0].set_ylabel("prediction error, in units of σ²")
 axes[0].legend(loc="upper left", fontsize="small")
 
 # %%
-# For ridge the three estimates agree. For the flows naive GCV goes its own way, while
-# :func:`stoptime.path_gcv`, which needs the eigenvalues alone like naive GCV, follows the truth.
+# For ridge the three estimates agree. For the flows naive GCV is wrong, while
+# :func:`stoptime.path_gcv` follows the true error. Both need only the eigenvalues.
 
 plt.show()

@@ -2,12 +2,12 @@
 Every method from one factorisation
 ===================================
 
-A method is a filter of the eigenvalues. Once the data are factored, a path of any method is one matrix
-product.
+A method is a filter of the eigenvalues. Once the data are factored, the path of any method is one
+matrix product.
 """
 
 # %%
-# The diabetes data are factored once. Nothing below looks at them again.
+# The diabetes data are factored once. The rest of this example uses only the spectrum.
 
 from time import perf_counter
 
@@ -35,7 +35,7 @@ methods = [
 
 
 def stops_of(method):
-    """Return stops from nothing learned to nearly everything learned."""
+    """Return stops from nearly zero coefficients to nearly least squares."""
     if isinstance(method, st.ConjugateGradient):
         return np.arange(11)
     if isinstance(method, st.Iteration):
@@ -49,9 +49,9 @@ count = sum(len(path.stops) for path in paths)
 print(f"{count} fits of {len(methods)} methods in {perf_counter() - began:.2f} seconds")
 
 # %%
-# Stops of different methods are not comparable, but degrees of freedom are. Drawn against them, the paths
-# are alike: early stopping by any of these methods is close to ridge, with swings where there is little
-# friction. Conjugate gradients have few stops, and each costs one product with the data.
+# Stops of different methods are not comparable, but degrees of freedom are. Plotted against them,
+# the paths look similar: early stopping by any of these methods is close to ridge, with
+# oscillations if friction is small. Conjugate gradients have few stops.
 
 figure, axes = plots.new_figure(2, 4, figsize=(13, 6), sharex=True, sharey=True)
 for ax, path in zip(axes.flat, paths, strict=True):

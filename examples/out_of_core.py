@@ -1,13 +1,13 @@
 """
-Rows larger than memory
+Data larger than memory
 =======================
 
-Statistics in one pass, kept, and updated when new rows arrive.
+Compute statistics in one pass, save them, and update them when new rows arrive.
 """
 
 # %%
-# Parquet files and a memory map in a temporary folder are read once each, and the fit comes from what is
-# left: p × p numbers, whatever the number of rows.
+# Parquet files and a memory map in a temporary folder are read once each. The fit uses only their
+# statistics: p × p numbers for any number of rows.
 
 import sys
 import tempfile
@@ -31,7 +31,7 @@ def rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    """Read three days, keep their statistics, add a fourth, and choose where to stop."""
+    """Read three days, save their statistics, add a fourth day, and choose the stop."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -41,7 +41,7 @@ def main() -> None:
             pq.write_table(table, folder / f"day-{day}.parquet")
 
         chunks = st.Chunks.parquet(folder, "sales", rows=20_000)
-        # stop it with Ctrl-C and start it again: it goes on where it was
+        # After Ctrl-C a second call resumes from the checkpoint.
         seen = st.summarise(chunks, checkpoint=folder / "seen.npz", verbose=True)
         print(f"three days in one pass: {seen}")
 
@@ -53,9 +53,8 @@ def main() -> None:
         print(f"and a fourth from a memory map: {seen}")
 
         model = st.StoppedRegressorCV(rule="path-gcv").fit(seen)
-        print(
-            f"from these statistics alone: stop at {model.stop_:.3g}, error {model.choice_.error:.4f}"
-        )
+        error = model.choice_.error
+        print(f"from these statistics only: stop at {model.stop_:.3g}, error {error:.4f}")
         model = st.StoppedRegressorCV(cv=5).fit(chunks)
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"five folds, in one pass over the files: error {error:.4f} ± {deviation:.4f}")

@@ -1,14 +1,15 @@
 """
-Do the intervals cover?
-=======================
+Coverage of prediction intervals
+================================
 
-``predict_interval`` takes its width from left-out residuals and assumes no distribution. Here new responses
-are drawn and counted.
+``predict_interval`` takes its width from leave-one-out residuals and assumes no distribution of the
+noise. This example counts how many new responses the intervals contain.
 """
 
 # %%
-# 150 rows, 20 columns, three kinds of noise of variance one, 40 training sets each. The last kind breaks
-# the only assumption, that noise looks the same everywhere: its size grows with the first column.
+# There are 150 rows, 20 columns, three kinds of noise with variance one, and 40 training sets for
+# each. The third kind violates the only assumption, that the noise has the same distribution in
+# all rows: its size grows with the first column.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -36,20 +37,20 @@ for name, draw in NOISES.items():
             covered[name][run, k] = np.mean((low <= y_new) & (y_new <= high))
 
 # %%
-# Coverage on average is as promised for all three. But with the third noise it is not where it should be:
-# too much on quiet rows and too little on loud ones. Right, one model of that kind.
+# The average coverage is right for all three. But with the third kind of noise it is too high for
+# rows with little noise and too low for rows with much noise. Right: one model of this kind.
 
 figure, (left, right) = plots.new_figure(1, 2, figsize=(11, 4.2))
 left.axhline(0, color="0.6", linewidth=1, zorder=0)
 looks = ("o", "#0072B2"), ("s", "#D55E00"), ("^", "#009E73")
 for k, ((name, runs), (marker, color)) in enumerate(zip(covered.items(), looks, strict=True)):
     gap, error = 100 * (runs.mean(axis=0) - confidences), 200 * runs.std(axis=0) / np.sqrt(RUNS)
-    beside = 100 * confidences + (k - 1)  # so that bars do not hide each other
+    beside = 100 * confidences + (k - 1)  # shifted, so that the error bars do not overlap
     left.errorbar(beside, gap, error, marker=marker, color=color, linestyle="", label=name)
     print(f"{name:>32}: {runs.mean(axis=0)[4]:.1%} of new responses in 90 % intervals")
 left.set(
-    xlabel="promised coverage (%)",
-    ylabel="coverage minus promise (points, ± 2 SE)",
+    xlabel="nominal coverage (%)",
+    ylabel="coverage minus nominal (points, ± 2 SE)",
     title="Coverage of new responses",
     ylim=(-6, 6),
 )
@@ -69,7 +70,7 @@ right.plot(x[outside], (seen - fit)[outside], "x", color="#D55E00", markersize=6
 right.set(
     xlabel="first column",
     ylabel="new response minus prediction",
-    title="Noise that grows: misses gather",
+    title="Growing noise: misses at one end",
 )
 right.legend(loc="upper left", fontsize="small")
 

@@ -1,4 +1,4 @@
-"""Draw the picture of the README, for light and for dark pages: a path and when it stops, exact risks."""
+"""Draw the picture of the README for light and dark pages: a path and exact risks."""
 
 from pathlib import Path
 

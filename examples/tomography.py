@@ -2,12 +2,13 @@
 Tomography
 ==========
 
-A picture from its projections: a sparse, wide, ill-conditioned matrix, and one Krylov space for every stop.
+An image is reconstructed from its projections. The matrix is sparse, wide and ill-conditioned, and
+one Krylov space gives every stop.
 """
 
 # %%
-# Parallel rays cross a picture under many angles; each measures a sum along its way, with noise. The matrix
-# of ray lengths is sparse.
+# Parallel rays cross an image at many angles. Each ray measures the sum of the pixels along its
+# way, with noise. The matrix of ray lengths is sparse.
 
 import sys
 
@@ -24,7 +25,7 @@ ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5,
 
 
 def phantom(size: int) -> np.ndarray:
-    """Return ellipses in a disc, and a smooth hill."""
+    """Return a test image: ellipses in a disc, and a smooth peak."""
     x, y = np.meshgrid(*2 * [(np.arange(size) + 0.5) / size * 2 - 1])
     picture = 1.0 * (x**2 + y**2 < 0.8)
     for cx, cy, a, b, value in ELLIPSES:
@@ -33,7 +34,7 @@ def phantom(size: int) -> np.ndarray:
 
 
 def projections(size: int, n_angles: int) -> sparse.csr_array:
-    """Return the matrix of parallel-beam rays: a pixel's mass falls on the two rays next to its centre."""
+    """Return the matrix of parallel rays; each pixel contributes to the two nearest rays."""
     x, y = (axis.ravel() for axis in np.meshgrid(*2 * [np.arange(size) - (size - 1) / 2]))
     pixels, blocks = np.arange(size**2), []
     n_rays = int(np.ceil(size * np.sqrt(2))) + 1
@@ -54,9 +55,9 @@ y = clean + noise * rng.standard_normal(len(clean))
 print(f"{X.shape[0]} rays, {X.shape[1]} pixels, {X.nnz} entries")
 
 # %%
-# Run to convergence, least squares fits the noise. Nesterov's flow is stopped early instead, at a time
-# chosen without knowing the picture: by path GCV with random probes, by the discrepancy principle with the
-# known noise, and by rays held out.
+# Least squares, run to convergence, would fit the noise. Nesterov's flow is stopped early instead.
+# Three rules choose the time without knowing the image: path GCV with random probes, the
+# discrepancy principle with the known noise, and the error on held-out rays.
 
 held_out = rng.random(len(y)) < 0.1
 rules = {
@@ -70,7 +71,8 @@ models = {
 }
 
 # %%
-# The whole path comes from one Krylov space, with fewer products than the iteration takes to its end.
+# One Krylov space gives the whole path. It needs fewer products than Nesterov's iteration to the
+# last stop.
 
 largest = st.path(X, y, "nesterov", [1], fit_intercept=False).krylov.largest
 stops = np.geomspace(1, 400, 120) / np.sqrt(largest)
@@ -78,14 +80,15 @@ path = st.path(X, y, "nesterov-flow", stops, fit_intercept=False)
 errors = np.linalg.norm(path.coef - truth.ravel(), axis=1) / np.linalg.norm(truth)
 iterations = int(np.ceil(stops[-1] * np.sqrt(largest)))
 print(
-    f"{path.krylov.products} products for {len(stops)} stops; Nesterov's iteration takes {2 * iterations}"
+    f"{path.krylov.products} products for {len(stops)} stops; "
+    f"Nesterov's iteration takes {2 * iterations}"
 )
 
 best = models["path GCV"]
 fits = {
     "truth": truth.ravel(),
     f"stopped by path GCV, t√L = {best.stop_ * np.sqrt(largest):.0f}": best.coef_,
-    f"run on to t√L = {iterations}": path.coef[-1],
+    f"run to t√L = {iterations}": path.coef[-1],
 }
 figure, axes = plots.new_figure(1, 3, figsize=(11, 4))
 for ax, (title, picture) in zip(axes, fits.items(), strict=True):
@@ -93,7 +96,8 @@ for ax, (title, picture) in zip(axes, fits.items(), strict=True):
     ax.set(title=title, xticks=[], yticks=[])
 
 # %%
-# All three rules stop near the best time of the path, which only the truth knows.
+# All three rules stop near the best time of the path, which can be computed only from the true
+# image.
 
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 ax.plot(stops * np.sqrt(largest), errors, color="0.3")
@@ -106,7 +110,7 @@ for (name, model), (marker, color) in zip(models.items(), looks, strict=True):
     )
     ax.plot(time, distance, marker, color=color, label=name)
 ax.set(xscale="log", xlabel="stop (t√L, in iterations)", ylabel="‖β - truth‖ / ‖truth‖")
-ax.set_title("Error of the picture, and where three rules stop")
+ax.set_title("Error of the image, and the stops of three rules")
 ax.legend()
 
 plt.show()

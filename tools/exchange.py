@@ -1,7 +1,8 @@
-"""Write fitted models in one environment and read them in another: pickles, and models as JSON.
+"""Write fitted models in one environment and read them in another: pickles and JSON model files.
 
-``python tools/exchange.py write FOLDER`` and, with another Python or other releases of NumPy, SciPy and
-scikit-learn, ``python tools/exchange.py read FOLDER``. ``make test-matrix`` does so between all environments.
+Run ``python tools/exchange.py write FOLDER`` and then, with another Python or other releases of
+NumPy, SciPy and scikit-learn, ``python tools/exchange.py read FOLDER``. ``make test-matrix`` does
+this for all pairs of environments.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
 
-ROUNDING = 1e-12  # of predictions, by another BLAS; what is stored is the same to the last bit
+ROUNDING = 1e-12  # of predictions by another BLAS; stored numbers agree to the last bit
 ROWS, COLUMNS = 40, 5
 
 
 def estimators() -> dict[str, Any]:
-    """Return estimators, by name, that between them hold all that a fit can hold."""
+    """Return estimators by name; together they have every kind of fitted attribute."""
     return {
         "stopped": st.StoppedRegressor(),
         "infinite": st.StoppedRegressor("gradient-flow", np.inf, fit_intercept=False),
@@ -48,7 +49,7 @@ def estimators() -> dict[str, Any]:
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows an estimator is fitted to; their bits depend on no library."""
+    """Return the data of an estimator; their bits do not depend on any library."""
     grid = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
     X = (grid * 37 % 101 - 50) / 64
     y = X[:, 0] - 2 * X[:, 1] + (np.arange(ROWS) * 53 % 29 - 14) / 128
@@ -58,7 +59,7 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write(folder: Path) -> None:
-    """Write every model, its predictions, and the versions that made them."""
+    """Write every model, its predictions and its coefficients."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, estimator in estimators().items():
         X, y = data(name)
@@ -76,15 +77,14 @@ def write(folder: Path) -> None:
 
 
 def read(folder: Path) -> None:
-    """Refuse a model that says something else here than where it was made, or warns of anything new."""
+    """Fail if a model predicts something else than where it was fitted, or gives a new warning."""
     for name in estimators():
         X, _ = data(name)
         right = np.load(folder / f"{name}.npy")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.simplefilter(
-                "ignore", InconsistentVersionWarning
-            )  # of the pipeline's own parts
+            # scikit-learn warns about its own parts of the pipeline.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
             model = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301 - our own
             same(f"predictions of the pickled {name}", model.predict(X), right)
             repr(model)
@@ -93,7 +93,7 @@ def read(folder: Path) -> None:
 
 
 def check_file(folder: Path, name: str, pickled: Any) -> None:
-    """Compare a model file, and the pickle beside it, bit by bit with what was fitted."""
+    """Compare a model file and its pickle bit by bit with the fitted model."""
     file, fitted = folder / f"{name}.json", np.load(folder / f"{name}.npz")
     loaded = st.load(file)
     for found in (loaded.coef, pickled.coef_):
@@ -105,12 +105,12 @@ def check_file(folder: Path, name: str, pickled: Any) -> None:
     again = file.with_suffix(".again")
     st.save(loaded, again)
     if json.loads(again.read_bytes()) != json.loads(file.read_bytes()):
-        sys.exit(f"{file} is saved differently after loading")
+        sys.exit(f"{file} changes if it is loaded and saved again")
     again.unlink()
 
 
 def equal(what: str, found: Any, right: np.ndarray) -> None:
-    """Refuse what differs in any bit."""
+    """Fail if two arrays differ in any bit."""
     values = np.asarray(found)
     if (
         values.dtype != right.dtype
@@ -121,7 +121,7 @@ def equal(what: str, found: Any, right: np.ndarray) -> None:
 
 
 def same(what: str, found: np.ndarray, right: np.ndarray) -> None:
-    """Refuse what differs by more than rounding."""
+    """Fail if two arrays differ by more than rounding errors."""
     rounding = ROUNDING if right.dtype == np.float64 else 1e-5
     if found.dtype != right.dtype or not np.allclose(found, right, rtol=rounding, atol=rounding):
         sys.exit(f"{what}: off by {np.abs(found - right).max()}")

@@ -1,16 +1,17 @@
-"""Mutation testing: change the mathematics in one place at a time, and see whether the tests notice.
+"""Mutation testing: change the mathematics in one place at a time, and see whether tests fail.
 
-``make mutants`` tries a random sample of 200 of all mutants; ``python tools/mutants.py --sample 0`` tries
-every one, which takes hours; ``python tools/mutants.py risk.py --seed 1`` tries other mutants of one file.
-A mutant that outlives its tests is printed as the line it changed.
+``make mutants`` tries a random sample of 200 mutants; ``python tools/mutants.py --sample 0`` tries
+all of them, which takes hours; ``python tools/mutants.py theory/risk.py --seed 1`` tries other
+mutants of one file. A mutant that no test detects is printed with the line that it changes.
 
-The tests run once under coverage. A mutant then faces those alone that enter the function it changes, the
-quickest first, in a fork of a process that has imported what takes long, and on a copy of the tree. What they
-took is remembered in ``.mutants.json`` until the code or a file of tests changes. Mutants that change nothing
-but rounding, speed or memory are listed with their reasons in ``equivalent_mutants.toml`` and left out;
-annotations, decorators (caches), the strictness of zip and the wording of errors are never changed. mutmut is
-not used: version 3.8.0 took two minutes to write its 7132 mutants, and failed on pytest 9.2 when it asked
-which tests run what.
+The tests are run once under coverage. A mutant is then tested only by those tests that enter the
+function it changes, the fastest first, in a fork of a process that has already imported the slow
+modules, and on a copy of the tree. The measured times are kept in ``.mutants.json`` until the code
+or a test file changes. Mutants that change only rounding, speed or memory are listed with their
+reasons in ``equivalent_mutants.toml`` and are not tried. Annotations, decorators (caches), the
+strictness of zip and the wording of errors are never changed. mutmut is not used: version 3.8.0
+took two minutes to write its 7132 mutants, and failed on pytest 9.2 when it collected which tests
+run which lines.
 """
 
 from __future__ import annotations
@@ -43,31 +44,40 @@ PACKAGE = Path("src") / "stoptime"
 FILES = [
     str(path.relative_to(ROOT / PACKAGE))
     for pattern in (
-        "special.py", "search.py", "risk.py", "risk_model.py", "methods/[!_]*.py", "bounds/[!_]*.py",
-        "stopping/left_out.py", "stopping/loo.py", "stopping/mixture.py", "stopping/routes.py",
-        "stopping/routing.py", "stopping/rows.py", "stopping/secular.py", "stopping/skeleton.py",
+        "methods/[!_]*.py",
+        "theory/search.py",
+        "theory/risk.py",
+        "theory/risk_model.py",
+        "bounds/[!_]*.py",
+        "left_out/[!_]*.py",
     )
     for path in sorted((ROOT / PACKAGE).glob(pattern))
-]  # fmt: skip
+]
 TESTS = [
-    f"tests/test_{subject}.py"
-    for subject in (
-        "methods", "recurrence", "iterations", "iteration_uses", "krylov", "risk", "loo", "left_out",
-        "mixture", "bounds", "bounds_proofs", "bounds_brackets", "planning", "gcv", "extremes", "search",
+    str(path.relative_to(ROOT))
+    for pattern in (
+        "methods/test_*.py",
+        "theory/test_*.py",
+        "bounds/test_*.py",
+        "left_out/test_*.py",
+        "stopping/test_gcv.py",
+        "estimators/test_extremes.py",
     )
-]  # fmt: skip
+    for path in sorted((ROOT / "tests").glob(pattern))
+]
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 MEASURED = ROOT / ".mutants.json"
-MOST_SECONDS = 20.0  # of tests that one mutant faces
+MOST_SECONDS = 20.0  # total time of the tests of one mutant
 MEMORY = 6 * 2**30
 Place = ast.expr | ast.stmt
 T = TypeVar("T", bound=ast.AST)
-NO_TESTS = 5  # as pytest says it
-NOT_TESTED = (4, NO_TESTS, 99)  # wrong usage, no tests, and anything else
+NO_TESTS = 5  # exit code of pytest
+NOT_TESTED = (4, NO_TESTS, 99)  # wrong usage, no tests, and any other failure to run them
 PRELOADED = (
-    "numpy", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial", "sklearn.linear_model",
-    "sklearn.model_selection", "sklearn.metrics", "sklearn.utils.estimator_checks", "scipy.integrate",
-    "scipy.fft", "matplotlib.pyplot", "mpmath", "flint", "pytest", "coverage",
+    "numpy", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial",
+    "scipy.integrate", "scipy.fft", "sklearn.linear_model", "sklearn.model_selection",
+    "sklearn.metrics", "sklearn.utils.estimator_checks", "matplotlib.pyplot", "mpmath", "flint",
+    "pytest", "coverage",
 )  # fmt: skip
 ORDERINGS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -76,9 +86,10 @@ ORDERINGS: dict[type[ast.AST], type[ast.AST]] = {
     ast.GtE: ast.Gt,
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-    ast.Pow: ast.Mult, ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or,
-    ast.Or: ast.And, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.Mult,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.In: ast.NotIn, ast.NotIn: ast.In, **ORDERINGS,
 }  # fmt: skip
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
@@ -91,7 +102,7 @@ OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place of one file."""
+    """One change in one file."""
 
     file: str
     number: int
@@ -103,16 +114,16 @@ class Mutant:
 
     @property
     def function(self) -> str:
-        """The function or method it changes, empty for what a module does when it is imported."""
+        """The changed function or method; empty for code that runs when the module is imported."""
         return functions(self.file).get(self.line, "")
 
     @property
     def described(self) -> str:
-        """Where and what it changes, in words that outlive other changes of the file."""
+        """The place and the change, in words that do not depend on the rest of the file."""
         return f"{self.function or 'module'}: {self.change}"
 
     def lot(self, seed: int) -> str:
-        """Return a random word by which samples are drawn: other mutants do not change it."""
+        """Return a random key for drawing samples; it does not depend on other mutants."""
         return hashlib.sha256(f"{seed} {self.file} {self.described}".encode()).hexdigest()
 
     @property
@@ -155,7 +166,7 @@ def functions(file: str) -> dict[int, str]:
 
 
 def worth_trying(population: list[Mutant]) -> list[Mutant]:
-    """Leave out the mutants that are listed as equivalent; a list with others in it is refused."""
+    """Drop the mutants that are listed as equivalent; refuse a list with unknown entries."""
     reasons = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
     known = {
         (file, change) for files in reasons.values() for file in files for change in files[file]
@@ -165,25 +176,25 @@ def worth_trying(population: list[Mutant]) -> list[Mutant]:
         (m.file, m.described) for m in population
     }
     if unknown:
-        sys.exit(f"{EQUIVALENT.name} lists what is no mutant: {sorted(unknown)}")
+        sys.exit(f"{EQUIVALENT.name} lists entries that are not mutants: {sorted(unknown)}")
     return [mutant for mutant in population if (mutant.file, mutant.described) not in known]
 
 
 def parsed(file: str) -> ast.Module:
-    """Return the syntax of a file of the package."""
+    """Return the syntax tree of a file of the package."""
     return ast.parse((ROOT / PACKAGE / file).read_text(encoding="utf-8"))
 
 
 def every_change(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Place, Place]]:
-    """Yield every place that can be changed, by its parent, with what could stand there."""
+    """Yield every place that can be changed, with its parent and its replacement."""
     for parent, name, index, node in places(tree):
         for changed in changes(node):
-            if ast.unparse(changed) != ast.unparse(node):  # as 1e150 + 1 is not
+            if ast.unparse(changed) != ast.unparse(node):  # unlike 1e150 and 1e150 + 1
                 yield parent, name, index, node, changed
 
 
 def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Place]]:
-    """Yield what can be changed: not annotations, decorators, strictness and messages of errors."""
+    """Yield the nodes that may change: no annotations, decorators, strictness or error messages."""
     for name, field in ast.iter_fields(node):
         if name in {"annotation", "returns", "decorator_list"} or isinstance(
             node, ast.Raise | ast.JoinedStr
@@ -234,10 +245,10 @@ def _with(node: T, **fields: object) -> T:
 
 
 class Watch:
-    """A plugin of pytest that notes which functions every test enters, and how long it takes."""
+    """A pytest plugin that records which functions every test enters, and how long it takes."""
 
     def __init__(self, tree: Path) -> None:
-        import coverage  # noqa: PLC0415 - loaded before, for all children
+        import coverage  # noqa: PLC0415 - loaded before the forks
 
         self.tree, self.seconds = tree, dict[str, float]()
         self.coverage = coverage.Coverage(
@@ -246,17 +257,17 @@ class Watch:
         self.coverage.start()
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        """Begin with a test."""
+        """Start the record of a test."""
         self.coverage.switch_context(item.nodeid)
         self.seconds[item.nodeid] = -time.process_time()
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """End with it."""
+        """End the record of a test."""
         self.seconds[item.nodeid] += time.process_time()
 
     @property
     def found(self) -> dict[str, tuple[float, list[str]]]:
-        """Seconds and functions, by tests."""
+        """Seconds and functions of each test."""
         self.coverage.stop()
         entered: dict[str, set[str]] = {test: set() for test in self.seconds}
         for file in FILES:
@@ -268,19 +279,19 @@ class Watch:
 
 
 class Chosen:
-    """A plugin of pytest that runs some tests only, the quickest first."""
+    """A pytest plugin that runs only some tests, the fastest first."""
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Sort the tests and forget the others."""
+        """Keep the chosen tests and sort them."""
         known = [item for item in items if item.nodeid in self.seconds]
         items[:] = sorted(known, key=lambda item: self.seconds[item.nodeid])
 
 
 def measured(tree: Path) -> dict[str, tuple[float, list[str]]]:
-    """Return how long every test takes and what it enters, from a run of all that may have changed since."""
+    """Return the time and the functions of every test; run only test files that have changed."""
     known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     package = b"".join(path.read_bytes() for path in sorted((tree / PACKAGE).rglob("*.py")))
     found = {}
@@ -289,7 +300,7 @@ def measured(tree: Path) -> dict[str, tuple[float, list[str]]]:
         if key not in known:
             answer = tree / "answer.json"
             if in_child(tree, lambda file=file, answer=answer: _watched(tree, file, answer), 3600):
-                sys.exit(f"{file} fails without any mutant")
+                sys.exit(f"{file} fails without a mutant")
             known[key] = json.loads(answer.read_text(encoding="utf-8"))
             MEASURED.write_text(json.dumps(known), encoding="utf-8")
         found |= known[key]
@@ -304,7 +315,7 @@ def _watched(tree: Path, file: str, answer: Path) -> int:
 
 
 def survives(tree: Path, mutant: Mutant, tests: dict[str, tuple[float, list[str]]]) -> bool:
-    """Return whether the tests pass that enter the function of a mutant; too slow is noticed too."""
+    """Return whether all tests that enter the function of a mutant pass within their time."""
     entered = f"{mutant.file} {mutant.function}"
     faced = {}
     for test, (seconds, names) in sorted(tests.items(), key=lambda item: item[1][0]):
@@ -327,7 +338,7 @@ def survives(tree: Path, mutant: Mutant, tests: dict[str, tuple[float, list[str]
 
 
 def in_child(tree: Path, work: Callable[[], int], limit: int) -> int:
-    """Return the exit code of work in a fork that may take so many seconds of its processor."""
+    """Return the exit code of work in a fork with a limit of processor seconds."""
     child = os.fork()
     if child == 0:
         signal.setitimer(signal.ITIMER_PROF, limit)
@@ -340,7 +351,7 @@ def in_child(tree: Path, work: Callable[[], int], limit: int) -> int:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             os._exit(work())
-        finally:  # whatever happens, the child must not go on as its parent
+        finally:  # the child must never continue with the code of its parent
             os._exit(NOT_TESTED[-1])
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status in NOT_TESTED:
@@ -349,29 +360,20 @@ def in_child(tree: Path, work: Callable[[], int], limit: int) -> int:
 
 
 def _tested(files: list[str], plugin: object) -> int:
-    import pytest  # noqa: PLC0415 - loaded before, for all children
+    import pytest  # noqa: PLC0415 - loaded before the forks
 
     try:
-        importlib.import_module("stoptime")  # before pytest imports a file of it by its path
+        importlib.import_module("stoptime")  # before pytest imports one of its files by path
     except Exception:
         return 1
-    options = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:cov",
-    ]
+    options = ["-x", "-q"]
+    for unwanted in ("cacheprovider", "randomly", "xdist", "cov"):
+        options += ["-p", f"no:{unwanted}"]
     return int(pytest.main([*options, *files], plugins=[plugin]))
 
 
 def copied(folder: Path) -> Path:
-    """Return a folder into which all that tests need has been copied."""
+    """Copy everything that the tests need into a folder, and return it."""
     for part in ("src", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -380,17 +382,17 @@ def copied(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Try mutants and print those that live, then the share killed."""
+    """Try mutants; print those that survive, then how many were killed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}", metavar="FILE"
+        "files", nargs="*", default=FILES, help=f"some of {', '.join(FILES)}", metavar="FILE"
     )
     parser.add_argument(
         "--sample", type=int, default=200, help="how many mutants to try; 0 means all"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="begin no mutant after this long"
+        "--minutes", type=float, default=float("inf"), help="start no mutant after this time"
     )
     wanted = parser.parse_args()
     population = [mutant for file in wanted.files for mutant in mutants(file)]
@@ -410,7 +412,8 @@ def main() -> None:
             if alive:
                 print(f"survived  {mutant}", flush=True)
     print(
-        f"{killed} of {tried} mutants killed; of {len(population)} {len(candidates)} are not equivalent"
+        f"{killed} of {tried} mutants killed; "
+        f"{len(candidates)} of {len(population)} are not listed as equivalent"
     )
 
 

@@ -1,7 +1,8 @@
-"""Try the built distributions as users get them: in an empty environment, away from the source.
+"""Test the built distributions as users get them: in an empty environment, away from the source.
 
-``make test-dist`` builds them and runs this. The Python of the README is run with the wheel alone; its
-commands, and those that need files of the package, with the extras.
+``make test-dist`` builds them and runs this script. The Python code of the README is run with the
+wheel only. The commands of the README, and those that need data files of the package, are run with
+the extras.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NEED_FILES = (
 
 
 def main() -> None:
-    """Run all checks on what lies in ``dist``; the first that fails ends the run."""
+    """Run all checks on the files in ``dist``; the first failure ends the run."""
     wheel, sdist = only("*.whl"), only("*.tar.gz")
     check_contents(wheel, sdist)
     with tempfile.TemporaryDirectory() as name:
@@ -42,17 +43,8 @@ def main() -> None:
             "import stoptime; assert 'venv' in stoptime.__file__, stoptime.__file__",
         )
         check_missing_extra(folder)
-        run(
-            folder,
-            python,
-            "-m",
-            "doctest",
-            "-o",
-            "ELLIPSIS",
-            "-o",
-            "NORMALIZE_WHITESPACE",
-            readme(folder),
-        )
+        options = ["-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE"]
+        run(folder, python, "-m", "doctest", *options, readme(folder))
         install(python, f"{wheel}[all]")
         write_table(folder / "data.csv")
         for command in (*NEED_FILES, *readme_commands()):
@@ -70,7 +62,7 @@ def only(pattern: str) -> Path:
 
 
 def check_contents(wheel: Path, sdist: Path) -> None:
-    """Refuse a wheel without all files of the package, or an sdist from which it cannot be tested."""
+    """Fail if the wheel misses files of the package, or the sdist misses files of the tests."""
     package = {
         file.relative_to(SOURCE.parent).as_posix()
         for file in SOURCE.rglob("*")
@@ -93,7 +85,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 
 def check_missing_extra(folder: Path) -> None:
-    """Without its extra the command must end with one line that says what to install."""
+    """Without its extra the command must print one line that says what to install."""
     told = finished(folder, "stoptime", "--version")
     if (
         told.returncode != 1
@@ -104,7 +96,7 @@ def check_missing_extra(folder: Path) -> None:
 
 
 def check_types(folder: Path, python: str) -> None:
-    """Strict mypy must see the types of the installed package."""
+    """Check that strict mypy finds the types of the installed package."""
     users = folder / "outside.py"
     users.write_text(
         (ROOT / "tests" / "typing" / "outside.py").read_text(encoding="utf-8"), encoding="utf-8"
@@ -114,20 +106,20 @@ def check_types(folder: Path, python: str) -> None:
 
 
 def readme(folder: Path) -> str:
-    """Return the name of a copy of the README."""
+    """Copy the README into the folder and return its name."""
     copy = folder / "README.md"
     copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     return copy.name
 
 
 def write_table(target: Path) -> None:
-    """Write the data.csv of the README: something to predict y from."""
+    """Write the data.csv that the commands of the README use."""
     rows = [f"{i % 7},{i * 5 % 11},{2 * (i % 7) - i * 5 % 11 + i * 3 % 5}" for i in range(60)]
     target.write_text("\n".join(["a,b,y", *rows, ""]), encoding="utf-8")
 
 
 def readme_commands() -> list[str]:
-    """Return the commands that the README gives, in its text or in its blocks."""
+    """Return the commands in the text and in the code blocks of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(r"(?:^|`)(stoptime [a-z][^`\n#]*)", text, re.MULTILINE)
     return list(dict.fromkeys(command.strip() for command in found))
@@ -139,7 +131,7 @@ def install(python: str, what: str) -> None:
 
 
 def run(folder: Path, *command: str) -> None:
-    """Run a command of users, silently unless it fails."""
+    """Run a command; print its output only if it fails."""
     print("$", shlex.join(command), flush=True)
     done = finished(folder, *command)
     if done.returncode:
@@ -147,7 +139,7 @@ def run(folder: Path, *command: str) -> None:
 
 
 def finished(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Return how a command ended where the environment's commands come first and no source is found."""
+    """Run a command with the environment first on the PATH and without the source tree."""
     path = f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"} | {
         "PATH": path

@@ -1,9 +1,8 @@
 """Run the tests on every supported Python with the lowest and with the newest dependencies.
 
-``make test-matrix`` runs all; part of it is, for example,
-``python tools/test_matrix.py --python 3.12 --versions lowest tests/test_methods.py``.
-An interpreter that is not found counts as a failure. Environments are kept in ``.matrix``; models fitted in
-any of them are read in all others.
+``make test-matrix`` runs everything. To run a part, use for example ``python tools/test_matrix.py
+--python 3.12 --versions lowest tests/methods``. A missing interpreter counts as a failure.
+Environments are kept in ``.matrix``; models fitted in any of them are read in all others.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".matrix"
 PYTHONS = ("3.11", "3.12", "3.13")
 VERSIONS = ("lowest", "newest")
-TOOLS = ("pytest", "hypothesis", "mpmath")  # always the newest: users do not have them
+TOOLS = ("pytest", "hypothesis", "mpmath")  # always the newest: users do not install them
 REQUIREMENT = re.compile(r"(?P<name>[\w-]+)(\[[\w,]+\])?>=(?P<version>[\d.]+)")
 
 
 def main() -> None:
-    """Run what the arguments ask for and end with the number of failures."""
+    """Run the requested tests; the exit code is the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", choices=PYTHONS, action="append", help="all by default")
     parser.add_argument("--versions", choices=VERSIONS, action="append", help="both by default")
@@ -47,7 +46,7 @@ def main() -> None:
 
 
 def tried(python: str, versions: str, tests: list[str]) -> str:
-    """Return how the tests went on one Python with one choice of dependencies."""
+    """Return the result of the tests on one Python with one choice of dependencies."""
     interpreter = found(python)
     if interpreter is None:
         return "no such interpreter: put it on the PATH or install it with pyenv"
@@ -61,19 +60,11 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
     pins = [] if versions == "newest" else list(lowest(pip))
     constraints = environment / "constraints.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in pins))
-    install = [
-        *pip,
-        "install",
-        "--quiet",
-        "--constraint",
-        str(constraints),
-        "--editable",
-        ".[all]",
-        *TOOLS,
-    ]
+    install = [*pip, "install", "--quiet", "--constraint", str(constraints)]
+    install += ["--editable", ".[all]", *TOOLS]
     if subprocess.run(install, cwd=ROOT, check=False).returncode:
         return "dependencies cannot be installed together"
-    # old releases warn about the newest of what they need themselves, which is none of our business
+    # Old releases warn about newer versions of their own dependencies; ignore these warnings.
     quiet = ["-W", "ignore::DeprecationWarning"] if versions == "lowest" else []
     pytest = [own_python, "-m", "pytest", "-q", *quiet, *tests]
     run = subprocess.run(pytest, cwd=ROOT, check=False)
@@ -81,7 +72,7 @@ def tried(python: str, versions: str, tests: list[str]) -> str:
 
 
 def exchanged() -> str:
-    """Return whether models written in any environment that is there are the same in every other."""
+    """Return whether models written in one environment are the same in every other."""
     script, folder = str(ROOT / "tools" / "exchange.py"), ENVIRONMENTS / "models"
     pythons = {
         path.parents[1].name: str(path) for path in sorted(ENVIRONMENTS.glob("*/bin/python"))
@@ -103,14 +94,14 @@ def exchanged() -> str:
 
 
 def found(python: str) -> str | None:
-    """Return the path of an interpreter that runs, from the PATH or from pyenv."""
+    """Return the path of a working interpreter, from the PATH or from pyenv."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [
         shutil.which(f"python{python}"),
         *map(str, versions.glob(f"{python}.*/bin/python")),
     ]
     for candidate in filter(None, candidates):
-        # a shim of pyenv is on the PATH even where no such version is switched on
+        # A shim of pyenv is on the PATH even if this version is not activated.
         if (
             subprocess.run(
                 [candidate, "-c", "import venv"], capture_output=True, check=False
@@ -122,7 +113,7 @@ def found(python: str) -> str | None:
 
 
 def lowest(pip: list[str]) -> Iterator[str]:
-    """Yield the pin of every dependency to its lowest release that has a wheel for this Python."""
+    """Yield a pin of every dependency to its lowest release with a wheel for this Python."""
     for name, version in sorted(lower_bounds().items()):
         for series in (version, *later(pip, name, version)):
             pin = f"{name}=={series}.*"
@@ -137,7 +128,7 @@ def lowest(pip: list[str]) -> Iterator[str]:
 
 
 def lower_bounds() -> dict[str, str]:
-    """Return the lowest version that pyproject.toml allows of every dependency users can have."""
+    """Return the lowest version in pyproject.toml of every dependency of users."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     return dict(
@@ -146,7 +137,7 @@ def lower_bounds() -> dict[str, str]:
 
 
 def _members(requirements: list[str]) -> list[str]:
-    """Return the extras that an extra is made of: those in the brackets of ``stoptime[...]``."""
+    """Return the extras in the brackets of ``stoptime[...]``."""
     return re.findall(r"[\w-]+", requirements[0].partition("[")[2])
 
 
@@ -159,15 +150,14 @@ def _bounds(groups: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def later(pip: list[str], name: str, version: str) -> list[str]:
-    """Return the series of releases after a version, such as 2.1, from the lowest on."""
+    """Return the release series after a version, such as 2.1, in increasing order."""
     told = subprocess.run(
         [*pip, "index", "versions", name], capture_output=True, text=True, check=True
     ).stdout
     line = next(line for line in told.splitlines() if line.startswith("Available versions:"))
     words = line.removeprefix("Available versions:").replace(",", " ").split()
-    numbers = {
-        _number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)
-    }  # finished ones alone
+    # Pre-releases have letters in their number and are skipped.
+    numbers = {_number(word)[:2] for word in words if re.fullmatch(r"[\d.]+", word)}
     return [".".join(map(str, number)) for number in sorted(numbers) if number > _number(version)]
 
 

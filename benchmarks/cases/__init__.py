@@ -1,4 +1,4 @@
-"""The cases, a module for each group; adding one is a module and a line here."""
+"""The cases, one module for each group. A new group needs a module and a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast is choosing the stop by exact leave-one-out? Against RidgeCV, and against refitting."""
+"""Speed of choosing the stop by exact leave-one-out, compared with RidgeCV and with refitting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from benchmarks.results import Measure
 GROUP = "choosing"
 TITLE = "Choosing the stop"
 ABOUT = (
-    "`StoppedRegressorCV` with 100 stops, by exact leave-one-out, against `RidgeCV` with 100 penalties and "
-    "its own leave-one-out; with many targets each chooses for itself. Refitting is what leave-one-out "
-    "means: the whole path on all rows but one, for every row; ten of them are timed and multiplied out. "
-    "Peak memory counts all that is held beyond X and y."
+    "`StoppedRegressorCV` with 100 stops and exact leave-one-out is compared with `RidgeCV` with "
+    "100 penalties and its own leave-one-out; with many targets each target has its own stop or "
+    "penalty. Refitting is the definition of leave-one-out: the whole path is computed on all "
+    "rows but one, for every row. Ten refits are timed, and the time is multiplied accordingly. "
+    "Peak memory is the memory beyond X and y."
 )
 SHAPES = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
 QUICK = {(2000, 200): 5.0, (300, 1000): 1.0, (1000, 100, 100): 1.0}
@@ -27,10 +28,10 @@ PENALTIES = np.geomspace(1e-3, 1e5, STOPS)
 REFITS = 10
 MEMORY_SHAPE, MEMORY_GOAL = (20000, 500), 6.0
 WHY = {
-    "wide": "With more columns than rows both factor the same n × n matrix, a third of our time and "
-    "a fifth of theirs.",
-    "tall": "Half of the time goes into the product of all rows with the eigenvectors, which left-out errors "
-    "need.",
+    "wide": "With more columns than rows both factor the same n × n matrix; this takes a third of "
+    "our time and a fifth of theirs.",
+    "tall": "The product of all rows with the eigenvectors, which leave-one-out needs, takes half "
+    "of the time.",
 }
 
 
@@ -45,7 +46,7 @@ def against_ridgecv(shape: tuple[int, ...]) -> Work:
 
 
 def against_refitting(shape: tuple[int, int]) -> Work:
-    """Compare with the definition of leave-one-out, and check that the errors are the same."""
+    """Compare with the definition of leave-one-out, and check that the errors agree."""
     X, y = gaussian(*shape)
     stops = st.StoppedRegressorCV(stops=STOPS).fit(X, y).stops_
 
@@ -65,7 +66,7 @@ def against_refitting(shape: tuple[int, int]) -> Work:
 
 
 def memory(shape: tuple[int, int]) -> Work:
-    """Measure the peak of memory."""
+    """Measure the peak memory."""
     X, y = gaussian(*shape)
     peak = partial(peak_memory, lambda: st.StoppedRegressorCV(stops=STOPS).fit(X, y))
     return Work(
@@ -102,7 +103,7 @@ def cases(quick: bool) -> list[Case]:
         label(*shape),
         "peak memory",
         partial(memory, shape),
-        "Presumably the rotated rows, which are kept as a whole.",
+        "Probably the rotated rows, which are all kept in memory.",
         goal=None,
     )
     return [*against, refits, held]

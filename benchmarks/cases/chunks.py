@@ -1,9 +1,10 @@
-"""What does distribution cost? Statistics on two Dask workers against the bare Gram product, per core.
+"""Overhead of Dask: statistics on two workers compared with the bare Gram product, per core.
 
-The data are in a file in the page cache, read by workers of one thread each. The yardstick is ``X.T @ X`` of
-a block in the memory of each worker, on both at once just before and just after, in rows per second and
-core: by the clock, and by the processor time of all processes, which other work on the machine disturbs
-less. Memory is the most that a worker holds above its idle state, without pages of the file.
+The data are in a file in the page cache and are read by workers with one thread each. The
+reference is ``X.T @ X`` of a block in the memory of each worker, on both workers at once just
+before and just after, in rows per second and core: by elapsed time, and by the processor time of
+all processes, which is less affected by other processes. Memory is the peak of a worker above its
+idle state, without pages of the file.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from benchmarks.results import Measure
 GROUP = "chunks"
 TITLE = "More rows than memory"
 ABOUT = (
-    "Means and products of rows in a file, on two Dask workers of one thread each. The yardstick is `X.T @ "
-    "X` of a block in memory on both at once, just before and just after: the share is the throughput per "
-    "core in units of that. Memory is the most a worker holds above its idle state, in blocks."
+    "Means and products of the rows of a file are computed by two Dask workers with one thread "
+    "each. The reference is `X.T @ X` of a block in memory on both workers at once, just before "
+    "and just after. The ratio is the throughput per core relative to this reference. Memory is "
+    "the peak of a worker above its idle state, in blocks."
 )
 ROWS, QUICK_ROWS = 4_000_000, 800_000
 COLUMNS, BLOCK, WORKERS = 100, 400_000, 2
@@ -36,24 +38,25 @@ REPEATS, QUICK_REPEATS = 7, 1
 GRAM_ROUNDS = 3  # before and after each run
 SHARE = 0.8
 WHY = (
-    "The statistics of a block in memory take 1.05 to 1.1 times the product; the rest is the start and the "
-    "end of the graph, and that client and scheduler share the two cores with the workers."
+    "The statistics of a block in memory take 1.05 to 1.1 times as long as the product; the rest "
+    "is the start and the end of the graph, and client and scheduler share the two cores with the "
+    "workers."
 )
 
 
 class OnDisk:
-    """A file of numbers that tasks open for themselves: dask would copy a memmap."""
+    """A file of numbers that each task opens itself, because Dask would copy a memory map."""
 
     def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
         self.path, self.shape, self.ndim, self.dtype = path, shape, len(shape), np.dtype(np.float64)
 
     def __getitem__(self, where: tuple[slice, ...]) -> np.ndarray:
-        """Return some rows, as pages of the file."""
+        """Return some rows as a memory map."""
         return np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape)[where])
 
 
 class Watch:
-    """The most private memory that any of some processes holds while the block runs."""
+    """Peak private memory of several processes while the ``with`` block runs."""
 
     def __init__(self, processes: list[Any]) -> None:
         self.processes, self.peak, self.done = processes, 0, threading.Event()
@@ -73,13 +76,13 @@ class Watch:
 
 
 def private(process: Any) -> int:
-    """Return the memory of a process without the pages of files it has mapped."""
+    """Return the memory of a process without its memory-mapped files."""
     size = process.memory_info()
     return int(size.rss - size.shared)
 
 
 def write(folder: Path, n: int) -> tuple[OnDisk, OnDisk]:
-    """Write seeded data in blocks, so that this process never holds them."""
+    """Write data from a fixed seed in blocks, so that this process never holds all of them."""
     rng = np.random.default_rng(0)
     beta = rng.standard_normal(COLUMNS)
     with (folder / "X").open("wb") as features, (folder / "y").open("wb") as targets:
@@ -91,7 +94,7 @@ def write(folder: Path, n: int) -> tuple[OnDisk, OnDisk]:
 
 
 def gram_seconds(X: OnDisk, rounds: int) -> tuple[float, float]:
-    """Return the seconds, and those of the processor, of Gram products in memory; runs on a worker."""
+    """Return elapsed and processor seconds of Gram products in memory; runs on a worker."""
     block = np.array(X[:BLOCK])
     clock, processor = time.perf_counter(), time.thread_time()
     for _ in range(rounds):
@@ -100,19 +103,19 @@ def gram_seconds(X: OnDisk, rounds: int) -> tuple[float, float]:
 
 
 def bare(client: Any, X: OnDisk) -> np.ndarray:
-    """Return rows per second of clock and processor time of the Gram product, on all workers at once."""
+    """Return rows per elapsed and per processor second of the Gram product on all workers."""
     workers = list(client.scheduler_info()["workers"])
     runs = [client.submit(gram_seconds, X, GRAM_ROUNDS, workers=[w], pure=False) for w in workers]
     return GRAM_ROUNDS * BLOCK / np.mean(client.gather(runs), axis=0)
 
 
 def processor_time(processes: list[Any]) -> float:
-    """Return the processor time spent so far by workers and by this process, scheduler included."""
+    """Return the processor time so far of the workers and of this process with its scheduler."""
     return time.process_time() + sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 def shares(client: Any, n: int, repeats: int) -> np.ndarray:
-    """Return the median share by clock, by processor time, and the blocks held above idle."""
+    """Return the median ratios by elapsed and processor time, and the blocks held above idle."""
     import dask.array as da  # noqa: PLC0415 - an extra
     import psutil  # noqa: PLC0415
 
@@ -120,7 +123,7 @@ def shares(client: Any, n: int, repeats: int) -> np.ndarray:
     with tempfile.TemporaryDirectory() as folder:
         X, y = write(Path(folder), n)
         rows, targets = (da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y))
-        st.summarise(rows[: 2 * BLOCK], targets[: 2 * BLOCK])  # imports
+        st.summarise(rows[: 2 * BLOCK], targets[: 2 * BLOCK])  # workers import what they need
         processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
         idle = max(map(private, processes))
         for _ in range(repeats):
@@ -139,7 +142,7 @@ def shares(client: Any, n: int, repeats: int) -> np.ndarray:
 
 
 def throughput(n: int, repeats: int, goal: float | None) -> Work:
-    """Measure on a cluster of this machine."""
+    """Measure on a local cluster."""
     from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
 
     def measured() -> np.ndarray:

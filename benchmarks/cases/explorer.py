@@ -1,8 +1,8 @@
-"""Work of the explorer in each frame at p = 500 while sliders are dragged, in a headless browser.
+"""Processor time of the explorer per frame at p = 500 while sliders move, in a browser.
 
-A slider is moved once in every frame, all seven methods shown. The screen asks for 60 frames a second. Frames
-a second feel what else the machine does; the processor time of the page's thread in each frame hardly does,
-and 33 ms of it are 30 frames a second.
+A slider is moved once in every frame, with all seven methods shown. The display shows 60 frames
+per second. Other processes affect the number of frames per second, but hardly the processor time
+of the page's thread; 33 ms per frame correspond to 30 frames per second.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from benchmarks.results import Measure
 GROUP = "explorer"
 TITLE = "The explorer"
 ABOUT = (
-    "The page of `stoptime explore` with p = 500 and seven methods, in a headless browser; each slider is "
-    "moved once in every frame, and the slowest counts. 33 ms of processor time in a frame are 30 frames a "
-    "second."
+    "The page of `stoptime explore` with p = 500 and seven methods in a headless browser. Each "
+    "slider is moved once in every frame, and the slowest slider counts. 33 ms of processor time "
+    "per frame correspond to 30 frames per second."
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 METHODS = "ridge,gradient-flow,nesterov-flow,heavy-ball-flow,gradient-descent,nesterov,heavy-ball"
@@ -34,7 +34,8 @@ DRAG = """async ([key, frames]) => {
   const next = () => new Promise((done) => requestAnimationFrame(done));
   const times = [];
   for (let i = 0; i < frames; i += 1) {
-    input.value = key === "p" ? 960 + (i % 20) * 2 : 300 + (i % 20) * 7; // each step changes the value shown
+    // every step changes the value
+    input.value = key === "p" ? 960 + (i % 20) * 2 : 300 + (i % 20) * 7;
     input.dispatchEvent(new Event("input"));
     times.push(await next());
   }
@@ -43,7 +44,7 @@ DRAG = """async ([key, frames]) => {
 
 
 def browser_path(running: Any) -> str:
-    """Return the first browser found, or say how to get one."""
+    """Return the path of the first browser found, or say how to install one."""
     found = [
         os.environ.get("STOPTIME_BROWSER"),
         *map(shutil.which, BROWSERS),
@@ -56,17 +57,17 @@ def browser_path(running: Any) -> str:
 
 
 def processor_time(clock: Any) -> float:
-    """Return the seconds of processor time that the page's thread has used."""
+    """Return the processor time of the page's thread in seconds."""
     metrics = clock.send("Performance.getMetrics")["metrics"]
     return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
 
 def dragged(page: Any, clock: Any, address: str, key: str) -> tuple[float, float]:
-    """Return milliseconds of processor time in a frame, and frames a second, while one slider is dragged."""
+    """Return processor milliseconds per frame, and frames per second, while a slider moves."""
     page.goto(f"{address}#p=500&show={METHODS}")
     page.reload()
     page.wait_for_selector('#table[data-exact="true"]', timeout=60_000)
-    page.evaluate(DRAG, [key, WARM_UP])  # the first frames compile
+    page.evaluate(DRAG, [key, WARM_UP])  # the first frames are slower: JavaScript is compiled
     before = processor_time(clock)
     times = page.evaluate(DRAG, [key, FRAMES])
     spent = 1000 * (processor_time(clock) - before) / FRAMES
@@ -74,7 +75,7 @@ def dragged(page: Any, clock: Any, address: str, key: str) -> tuple[float, float
 
 
 def drag_all(sliders: tuple[str, ...]) -> tuple[float, float]:
-    """Return the worst of all sliders."""
+    """Return the worst processor time and the median rate over all sliders."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an extra
 
     from stoptime.show import explorer  # noqa: PLC0415
@@ -117,7 +118,7 @@ def cases(quick: bool) -> list[Case]:
             "p = 500, seven methods",
             "30 frames a second",
             lambda: frames(sliders),
-            "Presumably the risk of all methods at all times, which is computed anew in each frame.",
+            "Probably the risk of all methods at all times, which is computed again in each frame.",
             needs=("stoptime.explorer", "playwright"),
         )
     ]

@@ -1,4 +1,4 @@
-"""Iterations as filters: exact risk against a peer's Landweber, leave-one-out against running once."""
+"""Iterations as filters: exact risk compared with Landweber, leave-one-out with one run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.results import Measure
 GROUP = "iterations"
 TITLE = "Iterations"
 ABOUT = (
-    "Exact bias and variance of gradient descent from k = 0 on, the factorisation included, against "
-    "EarlyStoppingPy's Landweber, which multiplies p × p matrices at every step; the answers are compared "
-    "in units of the risk. Then the exact leave-one-out error of all of Nesterov's iterates against running "
-    "them once on the raw data."
+    "The exact bias and variance of gradient descent from k = 0 on, including the factorisation, "
+    "are compared with EarlyStoppingPy's Landweber, which multiplies p × p matrices at every "
+    "step; differences are relative to the risk. The second case compares the exact leave-one-out "
+    "error of all of Nesterov's iterates with running them once on the raw data."
 )
 NOISE = 2.0
-SAME = 1e-10  # of the risk: late biases are far below the rounding of the peer's matrix powers
+SAME = 1e-10  # of the risk: late biases are far below the rounding errors of the peer
 RISK, QUICK_RISK = (1000, 500, 1000), (400, 100, 200)  # rows, columns, iterations
 LEFT_OUT, QUICK_LEFT_OUT = (1000, 1200, 400), (500, 600, 200)
 
@@ -30,7 +30,7 @@ LEFT_OUT, QUICK_LEFT_OUT = (1000, 1200, 400), (500, 600, 200)
 def landweber(
     X: np.ndarray, signal: np.ndarray, step: float, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return bias and variance of every iteration as EarlyStoppingPy computes them."""
+    """Return bias and variance of every iteration, computed by EarlyStoppingPy."""
     from EarlyStopping import Landweber  # noqa: PLC0415 - an optional peer
 
     scaled = X / np.sqrt(len(X))
@@ -48,7 +48,7 @@ def landweber(
 
 
 def exact(X: np.ndarray, signal: np.ndarray, iterations: int) -> st.RiskCurve:
-    """Return the same from the data, the factorisation included."""
+    """Return the same from the data, including the factorisation."""
     values, vectors = np.linalg.eigh(X.T @ X / len(X))
     return st.risk(
         st.GradientDescent(),
@@ -61,7 +61,7 @@ def exact(X: np.ndarray, signal: np.ndarray, iterations: int) -> st.RiskCurve:
 
 
 def difference(curve: st.RiskCurve, peer: tuple[np.ndarray, np.ndarray]) -> tuple[Measure, ...]:
-    """Return how far bias and variance are from the peer's."""
+    """Return the difference of bias and variance from those of the peer."""
     pairs = zip((curve.bias, curve.variance), peer, strict=True)
     gap = max(float(np.abs((a - b) / curve.total).max()) for a, b in pairs)
     return (Measure("of the risk apart", gap, SAME, "at most"),)
@@ -69,7 +69,7 @@ def difference(curve: st.RiskCurve, peer: tuple[np.ndarray, np.ndarray]) -> tupl
 
 def against_landweber(n: int, p: int, iterations: int) -> Work:
     """Compare the risk of all iterations."""
-    import EarlyStopping  # noqa: F401, PLC0415 - not to be timed
+    import EarlyStopping  # noqa: F401, PLC0415 - imported before timing
 
     rng = np.random.default_rng(0)
     X, signal = rng.standard_normal((n, p)), rng.standard_normal(p)
@@ -100,7 +100,7 @@ def cases(quick: bool) -> list[Case]:
             f"risk of {risk[2]} iterations, {label(*risk[:2])}",
             "EarlyStoppingPy Landweber",
             partial(against_landweber, *risk),
-            "Presumably few small steps cost less than one factorisation.",
+            "Probably few small steps cost less than one factorisation.",
             goal=1 if quick else 20,
             needs=("EarlyStopping",),
         ),
@@ -109,8 +109,8 @@ def cases(quick: bool) -> list[Case]:
             f"leave-one-out of {left_out[2]} iterates, {label(*left_out[:2])}",
             "one run of them",
             partial(against_one_run, *left_out),
-            "Left-out errors need the eigenvectors, which take half of the time; a run needs products with "
-            "vectors alone, so short runs are cheap.",
+            "Leave-one-out needs the eigenvectors, which take half of the time; a run needs only "
+            "products with vectors, so short runs are cheap.",
             goal=None if quick else 3,
             sense="at most",
         ),

@@ -1,4 +1,4 @@
-"""How fast is choosing the stop of a kernel regression? Against a grid search over kernel ridges."""
+"""Speed of choosing the stop of a kernel regression, compared with a grid search."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from benchmarks.results import Measure
 GROUP = "kernels"
 TITLE = "Kernels"
 ABOUT = (
-    "`StoppedKernelRegressorCV` with 100 stops, by exact leave-one-out, against `GridSearchCV` over "
-    "`KernelRidge` with 20 penalties and 5 folds, same kernel. What it costs depends on the numerical rank "
-    "of the kernel: smooth kernels of few columns have a low one, rough ones have full rank. The scores are "
-    "R² on 1000 rows that none has seen."
+    "`StoppedKernelRegressorCV` with 100 stops and exact leave-one-out is compared with "
+    "`GridSearchCV` over `KernelRidge` with 20 penalties and 5 folds and the same kernel. The "
+    "cost depends on the numerical rank of the kernel matrix: smooth kernels of few columns have "
+    "low rank, rough ones have full rank. The scores are R² on 1000 test rows."
 )
 ROWS, QUICK_ROWS, TEST_ROWS = 3000, 800, 1000
 PENALTIES = np.geomspace(1e-4, 1e2, 20)
-KERNELS = [("rbf", 2), ("rbf", 5), ("laplacian", 3), ("linear", 10)]  # and the number of columns
-TOLERANCE = 0.01  # of R²: the grids are not the same
+KERNELS = [("rbf", 2), ("rbf", 5), ("laplacian", 3), ("linear", 10)]  # with numbers of columns
+TOLERANCE = 0.01  # of R²: the grids differ
 WHY = (
-    "The kernel matrix has a high rank: three quarters of the time go into its eigenvectors, which alone "
-    "take nearly a tenth of the peer's."
+    "The kernel matrix has a high rank. Its eigenvectors take three quarters of our time, which "
+    "is nearly a tenth of the peer's time."
 )
 
 
@@ -39,7 +39,7 @@ def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def against_grid_search(kernel: str, n: int, p: int) -> Work:
-    """Compare choosing a stop with choosing a penalty, held-out scores included."""
+    """Compare choosing a stop with choosing a penalty, in time and in test score."""
     X, y = data(n + TEST_ROWS, p)
 
     def scores(ours: st.StoppedKernelRegressorCV, peer: GridSearchCV) -> tuple[Measure, ...]:

@@ -1,4 +1,4 @@
-"""How fast is a full path? Against the bare linear algebra and against what people run."""
+"""Speed of a full path, compared with the bare linear algebra and with iterations."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from benchmarks.results import Measure
 GROUP = "paths"
 TITLE = "A full path"
 ABOUT = (
-    "The coefficients of Nesterov flow at 100 stops up to t·√L = 100, from X and y, centring included. The "
-    "bare limit is what cannot be avoided: the smaller product of the centred data and its eigenvectors, by "
-    "the same BLAS and LAPACK. Nesterov's iteration, with step 1/L in NumPy, takes 100 steps to the last "
-    "stop; `solve_ivp` integrates the equation of motion to six digits."
+    "The coefficients of Nesterov flow at 100 stops up to t·√L = 100 are computed from X and y, "
+    "including centring. The bare limit cannot be avoided: the smaller of XᵀX and XXᵀ of the "
+    "centred data and its eigenvectors, by the same BLAS and LAPACK. Nesterov's iteration with "
+    "step 1/L in NumPy takes 100 steps to the last stop; `solve_ivp` integrates the differential "
+    "equation to six digits."
 )
 SHAPES = [(2000, 200), (20000, 500), (500, 2000), (100000, 50)]
 QUICK = [(2000, 200), (500, 2000)]
 INTEGRATED = [(2000, 200), (500, 500)]
 N_STOPS = 100
-PHASE = 100.0  # the last stop, in units of 1/sqrt(L): as many steps of Nesterov's iteration
+PHASE = 100.0  # the last stop times sqrt(L): the number of steps of Nesterov's iteration
 BEYOND = {
-    "wide": "With more columns than rows the coefficients at all stops are a product with the whole of X, "
-    "which is copied to be centred; the bare limit has neither.",
-    "tall": "Centring, the rotated response and the filters come on top of the bare algebra.",
+    "wide": "With more columns than rows, the coefficients at all stops need a product with all "
+    "of X and a centred copy of X; the bare limit has neither.",
+    "tall": "Centring, the rotated response and the filters are extra work.",
 }
 SAME = 1e-3  # of the largest coefficient: the accuracy of the integration
 
 
 def bare(Xc: np.ndarray) -> None:
-    """Do what cannot be avoided: the smaller product of the centred data, and its eigenvectors."""
+    """Compute the smaller of XᵀX and XXᵀ and its eigenvectors, which every path needs."""
     np.linalg.eigh(Xc @ Xc.T if len(Xc) < Xc.shape[1] else Xc.T @ Xc)
 
 
 def nesterov(Xc: np.ndarray, yc: np.ndarray, step: float, iterations: int) -> np.ndarray:
-    """Run Nesterov's iteration, which gives one stop after another of one method only."""
+    """Run Nesterov's iteration, which gives the stops of one method."""
     b = theta = np.zeros(Xc.shape[1])
     for k in range(1, iterations + 1):
         b, old = theta + step / len(Xc) * (Xc.T @ (yc - Xc @ theta)), b
@@ -49,7 +50,7 @@ def nesterov(Xc: np.ndarray, yc: np.ndarray, step: float, iterations: int) -> np
 
 
 def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Solve the equation of motion numerically, to six digits; return coefficients at all stops."""
+    """Solve the differential equation to six digits; return coefficients at all stops."""
     p = Xc.shape[1]
 
     def motion(t: float, state: np.ndarray) -> np.ndarray:
@@ -64,7 +65,7 @@ def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
 
 
 def distance(ours: st.Path, theirs: np.ndarray) -> tuple[Measure, ...]:
-    """Return how far two paths are apart, in units of the largest coefficient."""
+    """Return the difference of two paths relative to the largest coefficient."""
     gap = np.abs(ours.coef - theirs).max() / np.abs(theirs).max()
     return (Measure("largest difference", float(gap), SAME, "at most"),)
 
@@ -72,7 +73,7 @@ def distance(ours: st.Path, theirs: np.ndarray) -> tuple[Measure, ...]:
 def problem(
     shape: tuple[int, int],
 ) -> tuple[Callable[[], st.Path], np.ndarray, np.ndarray, float, np.ndarray]:
-    """Return our job, centred data, the largest eigenvalue and the stops."""
+    """Return our work, centred data, the largest eigenvalue and the stops."""
     X, y = gaussian(*shape)
     Xc, yc = X - X.mean(axis=0), y - y.mean()
     largest = float(np.linalg.norm(Xc, 2) ** 2 / len(Xc))
@@ -93,7 +94,7 @@ def against_nesterov(shape: tuple[int, int]) -> Work:
 
 
 def against_integration(shape: tuple[int, int]) -> Work:
-    """Compare with a solver of differential equations, answers included."""
+    """Compare with a solver of differential equations, in time and in answers."""
     ours, Xc, yc, _, stops = problem(shape)
     return Work(ours, lambda: integrate(Xc, yc, stops), measures=distance)
 
@@ -108,9 +109,9 @@ def limit(shape: tuple[int, int], rounds: int) -> Case:
 def loop(shape: tuple[int, int], rounds: int) -> Case:
     """Return a comparison with the iteration."""
     why = (
-        "Presumably a hundred products with one vector cost less here than the product of the data with "
-        "themselves and its eigenvectors; they give one path of one method, where the factorisation serves "
-        "every method, every stop and leave-one-out."
+        "Probably a hundred products with one vector cost less here than XXᵀ and its "
+        "eigenvectors. These products give one path of one method; the factorisation serves every "
+        "method, every stop and leave-one-out."
     )
     work = partial(against_nesterov, shape)
     return Case(GROUP, label(*shape), "Nesterov's iteration in NumPy", work, why, rounds=rounds)
@@ -119,7 +120,7 @@ def loop(shape: tuple[int, int], rounds: int) -> Case:
 def motion(shape: tuple[int, int]) -> Case:
     """Return a comparison with a solver of differential equations."""
     work = partial(against_integration, shape)
-    why = "Presumably few steps suffice at these times."
+    why = "Probably few steps of the solver suffice at these times."
     return Case(GROUP, label(*shape), "scipy.integrate.solve_ivp", work, why, rounds=3)
 
 

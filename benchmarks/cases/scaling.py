@@ -1,4 +1,4 @@
-"""How the cost of choosing the stop grows in rows, columns, stops and targets, beside RidgeCV's."""
+"""Growth of the cost with rows, columns, stops and targets, compared with RidgeCV."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from benchmarks.machine import pinned
 from benchmarks.results import Growth
 
 ABOUT = (
-    "Seconds of `StoppedRegressorCV` and of `RidgeCV`, both by leave-one-out, as one size grows and the "
-    "others stay. The exponent is that of the power law nearest to all sizes, then to the larger half, "
-    "where what does not grow weighs less. A line ends where one fit takes longer than a few seconds."
+    "Seconds of `StoppedRegressorCV` and `RidgeCV`, both with leave-one-out, as one size grows "
+    "and the others are fixed. The exponent is that of a power law fitted to all sizes, then to "
+    "the larger half, where fixed costs matter less. A line ends where one fit takes longer than "
+    "a few seconds."
 )
 BASE = {"n": 4000, "p": 100, "stops": 100, "targets": 1}
 SIZES = {
@@ -28,12 +29,12 @@ SIZES = {
 }
 QUICK = {"n": [1000, 2000, 4000], "p": [25, 50, 100], "stops": [10, 30, 100], "targets": [1, 4, 16]}
 ROUNDS = 5
-ENOUGH, QUICK_ENOUGH = 5.0, 1.0  # seconds of a fit after which no larger one is tried
+ENOUGH, QUICK_ENOUGH = 5.0, 1.0  # seconds of a fit above which no larger one is tried
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One size, the values it takes, and where it ends."""
+    """One size, its values, and the seconds at which the sweep ends."""
 
     variable: str
     sizes: list[int]
@@ -41,13 +42,13 @@ class Sweep:
 
 
 def sweeps(quick: bool) -> list[Sweep]:
-    """Return one for each variable."""
+    """Return one sweep for each variable."""
     chosen, enough = (QUICK, QUICK_ENOUGH) if quick else (SIZES, ENOUGH)
     return [Sweep(variable, sizes, enough) for variable, sizes in chosen.items()]
 
 
 def competitors(n: int, p: int, stops: int, targets: int) -> dict[str, Callable[[], object]]:
-    """Return what is timed at one size."""
+    """Return the timed fits at one size."""
     many = targets > 1
     X, y = gaussian(n, p, targets if many else None)
     penalties = np.geomspace(1e-3, 1e5, stops)
@@ -58,7 +59,7 @@ def competitors(n: int, p: int, stops: int, targets: int) -> dict[str, Callable[
 
 
 def run_sweep(sweep: Sweep, settings: Settings) -> list[Growth]:
-    """Time every size, and those who have not become too slow."""
+    """Time every size, without competitors that have become too slow."""
     times: dict[str, dict[int, float]] = {}
     for size in sweep.sizes:
         entrants = {

@@ -1,4 +1,4 @@
-"""What does a path on a large sparse X cost? Products and time beside LSQR, LSMR and Nesterov's iteration."""
+"""Products and time of a path on a large sparse X, compared with LSQR, LSMR and Nesterov."""
 
 from __future__ import annotations
 
@@ -17,29 +17,27 @@ from benchmarks.results import Measure
 GROUP = "sparse"
 TITLE = "Sparse data"
 ABOUT = (
-    "Nesterov flow at ten stops on a sparse X, by a Krylov space that gives every stop of every method up "
-    "to the last. LSQR and LSMR, given as many steps, give one solution; Nesterov's iteration with step 1/L "
-    "to the last stop gives one method. A product is one with X or its transpose, of one vector, for all "
-    "alike: products count where they are dear, as they are not here."
+    "Nesterov flow at ten stops on a sparse X, from one Krylov space that gives every stop of "
+    "every method up to the last stop. LSQR and LSMR with the same number of steps give one "
+    "solution; Nesterov's iteration with step 1/L to the last stop gives one method. A product is "
+    "one multiplication of X or its transpose with one vector. The number of products matters if "
+    "products are expensive; here they are cheap."
 )
-SHAPES = [
-    (200_000, 50_000, 5),
-    (50_000, 200_000, 20),
-    (1_000_000, 100_000, 10),
-]  # with entries in a row
+# Rows, columns, entries per row.
+SHAPES = [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]
 QUICK = [(20_000, 5_000, 5)]
 PHASE, QUICK_PHASE = 100.0, 30.0
 N_STOPS = 10
-PRODUCTS = 1.1  # times those of the peer
+PRODUCTS = 1.1  # goal: at most this many times the products of the peer
 TIME = {"LSQR": 3.0, "LSMR": 3.0}
-DEARER = (
-    "Keeping all vectors orthogonal, the filters and the bound of the error come on top of the products; in "
-    "return the space gives every stop of every method, and not one solution."
+EXTRA_WORK = (
+    "Reorthogonalisation, filters and error bound are extra work; in return the space gives every "
+    "stop of every method instead of one solution."
 )
 WHY = {
-    "LSQR": DEARER,
-    "LSMR": DEARER,
-    "Nesterov's iteration": "Presumably products so cheap that what comes on top of ours shows.",
+    "LSQR": EXTRA_WORK,
+    "LSMR": EXTRA_WORK,
+    "Nesterov's iteration": "Probably products are so cheap here that our extra work is visible.",
 }
 
 
@@ -54,7 +52,7 @@ class Counted:
         )
 
     def count(self, work: Callable[[], object]) -> int:
-        """Return how many products some work takes."""
+        """Return the number of products of some work."""
         self.products = 0
         work()
         return self.products
@@ -71,7 +69,7 @@ class Counted:
 
 
 def nesterov(A: Counted, y: np.ndarray, step: float, iterations: int) -> np.ndarray:
-    """Run Nesterov's iteration, one product with X and one with its transpose a step."""
+    """Run Nesterov's iteration; each step takes one product with X and one with its transpose."""
     b = theta = np.zeros(A.X.shape[1])
     for k in range(1, iterations + 1):
         b, old = theta + step / len(y) * A.back(y - A.forth(theta)), b
@@ -80,7 +78,7 @@ def nesterov(A: Counted, y: np.ndarray, step: float, iterations: int) -> np.ndar
 
 
 def random_sparse(n: int, p: int, per_row: int) -> csr_array:
-    """Return a matrix with so many standard normal entries in every row, columns of falling scale."""
+    """Return a matrix with ``per_row`` normal entries in every row and decreasing column scales."""
     rng = np.random.default_rng(0)
     columns = rng.integers(0, p, n * per_row)
     entries = rng.standard_normal(n * per_row) * (1 + columns) ** -0.25

@@ -1,4 +1,4 @@
-"""Many targets, each with a stop of its own: against himalaya's RidgeCV."""
+"""Many targets, each with its own stop, compared with himalaya's RidgeCV."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from benchmarks.results import Measure
 GROUP = "targets"
 TITLE = "Many targets"
 ABOUT = (
-    "One design and many targets of unequal smoothness and noise, in single precision. "
-    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime the stop of each among 100, "
-    "by the generalised cross-validation of the path and by exact leave-one-out. The scores are the mean R² "
-    "over targets on 1 000 rows that none has seen. Peak memory counts all that is held beyond X and Y."
+    "One design matrix and many targets with different smoothness and noise, in single precision. "
+    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime chooses the stop "
+    "of each target among 100, by path GCV and by exact leave-one-out. The scores are the mean R² "
+    "over targets on 1 000 test rows. Peak memory is the memory beyond X and Y."
 )
 SHAPE, QUICK_SHAPE, TEST_ROWS = (3000, 500), (1000, 200), 1000
-SIZES, QUICK = (
-    {"path-gcv": 100_000, "loo": 10_000},
-    {"path-gcv": 2000, "loo": 200},
-)  # targets of each rule
+SIZES = {"path-gcv": 100_000, "loo": 10_000}  # number of targets for each rule
+QUICK = {"path-gcv": 2000, "loo": 200}
 MEMORY = 6.0  # GiB
-PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones lie well inside
+PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones are well inside this range
 BATCH = 2000  # targets
 TYPE = np.float32
 METHOD = "gradient-flow"
 WHY = {
-    "path-gcv": "Presumably both are bound by the product of rows and targets.",
-    "loo": "Nearly all the time goes into the left-out operators of every block of rows at every stop.",
+    "path-gcv": "Probably both are limited by the product of rows and targets.",
+    "loo": "Nearly all the time is spent on the leave-one-out operators of every block of rows at "
+    "every stop.",
 }
 
 
 def data(
     rows: int, columns: int, n_targets: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training and test sets: correlated columns, coefficients in the eigenbasis of unequal decay."""
+    """Return training and test sets with correlated columns and coefficients of different decay."""
     rng = np.random.default_rng(0)
     scales = np.arange(1, columns + 1) ** -0.5
     rotation = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
@@ -55,7 +54,7 @@ def data(
             signal + noise * rng.standard_normal(signal.shape, dtype=TYPE) + 1
         )
     X = samples @ rotation.astype(TYPE)
-    X += 1  # so that centring is real work
+    X += 1  # so that the columns must be centred
     return X[:rows], Y[:rows], X[rows:], Y[rows:]
 
 
@@ -71,7 +70,7 @@ def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray)
 
 
 def against_himalaya(rule: str, shape: tuple[int, int], n_targets: int) -> Work:
-    """Compare the time, and the score on rows that none has seen."""
+    """Compare the time and the score on test rows."""
     from himalaya.ridge import RidgeCV  # noqa: PLC0415 - an optional peer
 
     X, Y, X_test, Y_test = data(*shape, n_targets)
@@ -88,7 +87,7 @@ def against_himalaya(rule: str, shape: tuple[int, int], n_targets: int) -> Work:
 
 
 def memory(shape: tuple[int, int], n_targets: int) -> Work:
-    """Measure the peak of memory."""
+    """Measure the peak memory."""
     X, Y, *_ = data(*shape, n_targets)
     ours = st.StoppedRegressorCV(METHOD, stops=100, per_target=True, rule="path-gcv")
     peak = partial(peak_memory, lambda: ours.fit(X, Y))
@@ -111,8 +110,6 @@ def cases(quick: bool) -> list[Case]:
         for rule, n in sizes.items()
     ]
     n = sizes["path-gcv"]
-    name, why = (
-        f"{label(*shape)}, {label(n)} targets by path-gcv",
-        "Presumably the coefficients of all targets.",
-    )
+    name = f"{label(*shape)}, {label(n)} targets by path-gcv"
+    why = "Probably the coefficients of all targets."
     return [*against, Case(GROUP, name, "peak memory", partial(memory, shape, n), why)]

@@ -1,4 +1,4 @@
-"""A training loop with momentum, as people write it in torch, against the same iterates as a path."""
+"""A training loop with momentum in torch, compared with the same iterates as a path."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from benchmarks.results import Measure
 GROUP = "training"
 TITLE = "A training loop"
 ABOUT = (
-    "`torch.optim.SGD` with momentum 0.9 on all rows, in double precision on the processor, keeping the "
-    "weights at 50 of its steps, against `st.path` with `HeavyBall` of the same step and momentum at the "
-    "same 50. The weights are compared: they are the same iterates."
+    "`torch.optim.SGD` with momentum 0.9 on all rows, in double precision on the CPU, stores the "
+    "weights at 50 of its steps. `st.path` with `HeavyBall` of the same step and momentum "
+    "computes the weights at the same 50 steps. Both give the same iterates, and the weights are "
+    "compared."
 )
 MOMENTUM = 0.9
 KEPT = 50
@@ -26,7 +27,7 @@ SIZES, QUICK = [(2000, 200, 1000), (20000, 500, 1000)], [(2000, 200, 300)]  # ro
 
 
 def train(X: Any, y: Any, step: float, kept: np.ndarray) -> np.ndarray:
-    """Run the loop; return the weights after the steps to keep."""
+    """Run the loop; return the weights after the given steps."""
     import torch  # noqa: PLC0415 - an optional peer
 
     weights = torch.zeros(X.shape[1], dtype=X.dtype, requires_grad=True)
@@ -50,7 +51,7 @@ def against_torch(n: int, p: int, steps: int) -> Work:
     Xc, yc = torch.from_numpy(X - X.mean(axis=0)), torch.from_numpy(y - y.mean())
     step = float(1 / st.decompose(X, y).eigenvalues[-1])
     kept = np.unique(np.geomspace(1, steps, KEPT).astype(int))
-    train(Xc, yc, step, kept[:3])  # torch's first steps load what the later ones use
+    train(Xc, yc, step, kept[:3])  # the first steps of torch are slower: libraries are loaded
     return Work(
         lambda: st.path(X, y, st.HeavyBall(step, MOMENTUM), kept),
         lambda: train(Xc, yc, step, kept),
@@ -59,7 +60,7 @@ def against_torch(n: int, p: int, steps: int) -> Work:
 
 
 def same(path: st.Path, weights: np.ndarray) -> tuple[Measure, ...]:
-    """Return how far the iterates are apart, in units of the largest weight."""
+    """Return the difference of the iterates relative to the largest weight."""
     gap = np.abs(path.coef - weights).max() / np.abs(weights).max()
     return (Measure("largest difference", float(gap), SAME, "at most"),)
 
@@ -72,7 +73,7 @@ def cases(quick: bool) -> list[Case]:
             f"{label(n, p)}, {label(steps)} steps",
             "torch loop",
             partial(against_torch, n, p, steps),
-            "Presumably few steps with one vector each cost less than all eigenvectors.",
+            "Probably few steps with one vector each cost less than all eigenvectors.",
             rounds=3,
             needs=("torch",),
         )

@@ -1,7 +1,7 @@
 """Figures for light and for dark pages.
 
-An image with a twin beside it, ``name.png`` and ``name-dark.png``, is shown on light pages and its twin on
-dark ones, on whatever page it stands. Figures of the gallery are drawn twice, thumbnails included.
+If ``name-dark.png`` exists next to ``name.png``, light pages show the first file and dark pages the
+second. Figures and thumbnails of the gallery are drawn twice.
 """
 
 import os
@@ -18,7 +18,7 @@ from stoptime.support import plots
 
 DPI = 150
 THUMBNAIL = (400, 280)
-ORDER = [  # of the gallery; what is not named comes last
+ORDER = [  # of the examples in the gallery; examples that are not listed come last
     "choose_when_to_stop",
     "one_factorisation",
     "momentum_against_ridge",
@@ -34,12 +34,12 @@ ORDER = [  # of the gallery; what is not named comes last
 
 
 class Twins(SphinxTransform):
-    """Show the dark twin of an image where there is one."""
+    """Add the dark version of an image where there is one."""
 
     default_priority = 300
 
     def apply(self, **_: Any) -> None:
-        """Double the images that have a twin."""
+        """Add a dark image after each light image that has one."""
         for image in list(self.document.findall(nodes.image)):
             uri = image["uri"]
             if "://" in uri:
@@ -55,7 +55,7 @@ class Twins(SphinxTransform):
 
 
 def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Save every open figure for light and for dark pages, and return the text that shows them."""
+    """Save every open figure for light and dark pages, and return the reST that shows them."""
     text = ""
     for number in plt.get_fignums():
         figure = plt.figure(number)
@@ -77,17 +77,17 @@ def _get_sg_image_scraper():
 
 
 def position(name: str) -> tuple[int, str]:
-    """Return where an example stands in the gallery."""
+    """Return the sort key of an example in the gallery."""
     stem = Path(name).stem
     return (ORDER.index(stem) if stem in ORDER else len(ORDER)), stem
 
 
 def draw_dark_thumbnails(app: Sphinx) -> None:
-    """Make a dark twin of every thumbnail."""
+    """Draw a dark version of every thumbnail."""
     images = Path(app.srcdir) / "gallery" / "images"
     for thumbnail in (images / "thumb").glob("sphx_glr_*_thumb.png"):
         figure = images / thumbnail.name.replace("_thumb", "_001-dark")
-        if not figure.exists():  # an example without figures has the picture of the README
+        if not figure.exists():  # an example without figures shows the picture of the README
             figure = Path(app.srcdir) / "_static" / "readme-dark.png"
         scale_image(figure, thumbnail.with_stem(f"{thumbnail.stem}-dark"), *THUMBNAIL)
 
@@ -95,7 +95,6 @@ def draw_dark_thumbnails(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(Twins)
-    app.connect(
-        "builder-inited", draw_dark_thumbnails, priority=900
-    )  # after the gallery has been run
+    # A late priority: the gallery must have been run before.
+    app.connect("builder-inited", draw_dark_thumbnails, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

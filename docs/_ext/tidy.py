@@ -1,4 +1,4 @@
-"""Small things that would otherwise look wrong on every page."""
+"""Small corrections of the pages: ends of code blocks, and links of words in types."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sphinx.transforms import SphinxTransform
 
 
 class CodeEnds(SphinxTransform):
-    """Drop the empty line at the end of code that is run as a test, which needs it."""
+    """Drop the empty line at the end of code blocks, which doctest needs and readers do not."""
 
     default_priority = 300
 
@@ -17,12 +17,12 @@ class CodeEnds(SphinxTransform):
         """Strip the end of every block."""
         for block in self.document.findall(nodes.literal_block):
             if block.children and block.astext().endswith("\n"):
-                block.rawsource = block.astext().rstrip("\n")  # what is highlighted
+                block.rawsource = block.astext().rstrip("\n")  # the text that is highlighted
                 block.children = [nodes.Text(block.rawsource)]
 
 
 class ShapesAreNoClasses(SphinxTransform):
-    """Keep words of a type, such as those of "array of shape (n, n_features)", from linking to attributes."""
+    """Remove links from words in types, such as "array of shape (n, n_features)"."""
 
     default_priority = 300
 
