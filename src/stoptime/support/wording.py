@@ -67,11 +67,11 @@ def guarantee_in_words(found: Assessment) -> tuple[str, str]:
         return "none", "No bound is known for this method at this stop."
     where = "any spectrum" if found.universal else "any spectrum with eigenvalues in the same range"
     meaning = (
-        f"This is an upper bound for the Bayes risk, relative to the best ridge, on {where}. "
-        "It holds if the equivalent ridge penalty is the best one."
+        "At a well-chosen stop, the Bayes risk is at most this multiple of the best ridge's, "
+        f"on {where}."
     )
     if found.inflation is not None:
-        meaning += f" The estimate for this spectrum is {found.inflation:.3f} ×."
+        meaning += f" On this one it is {found.inflation:.3f} ×, by estimate."
     return f"{rounded_up(found.guarantee)} ×", meaning
 
 
