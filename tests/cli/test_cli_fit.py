@@ -49,7 +49,7 @@ def test_runs_with_no_file_and_prints_a_compact_table():
         "like ridge penalty",
         "degrees of freedom",
         "loo error",
-        "1.599",
+        "1.600",
     ):
         assert words in result.stdout
     for words in ("RidgeCV", "least squares", "more than stoptime"):

@@ -20,6 +20,7 @@ def evil_table(folder, rows=80):
     frame = pd.DataFrame(rng.normal(size=(rows, 12)), columns=[EVIL, *(f"x{i}" for i in range(11))])
     frame["town & <b>"] = rng.choice(["</script><img src=x onerror=alert(2)>", "Oslo", None], rows)
     frame['"price"'] = frame[EVIL] * 3 + (frame["town & <b>"] == "Oslo") + rng.normal(size=rows)
+    frame = frame.rename(columns={"x2": "{{script}}"})  # a name like those of the page's template
     frame.loc[1, "x1"] = np.nan
     frame.to_csv(folder / "<i>data.csv", index=False)
     return folder / "<i>data.csv"
@@ -51,7 +52,7 @@ class Outline(HTMLParser):
 
 
 def until(tab, condition, arg=None):
-    """Wait for a condition; the policy of the page forbids the strings by which Playwright polls."""
+    """Wait for a condition, because the page's policy forbids Playwright's own polling."""
     for _ in range(100):
         if tab.evaluate(condition, arg):
             return
@@ -75,6 +76,7 @@ def test_user_strings_are_escaped(page):
     assert outline.tags.count("script") == 2
     assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
     assert EVIL in outline.text
+    assert "{{script}}" in outline.text
     charts = re.search(r'id="charts">(.*?)</script>', text, re.DOTALL).group(1)
     assert "<" not in charts
     assert any(series["name"] == EVIL for chart in json.loads(charts) for series in chart["series"])
@@ -120,6 +122,16 @@ def test_the_numbers_are_those_of_the_fit(tmp_path):
     np.testing.assert_allclose(np.add(bias["y"], variance["y"]), both["y"], rtol=1e-4)
 
 
+def test_a_guarantee_is_rounded_up_and_the_same_everywhere(tmp_path):
+    X, y = np.random.default_rng(3).normal(size=(2, 60, 5))
+    y = X @ np.arange(5.0) + y[:, 0]
+    model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
+    report.write(tmp_path / "report.html", model, X, y)
+    texts = Outline((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert texts.count("1.600 ×") == 2  # the tile and the table of methods
+    assert not [one for one in texts if "1.599 ×" in one]
+
+
 def test_intervals_are_counted_on_rows_held_out(page):
     text = page.read_text(encoding="utf-8")
     charts = {
@@ -136,7 +148,7 @@ def test_intervals_are_counted_on_rows_held_out(page):
     assert not any(
         ends[x][0] <= y <= ends[x][1] for x, y in zip(outside["x"], outside["y"], strict=True)
     )
-    assert f"Of these {len(inside['x'])}, " in text
+    assert f"Of the held-out values, {len(inside['x'])} (" in text
 
 
 @pytest.mark.parametrize(
@@ -309,9 +321,13 @@ def test_series_hide_and_come_back(tab):
 CONTRAST = """() => {
   const number = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(v => v / 255)
     .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const light = (text) => { const [r, g, b] = number(text); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const light = (text) => {
+    const [r, g, b] = number(text);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
   const back = light(getComputedStyle(document.querySelector('section')).backgroundColor);
-  return ['h2', 'section > p', 'dt', 'thead th', 'summary', 'figcaption span', 'button'].map(name => {
+  const names = ['h2', 'section > p', 'dt', 'thead th', 'summary', 'figcaption span', 'button'];
+  return names.map(name => {
     const front = light(getComputedStyle(document.querySelector(name)).color);
     return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
   });
@@ -335,6 +351,7 @@ def test_a_phone_shows_it_without_sideways_scrolling(tab):
     )
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     widest = tab.evaluate(
-        "Math.max(...[...document.querySelectorAll('section')].map(one => one.getBoundingClientRect().right))"
+        "Math.max(...[...document.querySelectorAll('section')]"
+        ".map(one => one.getBoundingClientRect().right))"
     )
     assert widest <= 390

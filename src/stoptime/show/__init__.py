@@ -1,1 +1,1 @@
-"""What people look at: reports and the explorer."""
+"""Pages for people: the report on a fit and the explorer of risk curves."""

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,23 +17,13 @@ from numpy.typing import NDArray
 __all__ = ["atomic", "load_arrays", "save_arrays"]
 
 BROKEN = (zipfile.BadZipFile, EOFError, KeyError, OSError, RuntimeError, SyntaxError, ValueError)
-"""What reading a damaged archive may raise; OSError where it points outside of itself."""
+"""Errors of reading a damaged archive; OSError comes from offsets that lie outside the file."""
 
 
 @contextmanager
 def atomic(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``target``; put it in place if the block succeeds, else remove it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic(Path(folder) / "a.txt") as path:
-    ...         _ = path.write_text("whole")
-    ...     print((Path(folder) / "a.txt").read_text())
-    whole
-    """
-    # named before it is made, so that no interrupt can come between the file and its removal
+    """Yield a temporary path; move it to ``target`` if the block succeeds, else remove it."""
+    # the name is chosen before the file exists, so that every interrupt finds a name to remove
     temporary = target.with_name(f".{target.stem}-{secrets.token_hex(8)}{target.suffix}")
     try:
         temporary.touch(exist_ok=False)
@@ -45,31 +35,27 @@ def atomic(target: Path) -> Iterator[Path]:
 
 def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one .npz file, without pickle and without compression."""
+    # np.savez before NumPy 2.0 leaves the archive open on a full disk
     with atomic(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for (
-            name,
-            array,
-        ) in arrays.items():  # np.savez before 2.0 leaves the archive open on a full disk
+        for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 npy.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def load_arrays(source: Path) -> dict[str, NDArray[Any]]:
-    """Read what :func:`save_arrays` has written; a ValueError for any other file.
+    """Read a file of :func:`save_arrays`; raise a ValueError for any other file.
 
-    Nothing is unpickled and nothing is unpacked, so no file asks for more memory than it is long.
+    Nothing is unpickled or decompressed, so reading needs no more memory than the file is long.
     """
-    with source.open("rb") as file:  # a file that cannot be opened is another error
+    # a file that cannot be opened raises its own error, outside the try block
+    with source.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return {
-                    entry.filename.removesuffix(".npy"): _read(archive, entry)
-                    for entry in archive.infolist()
-                }
+                entries = archive.infolist()
+                return {one.filename.removesuffix(".npy"): _read(archive, one) for one in entries}
         except BROKEN as error:
-            raise ValueError(
-                f"{source} is not a file of arrays written by stoptime: {error}"
-            ) from error
+            message = f"{source} is not a file of arrays written by stoptime: {error}"
+            raise ValueError(message) from error
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
@@ -79,10 +65,10 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(entry) as file:
         version = npy.read_magic(file)
         if version != (1, 0):
-            raise ValueError(f"{entry.filename} is of an unknown version, {version}.")
+            raise ValueError(f"{entry.filename} has the unknown version {version}.")
         shape, _, dtype = npy.read_array_header_1_0(file)
         size = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or min(shape, default=0) < 0 or size != entry.file_size - file.tell():
-            raise ValueError(f"{entry.filename} does not hold the array that its header tells.")
+            raise ValueError(f"{entry.filename} does not hold the array that its header describes.")
     with archive.open(entry) as file:
         return np.asarray(npy.read_array(file, allow_pickle=False))

@@ -1,4 +1,7 @@
-"""One function per figure: each takes ``ax`` and returns ``ax``."""
+"""One function for each figure.
+
+Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and returns them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from stoptime.support.wording import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,12 +62,10 @@ LABELS = {
     "conjugate-gradient": "conjugate gradients",
 }
 
-PAGE, INK = (
-    (0.075, 0.078, 0.086),
-    (0.88, 0.88, 0.88),
-)  # of a dark page: what white and black become there
-GREY = 0.05  # the least difference of red, green and blue that is a colour
-LIGHTER = 0.25  # by how much colours move towards white
+DARK_PAGE = (0.075, 0.078, 0.086)  # replaces white
+DARK_INK = (0.88, 0.88, 0.88)  # replaces black
+LARGEST_GREY = 0.05  # colours whose red, green and blue differ by less are grey
+LIGHTER = 0.25  # how far other colours move towards white
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
@@ -79,19 +82,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
-    """Draw every coefficient of a path against the stop.
-
-    Parameters
-    ----------
-    path : Path
-        Of one target; the first is drawn where there are many.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw every coefficient of a path against the stop; of many targets, draw the first."""
     ax = _axes(ax)
     coef = path.coef if path.coef.ndim == 2 else path.coef[:, :, 0]
     drawn = np.isfinite(path.stops)
@@ -110,30 +101,25 @@ def error_curve(
     Parameters
     ----------
     choice : Choice
-        What a rule returned; many targets are drawn as their mean.
+        The result of a rule; the curve of many targets is their mean.
     method : Method
-        What was stopped.
+        The method that was stopped.
     penalty : float, optional
-        The equivalent ridge penalty, to be named in the legend.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
+        The equivalent ridge penalty, for the legend.
     """
     ax = _axes(ax)
-    curve, color = choice.curve.pooled(), COLORS.get(method.name, "0.3")
+    color = COLORS.get(method.name, "0.3")
+    curve = choice.curve.pooled()
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
-    stops, errors = curve.stops[drawn], curve.errors[drawn]
+    stops = curve.stops[drawn]
+    errors = curve.errors[drawn]
     ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
     if curve.standard_errors is not None:
         spread = curve.standard_errors[drawn]
-        ax.fill_between(
-            stops, errors - spread, errors + spread, color=color, alpha=0.15, linewidth=0
-        )
+        ax.fill_between(stops, errors - spread, errors + spread, color=color, alpha=0.15, lw=0)
     if np.ndim(choice.stop) == 0:
-        stop, error = float(choice.stop), float(choice.error)
+        stop = float(choice.stop)
+        error = float(choice.error)
         label = f"stop {stop:.3g}"
         if penalty is not None:
             label += f", equivalent to penalty {penalty:.2g}"
@@ -141,9 +127,7 @@ def error_curve(
         ax.plot(stop, error, "o", color=color, label=label)
         if choice.standard_error is not None:
             limit = error + float(choice.standard_error)
-            ax.axhline(
-                limit, color="0.6", linestyle=":", linewidth=1, label="one standard error above"
-            )
+            ax.axhline(limit, color="0.6", ls=":", linewidth=1, label="one standard error above")
     else:
         ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
     ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=choice.message)
@@ -152,35 +136,18 @@ def error_curve(
 
 
 def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
-    """Draw bias, variance and risk against the stop, and mark the best stop.
-
-    Parameters
-    ----------
-    curve : RiskCurve
-        What to draw.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw squared bias, variance and risk against the stop, and mark the best stop."""
     ax = _axes(ax)
     name = curve.method.name
+    color = COLORS.get(name, "0.3")
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
-    stops, color = curve.stops[drawn], COLORS.get(name, "0.3")
+    stops = curve.stops[drawn]
     ax.plot(stops, curve.total[drawn], color=color, linewidth=1.8, label="risk")
     ax.plot(stops, curve.bias[drawn], color=color, linewidth=1.0, linestyle="--", label="bias²")
-    ax.plot(
-        stops, curve.variance[drawn], color=color, linewidth=1.0, linestyle=":", label="variance"
-    )
+    ax.plot(stops, curve.variance[drawn], color=color, linewidth=1.0, ls=":", label="variance")
     ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
-    ax.set(
-        xscale="log",
-        xlabel="stop",
-        ylabel="risk",
-        title=f"{LABELS.get(name, name)}: risk along the path",
-    )
+    ax.set(xscale="log", xlabel="stop", ylabel="risk")
+    ax.set_title(f"{LABELS.get(name, name)}: risk along the path")
     ax.legend()
     return ax
 
@@ -188,20 +155,14 @@ def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
 def bias_and_variance(
     curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None
 ) -> Axes:
-    """Draw bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
+    """Draw squared bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
 
     Parameters
     ----------
     curves : mapping of method name to RiskCurve
-        All of the length of ``x``.
+        The curves, each with as many stops as ``x`` has numbers.
     x : array-like
         The common axis, 1/penalty.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
     """
     ax = _axes(ax)
     for name, curve in curves.items():
@@ -212,14 +173,15 @@ def bias_and_variance(
 
 
 def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the risks of several methods on a common axis 1/λ; parameters as of :func:`bias_and_variance`."""
+    """Draw the risks of several methods, with parameters as for :func:`bias_and_variance`."""
     ax = _axes(ax)
     for name, curve in curves.items():
         ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
     ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
     ax.yaxis.set_major_formatter("{x:g}")
     low, high = ax.get_ylim()
-    if high < 30 * low:  # hardly a power of ten in sight: label a few numbers between them
+    # a short axis shows hardly a power of ten: label a few numbers between them
+    if high < 30 * low:
         ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
         ax.yaxis.set_minor_formatter("{x:g}")
     return ax
@@ -228,7 +190,7 @@ def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None)
 def heavy_ball_constant(
     kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the paper's bound of the heavy ball's risk inflation beside the sharp constant.
+    """Draw the paper's bound on the risk inflation of the heavy ball beside the sharp constant.
 
     Parameters
     ----------
@@ -236,26 +198,15 @@ def heavy_ball_constant(
         Condition numbers, the paper's h(κ), and the sharp constant C(κ).
     kind : str
         How the sharp constant was found, for the legend: "certified" or "numerical".
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
     """
     ax = _axes(ax)
-    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
     color = COLORS["heavy-ball-flow"]
-    ax.plot(
-        kappa, sharp, color=color, linewidth=1.8, marker=".", label=f"sharp constant C(κ), {kind}"
-    )
+    label = f"sharp constant C(κ), {kind}"
+    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
+    ax.plot(kappa, sharp, color=color, linewidth=1.8, marker=".", label=label)
     ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="condition number κ",
-        ylabel="risk over best ridge risk, at most",
-    )
+    ax.set(xscale="log", yscale="log", xlabel="condition number κ")
+    ax.set_ylabel("risk over best ridge risk, at most")
     ax.legend()
     return ax
 
@@ -266,37 +217,22 @@ def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None =
     Parameters
     ----------
     c : array-like
-        The c of λ = c/t (first order) or λ = c/t² (second order).
+        The constant c of λ = c/t (first order) or λ = c/t² (second order).
     errors : mapping of method name to array-like
         Largest squared distance from the ridge coefficients, relative to them.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
     """
     ax = _axes(ax)
     for name, values in errors.items():
         least = int(np.argmin(values))
-        at, value = np.asarray(c)[least], np.asarray(values)[least]
+        place = (np.asarray(c)[least], np.asarray(values)[least])
+        text = f"{rounded_up(place[1])} at c = {place[0]:.2f}"
         ax.plot(c, values, color=COLORS[name], linewidth=1.8, label=LABELS[name])
-        ax.plot(at, value, "o", color=COLORS[name])
-        ax.annotate(
-            f"{value:.3f} at c = {at:.2f}",
-            (at, value),
-            (0, -14),
-            textcoords="offset points",
-            ha="center",
-        )
+        ax.plot(*place, "o", color=COLORS[name])
+        ax.annotate(text, place, (0, -14), textcoords="offset points", ha="center")
     ax.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
     ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        ylim=(0.02, 3),
-        xlabel="c in λ = c/t (gradient), λ = c/t² (accelerated)",
-    )
+    ax.set(xscale="log", yscale="log", ylim=(0.02, 3))
+    ax.set_xlabel("c in λ = c/t (gradient), λ = c/t² (accelerated)")
     ax.set_ylabel("‖β(t) − β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
     ax.legend(loc="lower right")
     return ax
@@ -305,49 +241,35 @@ def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None =
 def friction(
     frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None
 ) -> Axes:
-    """Draw what friction buys in guaranteed risk and costs in time.
+    """Draw the guaranteed risk and, on a second axis, the time that each friction needs.
 
     Parameters
     ----------
     frictions, inflation, stop : array-like
         Friction r, the guaranteed inflation at the best τ, and that τ = t√λ*.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-
-    Returns
-    -------
-    Axes
-        That of the inflation; the time is drawn on a twin axis.
     """
     ax = _axes(ax)
-    risk_color, time_color = COLORS["nesterov-flow"], COLORS["gradient-flow"]
-    (guaranteed,) = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
+    risk_color = COLORS["nesterov-flow"]
+    time_color = COLORS["gradient-flow"]
     twin = ax.twinx()
-    (time,) = twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
-    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
+    lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
+    lines += twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
     ticks = [2, 3, 4, 5, 6, 7, 9, 12, 21]
+    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
     twin.set_ylabel("best stop τ = t√λ*", color=time_color)
-    ax.legend(
-        [guaranteed, time],
-        ["guaranteed inflation (left)", "best stop τ (right)"],
-        loc="upper center",
-    )
+    names = ["guaranteed inflation (left)", "best stop τ (right)"]
+    ax.legend(lines, names, loc="upper center")
     return ax
 
 
 def darken(figure: Figure) -> None:
-    """Recolour a figure drawn for white paper so that it can be read on a dark page.
+    """Recolour a figure drawn for white paper, in place, so that it can be read on a dark page.
 
-    White becomes dark and black light, with the greys between in the same order; other colours keep their
-    hue and become a little lighter. Pictures and colour maps stay as they are.
-
-    Parameters
-    ----------
-    figure : Figure
-        Changed in place: save what is for paper first.
+    White becomes dark and black light, with the greys between in the same order. Other colours keep
+    their hue and become a little lighter. Images and colour maps stay as they are.
 
     Examples
     --------
@@ -359,6 +281,7 @@ def darken(figure: Figure) -> None:
     figure.draw_without_rendering()  # ticks and their labels are made while drawing
     for kind, sides in _coloured_artists():
         for artist in figure.findobj(kind):
+            # an artist with an array takes its colours from a colour map
             if getattr(artist, "get_array", lambda: None)() is not None:
                 continue
             found = {side: getattr(artist, f"get_{side}")() for side in sides}
@@ -366,7 +289,7 @@ def darken(figure: Figure) -> None:
 
 
 def _coloured_artists() -> list[tuple[type, tuple[str, ...]]]:
-    """Return the kinds of artists that have colours of their own, and what these are called."""
+    """Return the artist classes that have colours, with the names of these properties."""
     return [
         (import_module("matplotlib.text").Text, ("color",)),
         (import_module("matplotlib.lines").Line2D, ("color", "markerfacecolor", "markeredgecolor")),
@@ -378,9 +301,10 @@ def _coloured_artists() -> list[tuple[type, tuple[str, ...]]]:
 def _on_dark(color: Any) -> Any:
     """Return a colour, or an array of them, for a dark page."""
     rgba = import_module("matplotlib.colors").to_rgba_array(color)
-    rgb, lightness = rgba[:, :3], rgba[:, :3].mean(axis=1, keepdims=True)
-    grey = np.ptp(rgb, axis=1, keepdims=True) < GREY
-    swapped = lightness * np.array(PAGE) + (1 - lightness) * np.array(INK)
+    rgb = rgba[:, :3]
+    lightness = rgb.mean(axis=1, keepdims=True)
+    grey = np.ptp(rgb, axis=1, keepdims=True) < LARGEST_GREY
+    swapped = lightness * np.array(DARK_PAGE) + (1 - lightness) * np.array(DARK_INK)
     rgb = np.where(grey, swapped, rgb + LIGHTER * (1 - rgb))
     dark = np.column_stack([rgb, rgba[:, 3]])
     return tuple(dark[0]) if len(dark) == 1 else dark

@@ -1,4 +1,7 @@
-"""A progress line for work of more than a few seconds, on a terminal only."""
+"""A progress line for work of more than a few seconds.
+
+It is written by hand so that the core package needs neither tqdm nor rich.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,25 @@ __all__ = ["Ticker", "progress", "throughput"]
 
 Item = TypeVar("Item")
 PATIENCE = 2.0  # seconds of silence before the first line
-INTERVAL = 0.2
-LEAST = 1e-9  # that counts as time, to divide by
+INTERVAL = 0.2  # seconds between two updates of the line
+SHORTEST_TIME = 1e-9  # seconds, so that rates do not divide by zero
 
 
 class Ticker:
-    """A line on standard error for work whose end is not known.
-
-    Examples
-    --------
-    >>> Ticker("growing", verbose=False)("3 vectors")
-    """
+    """A line on standard error that says how far some work is."""
 
     def __init__(self, name: str, verbose: bool) -> None:
-        self.name, self.verbose = name, verbose
+        self.name = name
+        self.verbose = verbose
         self._begin = self._shown = time.monotonic()
 
     @property
     def spent(self) -> float:
         """Seconds since the work began."""
-        return time.monotonic() - self._begin
+        return max(time.monotonic() - self._begin, SHORTEST_TIME)
 
     def __call__(self, state: str) -> None:
-        """Show how far the work is, if it is time to."""
+        """Show the state of the work, unless the line was updated a moment ago."""
         now = time.monotonic()
         if self.verbose and now - self._begin > PATIENCE and now - self._shown > INTERVAL:
             self._shown = now
@@ -47,13 +46,7 @@ class Ticker:
 
 
 def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
-    """Yield the items; where ``verbose``, keep a line on standard error up to date.
-
-    Examples
-    --------
-    >>> list(progress([1, 2, 3], "counting", verbose=False))
-    [1, 2, 3]
-    """
+    """Yield the items; if ``verbose``, show how many are done and the time left."""
     tick = Ticker(name, verbose)
     for done, item in enumerate(items, start=1):
         yield item
@@ -62,24 +55,17 @@ def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item
 
 
 def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:
-    """Yield blocks of rows; where ``verbose``, tell how many rows and bytes pass each second.
+    """Yield blocks of rows; if ``verbose``, show the rows and bytes read per second.
 
-    Parameters
-    ----------
-    blocks : iterable
-        Each with an array X.
-    name : str
-        What is done.
-    verbose : bool
-        Whether to tell.
-    total : int or None
-        Number of rows to come, if it is known.
+    Each block has an array ``X``. ``total`` is the number of rows to come, if it is known.
     """
     tick = Ticker(name, verbose)
     rows = size = 0
     for block in blocks:
         yield block
-        rows, size, spent = rows + len(block.X), size + block.X.nbytes, max(tick.spent, LEAST)
+        rows += len(block.X)
+        size += block.X.nbytes
+        spent = tick.spent
         left = "" if total is None else f", {spent / max(rows, 1) * (total - rows):.0f} s left"
         done = f"{rows}" if total is None else f"{rows} of {total}"
         tick(f"{done} rows, {rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s{left}")

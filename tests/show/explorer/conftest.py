@@ -12,7 +12,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, address):
-    """Open the page at a hash; nothing but the page itself may be asked for, and nothing may go wrong."""
+    """Open the page at a hash; other requests and errors of the page fail the test."""
     contexts, requests, troubles = [], [], []
 
     def open_page(fragment="", **options):

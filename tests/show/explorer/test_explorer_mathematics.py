@@ -117,7 +117,8 @@ CURVE = """([name, s, known, target, values, stops]) => {
   const method = stoptime.method(name, values);
   const curve = stoptime.unitCurve(method, spectrum, stops);
   const places = stops.map((stop) => curve.stops.indexOf(stop));
-  return ["bias", "variance"].map((part) => places.map((place) => prior[part] * curve[part][place]));
+  const scaled = (part) => places.map((place) => prior[part] * curve[part][place]);
+  return ["bias", "variance"].map(scaled);
 }"""
 
 
@@ -139,7 +140,8 @@ def test_bias_and_variance_are_those_of_the_library(javascript, rng, name):
 
 INFLATION = """([name, s, known, target, values]) => {
   const spectrum = stoptime.spectrumOf(s, target);
-  return stoptime.inflation(stoptime.method(name, values), spectrum, stoptime.priorOf(spectrum, known));
+  const prior = stoptime.priorOf(spectrum, known);
+  return stoptime.inflation(stoptime.method(name, values), spectrum, prior);
 }"""
 
 

@@ -74,10 +74,23 @@ def test_friction_moves_momentum_and_nothing_else(visit):
     assert float(after["nesterov-flow"]) < float(before["nesterov-flow"])
 
 
+def test_ratios_are_rounded_up_in_the_table_and_for_screen_readers(visit):
+    page = visit()
+    settled(page)
+    described = page.locator("#risk").get_attribute("aria-label")
+    for name in FLOWS:
+        cell = page.locator(f'#table tr[data-method="{name}"] td[data-value]').nth(2)
+        printed = float(cell.inner_text())
+        exact = float(cell.get_attribute("data-value"))
+        assert exact - 1e-9 <= printed < exact + 1e-4
+        assert f"at most {cell.inner_text()} times" in described
+    assert page.locator('#table tr[data-method="ridge"] td').nth(4).inner_text() == "1.0000"
+
+
 def test_an_address_is_restored_whole(visit):
     fragment = (
-        "#spectrum=condition&kappa=123.5&spacing=linear&p=77&n=432&snr=2.25&target=prediction&friction=5.5"
-        "&damping=0.0625&critical=no&step=0.75&t=4.5&show=ridge,heavy-ball-flow,gradient-descent"
+        "#spectrum=condition&kappa=123.5&spacing=linear&p=77&n=432&snr=2.25&target=prediction"
+        "&friction=5.5&damping=0.0625&critical=no&step=0.75&t=4.5&show=ridge,heavy-ball-flow,gradient-descent"
     )
     page = visit(fragment)
     settled(page)
@@ -295,21 +308,25 @@ def test_every_control_has_a_name(visit):
     page = visit()
     nameless = page.evaluate(
         """[...document.querySelectorAll('button, input, textarea, canvas')].filter((control) =>
-        !(control.textContent.trim() || control.getAttribute('aria-label') || control.labels?.length))
+        !(control.textContent.trim() || control.getAttribute('aria-label') ||
+          control.labels?.length))
         .map((control) => control.outerHTML)"""
     )
     assert nameless == []
 
 
 def test_the_work_of_a_frame_is_bounded(visit):
-    """Many events make one drawing; a drawing at p = 500 evaluates what fits into a thirtieth of a second."""
+    """Many events make one drawing, and one drawing at p = 500 takes a thirtieth of a second."""
     page = visit("#p=500&show=" + ",".join(METHODS))
     settled(page)
     frames = "stoptime.app.frames"
     before = page.evaluate(frames)
     page.evaluate(
         """() => { const input = document.querySelector('#slider-nu');
-        for (let i = 0; i < 50; i += 1) { input.value = 300 + i; input.dispatchEvent(new Event('input')); }
+        for (let i = 0; i < 50; i += 1) {
+          input.value = 300 + i;
+          input.dispatchEvent(new Event('input'));
+        }
         return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); }"""
     )
     assert page.evaluate(frames) - before <= 2

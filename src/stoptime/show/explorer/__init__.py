@@ -1,4 +1,4 @@
-"""The explorer: one page that shows the paper, offline, with its mathematics inside."""
+"""The explorer: one offline page of exact risk curves, which computes them in the browser."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from stoptime.support.version import __version__
 __all__ = ["SCRIPTS", "page", "write"]
 
 SCRIPTS = ("special", "methods", "spectra", "risk", "state", "model", "chart", "view", "app")
-"""The scripts of the page in the order in which they need each other."""
+"""The scripts of the page; each uses only those before it."""
 
 
 def page() -> str:
-    """Return the explorer as one self-contained page: style, mathematics and drawing are all inside.
+    """Return the explorer as one self-contained page with its style and scripts inside.
 
     Returns
     -------
     str
-        HTML that asks no network for anything.
+        HTML that loads nothing from the network.
 
     Examples
     --------
@@ -37,24 +37,17 @@ def page() -> str:
 
 
 def write(target: str | Path) -> Path:
-    """Write the page to a file, whole or not at all.
+    """Write the page to a file, completely or not at all.
 
     Parameters
     ----------
     target : str or Path
-        Where to; its folder must exist.
+        The file to write; its folder must exist.
 
     Returns
     -------
     Path
         The file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(Path(folder) / "explorer.html").name
-    'explorer.html'
     """
     target = Path(target)
     with atomic(target) as path:

@@ -1,11 +1,11 @@
-// Controls, keyboard, address and time: what a person does becomes a state, and a state becomes a drawing.
+// Controls, keyboard, address and time: every input changes the state, and the state is drawn.
 "use strict";
 
 (function (stoptime) {
   const { PARAMETERS } = stoptime;
   const DECADES_PER_SECOND = 0.5;
   const SETTLED_AFTER = 180; // milliseconds without a change before the full search and the new address
-  const SLICE = 8; // milliseconds of the search between two looks at what a person does
+  const SLICE = 8; // milliseconds of the search before the page handles events again
   const SLIDER_STEPS = 1000;
   const byId = (id) => document.getElementById(id);
   const app = { state: null, model: null, frames: 0, playing: false, filtersOfLastFrame: 0 };
@@ -41,7 +41,7 @@
     });
   }
 
-  /** Show a value; a slider that already stands at it, as while it is dragged, is left alone. */
+  /** Show a value. A slider that already has it, for example while it is dragged, is not moved. */
   function showSlider(holder, value, disabled) {
     const parameter = PARAMETERS[holder.dataset.slider];
     const input = holder.querySelector("input");
@@ -145,7 +145,7 @@
     app.filtersOfLastFrame = stoptime.work.filters - before;
   }
 
-  /** However many events arrive, one drawing is made for each frame of the screen. */
+  /** Draw at most once for each frame of the screen, however many events arrive. */
   function redraw() {
     if (scheduled) return;
     scheduled = true;
@@ -184,7 +184,7 @@
     redraw();
   }
 
-  /** Search for a few milliseconds, then let the page live; given up when something changes. */
+  /** Search for a few milliseconds, then handle events; stop if the model has changed. */
   function searchSlice(model, search) {
     const end = performance.now() + SLICE;
     while (model === app.model && performance.now() < end) {
@@ -274,13 +274,13 @@
     settleSoon();
   }
 
-  /** Where no time is given, begin at that of the best ridge. */
+  /** The time of the best ridge, for an address without a time. */
   function startTime() {
     try {
       const { eigenvalues, n } = stoptime.chooseSpectrum(app.state);
       return Math.sqrt((app.state.snr * n) / eigenvalues.length);
     } catch {
-      return 1; // the eigenvalues cannot be read: the page says so
+      return 1; // the eigenvalues are wrong, and the page shows an error
     }
   }
 

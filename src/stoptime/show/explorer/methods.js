@@ -66,7 +66,7 @@
   // Heavy-ball flow: with a = γt, θ = ωt it swings where s > γ², and creeps elsewhere. Each gain is a sum of
   // terms of one sign until the direction has settled, when 1 - g is no longer small.
 
-  /** What a time t has in store for every eigenvalue. */
+  /** Values that depend on the time t alone, shared by all eigenvalues. */
   function heavyBallMoment(gamma, t) {
     const a = gamma * t;
     return { t, gamma, a, fade: Math.exp(-a), early: a <= 1 ? exprel2(a) : NaN };

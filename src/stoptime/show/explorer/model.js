@@ -1,15 +1,15 @@
-// From what was chosen to what is drawn: no part of the page is touched here.
+// Computes the curves from the settings. Nothing here touches the page.
 "use strict";
 
 (function (stoptime) {
-  const POINTS = [150, 1600]; // of a curve: many where eigenvalues are few, whose swings do not average out
-  const FILTERS = 75000; // of a curve
-  const DRAWN_ITERATIONS = 800; // runs are drawn up to here; the best stop is looked for far beyond
+  const POINTS = [150, 1600]; // of a curve: more where eigenvalues are few, because their oscillations do not average out
+  const FILTERS = 75000; // filters evaluated for a curve
+  const DRAWN_ITERATIONS = 800; // runs are drawn up to here; the search for the best stop goes further
   const DOTS_PER_DECADE = 20;
   const FILTER_POINTS = 160;
-  const kept = new Map(); // unit curves by method: n, the noise and the cursor never change them
+  const kept = new Map(); // unit curves by method: they do not depend on n, the noise or the cursor
 
-  /** The eigenvalues, all of them, and the n that goes with them. Throws where pasted ones are wrong. */
+  /** All eigenvalues, and n. Throws an Error if pasted eigenvalues are wrong. */
   function chooseSpectrum(state) {
     const { p, n } = state;
     if (state.spectrum === "pasted") return { eigenvalues: stoptime.parseEigenvalues(state.eigenvalues), n };
@@ -44,13 +44,13 @@
 
   function whyNot(name, damping, momentum, relativeStep) {
     if (!name.startsWith("heavy-ball")) return null;
-    if (!(damping > 0)) return "critical damping needs a positive smallest eigenvalue: choose a damping";
-    if (name === "heavy-ball" && momentum < 0) return "no momentum is left: choose a smaller step or damping";
-    if (name === "heavy-ball" && relativeStep >= 2 * (1 + momentum)) return "diverges: choose a smaller step";
+    if (!(damping > 0)) return "Critical damping needs a positive smallest eigenvalue. Choose a damping.";
+    if (name === "heavy-ball" && momentum < 0) return "No momentum is left. Choose a smaller step or a smaller damping.";
+    if (name === "heavy-ball" && relativeStep >= 2 * (1 + momentum)) return "The iteration diverges. Choose a smaller step.";
     return null;
   }
 
-  /** Whole decades of the common time axis: where learning begins, the oracle ridge, and where it ends. */
+  /** Whole decades of the time axis that contain the start and the end of learning, and the best ridge. */
   function timeRange(spectrum, alpha) {
     const [fast, oracle] = [1 / Math.sqrt(spectrum.largest), Math.sqrt(alpha)];
     const slow = Math.min(3 / Math.sqrt(spectrum.values[0]), 1000 * fast);
@@ -74,7 +74,7 @@
     return [...new Set(stops.map(Math.round))].filter((k) => k >= 1);
   }
 
-  /** Which points of an iteration become dots: about as many in each decade. */
+  /** Choose the points of an iteration that are drawn as dots, equally many in each decade. */
   function thinned(times) {
     const dots = [];
     let next = 0;

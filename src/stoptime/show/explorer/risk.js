@@ -10,7 +10,7 @@
   const LONGEST_RUN = 20000;
   const LONGEST_DESCENT = 1e12;
   const DIPS = 12;
-  const CHECKED = 64; // stops between two looks at whether to go on
+  const CHECKED = 64; // stops between two checks whether later stops can be better
   const TIED = 1e-13; // relative difference of risks below which they are equal
   const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
   const QUICK_SECTIONS = 12;
@@ -18,7 +18,7 @@
   const table = { g: new Float64Array(0), gain: new Float64Array(0) }; // one for all: never read after a sum
   const work = { filters: 0 }; // filters evaluated since the page was opened: pairs of eigenvalue and stop
 
-  /** What the sums need of a spectrum: its positive eigenvalues, and how much the others weigh. */
+  /** The positive eigenvalues of a spectrum with their weights, and the weight of the zero eigenvalues. */
   function spectrumOf(eigenvalues, target = "estimation") {
     const values = Float64Array.from(eigenvalues.filter((s) => s > 0)).sort();
     const prediction = target === "prediction";
@@ -96,7 +96,7 @@
     return prior.bias * bias + prior.variance * variance;
   }
 
-  /** Below this the risk never falls from the stop on: every |g| is within its envelope, and best at 1/(1+αs). */
+  /** A lower bound of the risk at all later stops: |g| is below its envelope, and the best g is 1/(1+αs). */
   function lowerBound(method, spectrum, prior, stop) {
     let total = prior.bias * spectrum.zeroWeight;
     spectrum.values.forEach((s, i) => {
@@ -154,9 +154,9 @@
     return dips.sort((i, j) => risks[i] - risks[j]);
   }
 
-  // The searches are generators: they yield now and then, so that a page can stay alive meanwhile.
+  // The searches are generators: they yield often, so that the page can handle events between the parts.
 
-  /** The least risk of a flow in [first, last]; later stops are not looked at once none can be better. */
+  /** The least risk of a flow in [first, last]; the search ends when no later stop can be better. */
   function* flowMinimum(method, spectrum, prior, first, last) {
     const risk = (stop) => totalRisk(method, spectrum, prior, stop);
     const [stops, risks] = [[], []];
@@ -256,7 +256,7 @@
     }
   }
 
-  /** The same from a curve already drawn, its lowest dip refined: good enough while a slider moves. */
+  /** An approximation of the same from a drawn curve, for use while a slider moves. */
   function quickInflation(method, spectrum, prior, curve) {
     if (method.name === "ridge") return inflation(method, spectrum, prior);
     const risks = curve.bias.map((bias, i) => prior.bias * bias + prior.variance * curve.variance[i]);

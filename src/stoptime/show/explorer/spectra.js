@@ -63,12 +63,12 @@
     const words = text.split(/[\s,;]+/).filter(Boolean);
     if (words.length === 0) throw new Error("Give at least one eigenvalue, such as 1, 0.5, 0.1.");
     if (words.length > MOST_PASTED) {
-      throw new Error(`At most ${MOST_PASTED} eigenvalues can be drawn; these are ${words.length}.`);
+      throw new Error(`At most ${MOST_PASTED} eigenvalues can be drawn; got ${words.length}.`);
     }
     const values = words.map((word, i) => {
       const value = Number(word);
       if (!Number.isFinite(value)) throw new Error(`Eigenvalue ${i + 1} is not a finite number: “${word}”.`);
-      if (value < 0) throw new Error(`Eigenvalue ${i + 1} is negative: ${word}. Those of XᵀX/n never are.`);
+      if (value < 0) throw new Error(`Eigenvalue ${i + 1} is negative: ${word}. Eigenvalues of XᵀX/n are never negative.`);
       return value;
     });
     if (!values.some((value) => value > 0)) throw new Error("At least one eigenvalue must be positive.");

@@ -1,4 +1,4 @@
-// What a person has chosen, and its shareable form in the address: #spectrum=power&nu=1&p=100...
+// The settings, and their form in the address that can be shared: #spectrum=power&nu=1&p=100...
 "use strict";
 
 (function (stoptime) {
@@ -46,7 +46,7 @@
     return text;
   }
 
-  /** The state an address stands for: what it does not say, or says wrongly, is as at first. */
+  /** Read the state from an address. Missing and invalid values keep their defaults. */
   function fromHash(hash) {
     const state = initialState();
     for (const part of hash.replace(/^#/, "").split("&")) {
@@ -69,7 +69,7 @@
     eigenvalues: "pasted",
   };
 
-  /** Keys that have no part in what was chosen are left out of the address. */
+  /** Tell whether a setting has an effect; the others are left out of the address. */
   function isUsed(key, state) {
     if (key === "p") return state.spectrum !== "pasted";
     if (key === "n") return state.spectrum !== "marchenko-pastur";

@@ -1,4 +1,4 @@
-// Draws a model at a time: four charts, the spectrum, and the table.
+// Draws the charts and the table of a model.
 "use strict";
 
 (function (stoptime) {
@@ -22,9 +22,15 @@
     const size = Math.abs(value);
     if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
       const [front, power] = value.toExponential(2).split("e");
-      return `${front}·${stoptime.powerOfTen(Number(power))}`;
+      return `${Number(front)}·${stoptime.powerOfTen(Number(power))}`;
     }
     return String(Number(value.toPrecision(4)));
+  }
+
+  /** An upper bound with four decimals, rounded up so that the printed number is true. */
+  function roundedUp(value) {
+    const noise = 1e-12; // rounding error of the sums: a ratio of exactly one must not become 1.0001
+    return (Math.ceil(value * (1 - noise) * 1e4) / 1e4).toFixed(4);
   }
 
   function stopLabel(method, stop) {
@@ -34,7 +40,7 @@
 
   const isDotted = (name) => !name.includes("flow") && name !== "ridge";
 
-  /** A piece of the line that stands for a method. */
+  /** A sample of the line of a method, for legends. */
   function swatch(name) {
     const span = document.createElement("span");
     span.className = isDotted(name) ? "swatch dots" : "swatch";
@@ -48,7 +54,7 @@
 
   const drawn = (model) => model.entries.filter((entry) => entry.curve);
 
-  /** Iterations lie above flows, so that dots are seen on the lines they follow. */
+  /** Iterations are drawn above flows, so that their dots are visible on the lines. */
   function curvesOf(model, part) {
     const entries = drawn(model);
     const ordered = [...entries.filter((e) => !isDotted(e.name)), ...entries.filter((e) => isDotted(e.name))];
@@ -57,15 +63,15 @@
     });
   }
 
-  /** The vertical ranges: from the oracle's risk up; bias and variance to the same height, to be compared. */
+  /** The vertical ranges. Bias and variance end at the same height, so that they can be compared. */
   function riskRanges(model) {
     const { prior, spectrum } = model;
     const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
     const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
     const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 3));
     const high = Math.max(top, prior.oracle * 1.6);
-    const room = (high / prior.oracle) ** 0.12; // below the best ridge, for its label
-    const floor = prior.bias * spectrum.zeroWeight; // of the bias: what has no eigenvalue is never learned
+    const room = (high / prior.oracle) ** 0.12; // space below the line of the best ridge, for its label
+    const floor = prior.bias * spectrum.zeroWeight; // of the bias: directions with eigenvalue zero are never learned
     const low = prior.oracle / 60;
     return { risk: [prior.oracle / room, high], bias: [Math.max(low, 0.7 * floor), top], variance: [low, top] };
   }
@@ -89,7 +95,7 @@
     });
     for (const part of ["bias", "variance"]) {
       charts[part].draw({
-        x, y: { range: ranges[part], log: true, label: `${part}, in units of σ²` },
+        x, y: { range: ranges[part], log: true, label: `${part === "bias" ? "bias²" : part}, in units of σ²` },
         curves: curvesOf(model, part), cursor: time, rings: now(part),
       });
     }
@@ -122,7 +128,7 @@
     });
   }
 
-  /** Write into a cell, but only what is new: an unchanged table costs the browser nothing. */
+  /** Write into a cell only if its text changes, because every write costs the browser a layout. */
   function put(cell, text, value) {
     if (cell.textContent !== text) cell.textContent = text;
     if (value !== undefined) cell.dataset.value = value;
@@ -147,10 +153,10 @@
     put(cells[1], stopLabel(method, best.stop), best.stop);
     put(cells[2], best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
     put(cells[3], figure(best.risk), best.risk);
-    return put(cells[4], best.ratio.toFixed(4), best.ratio);
+    return put(cells[4], roundedUp(best.ratio), best.ratio);
   }
 
-  /** The table without the cursor's column; `exact` tells whether the best stops were searched for fully. */
+  /** The table except for its last column; `exact` says whether the search for the best stops is complete. */
   function drawTable(model, shown, exact) {
     const table = byId("table");
     const [body] = table.tBodies;
@@ -168,12 +174,12 @@
   function drawNow(standings) {
     for (const { entry, at } of standings) {
       const td = document.querySelector(`#table tr[data-method="${entry.name}"] td.now`);
-      if (at.beyond) put(td, `k = ${at.stop} not drawn`, "");
+      if (at.beyond) put(td, `k = ${at.stop} is not drawn`, "");
       else put(td, figure(at.risk), at.risk);
     }
   }
 
-  /** What moves with the cursor. */
+  /** Draw everything that depends on the time of the cursor. */
   function drawMoment(model, time) {
     const all = drawn(model).map((entry) => ({ entry, at: stoptime.standing(entry, model, time) }));
     drawRisks(model, time, all.filter(({ at }) => !at.beyond));
@@ -182,10 +188,10 @@
     byId("time-value").textContent = `t = ${figure(time)}, λ = ${figure(1 / (time * time))}`;
   }
 
-  /** What the charts say, for those who cannot see them. */
+  /** Describe the risk chart for screen readers. */
   function describe(model) {
     const best = drawn(model).map(({ name, method, best }) =>
-      `${NAMES[name]} is best at ${stopLabel(method, best.stop)}, ${best.ratio.toFixed(3)} times the risk of the best ridge`);
+      `${NAMES[name]} is best at ${stopLabel(method, best.stop)}, with at most ${roundedUp(best.ratio)} times the risk of the best ridge`);
     byId("risk").setAttribute("aria-label", `Risk against time. ${best.join("; ")}.`);
   }
 

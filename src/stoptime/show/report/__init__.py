@@ -1,21 +1,37 @@
-"""One HTML file that shows a fitted model: curves, paths, intervals, comparison, and how to get it again."""
+"""One HTML file on a fitted model: error curve, coefficients, comparison, intervals, and code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.show.report.curves import bias_and_variance, coefficients, error_curve, spectrum
+from stoptime.show.report.evidence import code, data, intervals, methods
 from stoptime.show.report.page import assembled
-from stoptime.show.report.sections import SECTIONS
 from stoptime.show.report.subject import Subject
 from stoptime.support.files import atomic
-from stoptime.tables.fitting import Fitted
+
+if TYPE_CHECKING:
+    from stoptime.estimators.linear import StoppedRegressorCV
+    from stoptime.show.report.charts import Section
+    from stoptime.tables.fitting import Fitted
 
 __all__ = ["STEPS", "of_fit", "write"]
+
+SECTIONS: dict[str, Callable[[Subject], Section]] = {
+    "error curve": error_curve,
+    "coefficients": coefficients,
+    "bias and variance": bias_and_variance,
+    "comparison": methods,
+    "intervals": intervals,
+    "spectrum": spectrum,
+    "data": data,
+    "code": code,
+}
+"""The sections of the report in their order, each a pure function of its subject."""
 
 STEPS = len(SECTIONS)  # for a progress bar
 
@@ -30,46 +46,46 @@ def write(
     features: Sequence[str] | None = None,
     name: str = "y",
 ) -> None:
-    """Write a report on a fitted model: one HTML file that needs nothing else, whole or not at all.
+    """Write a report on a fitted model as one HTML file, completely or not at all.
 
     Parameters
     ----------
     target : str or Path
-        The file.
+        The file to write.
     model : StoppedRegressorCV
-        Fitted to one target.
+        A model that was fitted to one target.
     X, y : array-like of shape (n, p) and (n,)
-        What it was fitted to.
+        The data that it was fitted to.
     sample_weight : array-like of shape (n,), optional
-        What it was fitted with.
+        The weights that it was fitted with.
     features : sequence of str, optional
         Names of the columns of X; by default those of a data frame, or x1, x2, ...
     name : str, default="y"
-        What the response is called.
+        Name of the response.
 
     Examples
     --------
     >>> import tempfile
     >>> from sklearn.datasets import load_diabetes
+    >>> from stoptime import StoppedRegressorCV
     >>> X, y = load_diabetes(return_X_y=True)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(f"{folder}/report.html", StoppedRegressorCV().fit(X, y), X, y)
     """
-    subject = Subject.of_arrays(model, X, y, sample_weight, features, name)
-    page = _page(subject, None)
+    page = _page(Subject.of_arrays(model, X, y, sample_weight, features, name), None)
     with atomic(Path(target)) as path:
         path.write_text(page, encoding="utf-8")
 
 
 def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str:
-    """Return the page of a fitted table.
+    """Return the report on a fitted table as a page.
 
     Parameters
     ----------
     fitted : Fitted
-        From :func:`stoptime.tables.fitting.fit_table`.
+        The result of :func:`stoptime.tables.fitting.fit_table`.
     progress : callable, optional
-        Called with a word before each section.
+        Called with a short text before each section.
 
     Returns
     -------
@@ -78,7 +94,7 @@ def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str
     return _page(Subject.of_fit(fitted), progress)
 
 
-def _page(subject: Subject, progress: Callable[[str], Any] | None) -> str:
+def _page(subject: Subject, progress: Callable[[str], None] | None) -> str:
     sections = []
     for name, make in SECTIONS.items():
         if progress is not None:

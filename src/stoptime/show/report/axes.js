@@ -16,7 +16,8 @@ function make(parent, name, attributes = {}, text = null) {
 function format(value) {
   if (value === null || value === undefined) return "";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace("e+", "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e6))
+    return value.toExponential(2).replace(/\.?0*e\+?/, "e"); // 1e-4, not 1.00e-4
   return String(Number(value.toPrecision(4)));
 }
 
@@ -61,11 +62,11 @@ function nearestIndex(xs, at) {
 }
 
 class Axis {
-  constructor(spec) {
-    this.label = spec.label;
-    this.log = Boolean(spec.log);
-    this.can = spec.log !== null;
-    this.view = null; // zoomed
+  constructor(label, log) { // log: true or false at the start, null where it cannot be chosen
+    this.label = label;
+    this.log = Boolean(log);
+    this.can = log !== null;
+    this.view = null; // the zoomed range
   }
   to(value) { return this.log ? Math.log10(value) : value; }
   back(value) { return this.log ? 10 ** value : value; }

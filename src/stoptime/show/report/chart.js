@@ -1,14 +1,14 @@
 // A small chart in SVG: hover, zoom, log or linear axes, legend, keyboard.
-const CLOSER = 0.6; // what is left of the view after one step
-const CLOSEST = 1e-4; // of the whole
+const CLOSER = 0.6; // the fraction of the view that remains after zooming in once
+const CLOSEST = 1e-4; // the smallest view, as a fraction of the whole axis
 
 class Chart {
   constructor(figure, spec) {
     this.spec = spec;
     this.plot = figure.querySelector(".plot");
     this.caption = figure.querySelector("figcaption");
-    this.x = new Axis(spec.x);
-    this.y = new Axis(spec.y);
+    this.x = new Axis(spec.x_label, spec.log_x);
+    this.y = new Axis(spec.y_label, spec.log_y);
     this.hidden = new Set();
     this.cursor = null;
     this.tools();
@@ -47,7 +47,7 @@ class Chart {
 
   legend() {
     if (this.spec.series.length < 2) return;
-    const list = make(this.plot, "div", { class: "legend", role: "group", "aria-label": "Show or hide" });
+    const list = make(this.plot, "div", { class: "legend", role: "group", "aria-label": "Show or hide lines" });
     this.spec.series.forEach((one, index) => {
       const button = make(list, "button", { type: "button", "aria-pressed": true });
       const sign = make(button, "svg", { width: 22, height: 10, "aria-hidden": true });
@@ -157,7 +157,7 @@ class Chart {
     return layer;
   }
 
-  ends(one, i) { // of a band or whisker, cut off where a logarithm would be
+  ends(one, i) { // of a band or whisker, cut off at the lower end of the axis
     return [one.high[i], one.low[i]].map((value) => this.y.place(Math.max(value, this.y.low)));
   }
 
@@ -216,12 +216,12 @@ class Chart {
     make(this.body, "line", { class: "mark", x1: this.x.begin, x2: this.x.end, y1: at, y2: at });
     const free = (y) => taken.every((other) => Math.abs(other - y) > 13) && y < this.y.begin;
     const y = [at - 5, at + 14].find(free);
-    if (y === undefined) return; // too close to others: its line is there
+    if (y === undefined) return; // too close to other labels: the line is drawn without its label
     taken.push(y);
     make(this.svg, "text", { class: "mark-label", x: this.x.begin + 6, y }, label);
   }
 
-  // hover and keyboard: a cursor is a series and a place in it
+  // hover and keyboard: a cursor is a series and an index in it
   lead() {
     const shown = this.shown();
     const first = (fits) => shown.find(fits);

@@ -1,10 +1,10 @@
-"""What a chart shows, as data: the page's script draws it, and a table says the same in numbers."""
+"""Charts as data: the page's script draws them, and a table holds the same numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,12 @@ from stoptime.support.arrays import Floats
 __all__ = ["Chart", "Mark", "Section", "Series", "TableOf", "thinned"]
 
 TABLE_ROWS = 40
-DIGITS = 6
+CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
 
 
 @dataclass(frozen=True)
 class TableOf:
-    """A table of texts; a folded one opens on demand."""
+    """A table of texts; a folded one is shown on demand."""
 
     title: str
     head: tuple[str, ...]
@@ -38,22 +38,10 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A line, a band (low and high), whiskers (the same, one by one) or points.
+    """A line, points, or the bands or whiskers from ``low`` to ``high``.
 
-    Attributes
-    ----------
-    name : str
-        For the legend.
-    x, y : arrays
-        Where.
-    low, high : arrays or None
-        Of bands and whiskers.
-    color : int
-        Place in the palette; beyond its eight colours lines are dashed too.
-    dashed, points, whiskers : bool
-        How it is drawn.
-    labels : tuple of str
-        Of the points, to be read on hover.
+    ``color`` is a place in the palette of eight; colours beyond it repeat with dashes. ``labels``
+    name the points when a reader hovers over them.
     """
 
     name: str
@@ -61,45 +49,25 @@ class Series:
     y: Floats
     low: Floats | None = None
     high: Floats | None = None
+    kind: Literal["line", "points", "band", "whiskers"] = "line"
     color: int = 0
     dashed: bool = False
-    points: bool = False
-    whiskers: bool = False
     labels: tuple[str, ...] = ()
 
     def content(self) -> dict[str, Any]:
         """Return the series for the script."""
-        kind = "whiskers" if self.whiskers else "points" if self.points else "line"
-        kind = "band" if self.low is not None and not self.whiskers else kind
-        found = {"name": self.name, "kind": kind, "color": self.color, "dashed": self.dashed}
         arrays = {"x": self.x, "y": self.y, "low": self.low, "high": self.high}
-        return {
-            **found,
-            **{key: _rounded(values) for key, values in arrays.items() if values is not None},
-            "labels": list(self.labels),
-        }
+        drawn = {key: list(map(_drawn, one)) for key, one in arrays.items() if one is not None}
+        return {**vars(self), **drawn}
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A chart: axes, series, marks.
+    """Axes, series and marks.
 
-    Attributes
-    ----------
-    key, title : str
-        For the page, and for people.
-    x_label, y_label : str
-        Of the axes.
-    series : sequence of Series
-        What is drawn.
-    marks : sequence of Mark
-        Lines across; infinite or zero ones are left out by the script where they cannot be shown.
-    log_x, log_y : bool or None
-        Whether the axis starts logarithmic; None where it cannot be.
-    nearest : bool
-        Whether hovering tells of the nearest line alone instead of all.
-    categories : tuple of str
-        Names at x = 1, 2, ... in place of numbers.
+    ``log_x`` and ``log_y`` say whether an axis starts logarithmic; None removes the choice.
+    With ``nearest``, hovering describes the nearest line alone. ``categories`` are names at
+    x = 1, 2, ... in place of numbers.
     """
 
     key: str
@@ -115,59 +83,31 @@ class Chart:
 
     def content(self) -> dict[str, Any]:
         """Return the chart for the script."""
-        return {
-            "key": self.key,
-            "title": self.title,
-            "x": {"label": self.x_label, "log": self.log_x},
-            "y": {"label": self.y_label, "log": self.log_y},
-            "series": [one.content() for one in self.series],
-            "marks": [
-                {"label": mark.label, "x": _one(mark.x), "y": _one(mark.y)}
-                for mark in self.marks
-                if np.isfinite([v for v in (mark.x, mark.y) if v is not None]).all()
-            ],
-            "nearest": self.nearest,
-            "categories": list(self.categories),
-        }
+        series = [one.content() for one in self.series]
+        marks = [{"label": one.label, "x": _drawn(one.x), "y": _drawn(one.y)} for one in self.marks]
+        # an infinite mark has no place on either axis
+        marks = [one for one in marks if (one["x"], one["y"]) != (None, None)]
+        return {**vars(self), "series": series, "marks": marks}
 
     def table(self) -> TableOf:
-        """Return the numbers behind the chart, thinned to what people read."""
+        """Return the numbers behind the chart, thinned to a table that people can read."""
         head = [self.x_label or "name"]
         xs = np.unique(np.concatenate([one.x for one in self.series]))
         xs = xs[thinned(len(xs), TABLE_ROWS)]
-        columns: list[list[str]] = [[self._x_name(x) for x in xs]]
+        columns = [[self.categories[int(x) - 1] if self.categories else f"{x:.5g}" for x in xs]]
         for one in self.series:
             parts = {"": one.y} if one.low is None else {" from": one.low, " to": one.high}
             for suffix, values in parts.items():
                 head.append(one.name + suffix)
-                columns.append(_looked_up(one.x, np.asarray(values), xs))
-        return TableOf(
-            f"Numbers: {self.title}", tuple(head), tuple(zip(*columns, strict=True)), folded=True
-        )
-
-    def _x_name(self, x: float) -> str:
-        return self.categories[int(x) - 1] if self.categories else f"{x:.5g}"
+                known = dict(zip(one.x.tolist(), np.asarray(values).tolist(), strict=True))
+                columns.append([f"{known[x]:.5g}" if x in known else "" for x in xs.tolist()])
+        rows = tuple(zip(*columns, strict=True))
+        return TableOf(f"Numbers: {self.title}", tuple(head), rows, folded=True)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, what it says, and what it shows.
-
-    Attributes
-    ----------
-    key, title : str
-        For links, and for people.
-    text : str
-        One plain paragraph.
-    charts : tuple of Chart
-        Drawn by the page's script.
-    tables : tuple of TableOf
-        Written out.
-    notes : tuple of str
-        A list of messages.
-    code : str
-        Python to copy.
-    """
+    """A heading, one paragraph of text, and the charts, tables, notes and Python code below it."""
 
     key: str
     title: str
@@ -179,19 +119,10 @@ class Section:
 
 
 def thinned(count: int, most: int) -> NDArray[np.intp]:
-    """Return places from the first to the last of ``count``, evenly spread, at most so many."""
+    """Return at most ``most`` indices below ``count``, evenly spread, with the first and last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
 
 
-def _looked_up(x: Floats, values: Floats, at: Floats) -> list[str]:
-    known = dict(zip(x.tolist(), values.tolist(), strict=True))
-    return [f"{known[place]:.5g}" if place in known else "" for place in at.tolist()]
-
-
-def _rounded(values: Floats) -> list[float | None]:
-    """Return the numbers with six digits, which no eye tells from more; null where there is none."""
-    return [_one(float(value)) for value in np.asarray(values, dtype=np.float64)]
-
-
-def _one(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(f"{value:.{DIGITS}g}")
+def _drawn(value: float | None) -> float | None:
+    """Return a number with few digits; None, which is null in JSON, if it is not finite."""
+    return None if value is None or not np.isfinite(value) else float(f"{value:.{CHART_DIGITS}g}")

@@ -1,26 +1,22 @@
-"""Sections that show the path: its error, its coefficients, its bias and variance, its filter."""
+"""Sections on the path: its error, its coefficients, its bias and variance, its filter."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stoptime.methods.conjugate_gradient import ConjugateGradient
-from stoptime.methods.recurrence import Iteration
 from stoptime.paths import path
 from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
 from stoptime.show.report.subject import Subject
 from stoptime.stopping import estimate_oracle
 from stoptime.support.arrays import Array
 from stoptime.support.wording import number
-from stoptime.tables.assessment import Assessment
 from stoptime.theory.risk import bayes_risk
-
-__all__ = ["bias_and_variance", "coefficients", "error_curve", "spectrum"]
 
 SHOWN_FEATURES = 16
 SHOWN_STOPS = 160
 SHOWN_EIGENVALUES = 400
-HIGH = 3  # times the largest error shown: what is higher would flatten the curve
+FILTER_NODES = 240  # eigenvalues at which the curve of the filter is computed
+HIGHEST_MARK = 3  # times the largest error of the curve: a higher mark would flatten it
 
 
 def error_curve(subject: Subject) -> Section:
@@ -28,98 +24,85 @@ def error_curve(subject: Subject) -> Section:
     choice = subject.model.choice_
     curve = choice.curve
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
-    stops, errors = curve.stops[drawn], curve.errors[drawn]
+    stops = curve.stops[drawn]
+    errors = curve.errors[drawn]
     series = [Series("estimated error", stops, errors, color=1)]
     marks = [Mark("chosen stop", x=subject.assessment.stop)]
-    text = f"Stopped at the {choice.message}."
+    text = f"The chosen stop is {number(subject.assessment.stop)}: {choice.message}."
     if curve.standard_errors is not None and choice.standard_error is not None:
         low, high = (errors + sign * curve.standard_errors[drawn] for sign in (-1, 1))
-        series.insert(0, Series("± one standard error", stops, errors, low=low, high=high, color=1))
+        series.insert(0, Series("± one standard error", stops, errors, low, high, "band", color=1))
         limit = float(curve.errors.min()) + float(choice.standard_error)
-        marks.append(Mark("least + one standard error", y=limit))
+        marks.append(Mark("least error + one standard error", y=limit))
         within = stops[errors <= limit]
         if within.size:
-            text += f" The earliest stop within one standard error of the least error is {number(within[0])}."
+            first = number(within[0])
+            text += f" The first stop within one standard error of the least error is {first}."
     if np.isinf(curve.stops[-1]):
-        marks.append(Mark("never stopped: least squares", y=float(curve.errors[-1])))
-    if curve.stops[0] == 0 and curve.errors[0] < HIGH * errors.max(initial=0):
+        marks.append(Mark("least squares (never stopped)", y=float(curve.errors[-1])))
+    if curve.stops[0] == 0 and curve.errors[0] < HIGHEST_MARK * errors.max(initial=0):
         marks.append(Mark("nothing learned", y=float(curve.errors[0])))
-    chart = Chart(
-        "error", "Estimated error along the path", "stop", "mean squared error", series, marks
-    )
+    title = "Estimated error along the path"
+    chart = Chart("error", title, "stop", "mean squared error", series, marks)
     return Section("error", "When to stop", text, (chart,) if stops.size else ())
 
 
 def coefficients(subject: Subject) -> Section:
     """Return the coefficients along the path."""
     stops = _path_stops(subject)
-    drawn = path(subject.spectrum, subject.model.method_, stops)
-    final = np.abs(drawn.coef).max(axis=0)
-    largest = np.argsort(-final, kind="stable")[:SHOWN_FEATURES]
+    coef = path(subject.spectrum, subject.model.method_, stops).coef.astype(np.float64)
+    largest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:SHOWN_FEATURES]
     series = [
-        Series(subject.features[i], stops, drawn.coef[:, i].astype(np.float64), color=k)
-        for k, i in enumerate(largest)
+        Series(subject.features[i], stops, coef[:, i], color=k) for k, i in enumerate(largest)
     ]
     marks = [Mark("chosen stop", x=subject.assessment.stop), Mark("", y=0.0)]
-    chart = Chart(
-        "paths",
-        "Coefficients along the path",
-        "stop",
-        "coefficient",
-        series,
-        marks,
-        log_y=None,
-        nearest=True,
-    )
-    text = "Each line is a feature, learned from nothing on the left to least squares on the right."
-    if len(final) > SHOWN_FEATURES:
-        text += f" The {SHOWN_FEATURES} of {len(final)} that get largest are shown."
-    order = np.argsort(-np.abs(subject.model.coef_), kind="stable")[: 2 * SHOWN_FEATURES]
-    rows = [(subject.features[i], f"{subject.model.coef_[i]:.5g}") for i in order]
+    title = "Coefficients along the path"
+    chart = Chart("paths", title, "stop", "coefficient", series, marks, log_y=None, nearest=True)
+    text = "All coefficients start at zero and approach least squares as the stop grows."
+    if len(subject.features) > SHOWN_FEATURES:
+        text += f" The chart shows the {SHOWN_FEATURES} features with the largest coefficients."
+    final = subject.model.coef_
+    order = np.argsort(-np.abs(final), kind="stable")[: 2 * SHOWN_FEATURES]
+    rows = [(subject.features[i], f"{final[i]:.5g}") for i in order]
     rows.append(("intercept", f"{float(subject.model.intercept_):.5g}"))
-    table = TableOf(
-        "Coefficients at the chosen stop", ("feature", "coefficient"), tuple(rows), folded=True
-    )
-    return Section("paths", "What is learned when", text, (chart,), (table,))
+    head = ("feature", "coefficient")
+    table = TableOf("Coefficients at the chosen stop", head, tuple(rows), folded=True)
+    return Section("paths", "Coefficients", text, (chart,), (table,))
 
 
 def bias_and_variance(subject: Subject) -> Section:
-    """Return bias and variance along the path as the data let us estimate them."""
+    """Return bias and variance along the path, for the estimated noise and signal."""
     key, title = "risk", "Bias and variance"
+    method = subject.model.method_
+    if not method.has_filter:
+        text = "The filter of this method depends on the response, so its bias has no formula."
+        return Section(key, title, text)
     oracle = estimate_oracle(subject.spectrum)
-    if isinstance(subject.model.method_, ConjugateGradient):
-        return Section(
-            key, title, "Conjugate gradients depend on the response: their bias has no formula."
-        )
     if not 0 < oracle.penalty < np.inf:
-        unseen = "noise" if oracle.penalty == 0 else "signal"
-        return Section(
-            key, title, f"Marginal likelihood sees no {unseen} here: there is nothing to balance."
-        )
+        absent = "noise" if oracle.penalty == 0 else "signal"
+        text = f"Marginal likelihood estimates no {absent}, so bias and variance need no balance."
+        return Section(key, title, text)
     stops = _path_stops(subject)
-    noise, signal = float(oracle.noise), float(oracle.signal)
     curve = bayes_risk(
-        subject.model.method_,
+        method,
         stops,
         eigenvalues=subject.spectrum.padded_eigenvalues,
-        signal=signal,
-        noise=noise,
+        signal=float(oracle.signal),
+        noise=float(oracle.noise),
         n_samples=subject.spectrum.n_observations,
         target="prediction",
     )
     series = [
         Series("bias²", stops, curve.bias, color=0, dashed=True),
         Series("variance", stops, curve.variance, color=2, dashed=True),
-        Series("both", stops, curve.total, color=1),
+        Series("total", stops, curve.total, color=1),
     ]
-    marks = [
-        Mark("chosen stop", x=subject.assessment.stop),
-        Mark("least by this estimate", x=curve.best),
-    ]
+    marks = [Mark("chosen stop", x=subject.assessment.stop), Mark("least total", x=curve.best)]
     text = (
-        f"Exact for the noise variance {number(noise)} and the squared length {number(signal)} of the "
-        "coefficients that marginal likelihood sees in these data; the best ridge would then have penalty "
-        f"{number(oracle.penalty)}. Bias and variance are those of the fitted values."
+        f"Marginal likelihood estimates the noise variance {number(float(oracle.noise))}, the "
+        f"squared norm {number(float(oracle.signal))} of the coefficients and therefore the best "
+        f"ridge penalty {number(oracle.penalty)}. For these values the curves are the exact bias "
+        "and variance of the fitted values."
     )
     label = "mean squared error of the fit"
     chart = Chart("risk", "Estimated bias and variance", "stop", label, series, marks, log_y=True)
@@ -131,34 +114,48 @@ def spectrum(subject: Subject) -> Section:
     key, title = "spectrum", "Spectrum and filter"
     s = np.sort(subject.spectrum.eigenvalues.astype(np.float64))[::-1]
     if s.size == 0:
-        return Section(key, title, "Every feature is constant: there is no spectrum.")
-    found = subject.assessment
+        return Section(key, title, "Every feature is constant, so there are no eigenvalues.")
     kept = thinned(len(s), SHOWN_EIGENVALUES)
-    eigenvalues = Series("eigenvalue", kept + 1.0, s[kept], color=0, points=True)
-    marks = [Mark("equivalent penalty", y=found.penalty)] if found.penalty else []
-    charts = [
-        Chart(
-            "scree",
-            "Eigenvalues of XᵀX/n",
-            "direction",
-            "eigenvalue",
-            [eigenvalues],
-            marks,
-            False,
-            True,
+    series = [Series("eigenvalue", kept + 1.0, s[kept], kind="points")]
+    penalty = subject.assessment.penalty
+    marks = [Mark("equivalent penalty", y=penalty)] if penalty else []
+    name = "Eigenvalues of XᵀX/n"
+    charts = [Chart("scree", name, "direction", "eigenvalue", series, marks, False, True)]
+    if subject.assessment.method.has_filter:
+        charts.append(_filter_chart(subject, s[kept]))
+    text = f"The data have {len(s)} directions, with condition number {s[0] / s[-1]:.3g}."
+    if penalty:
+        text += (
+            " At the chosen stop, directions with eigenvalues well above the equivalent penalty "
+            "are almost fully learned, and those well below it hardly at all."
         )
-    ]
-    if not isinstance(found.method, ConjugateGradient):
-        charts.append(_filter_chart(found, s[kept]))
-    text = (
-        f"{len(s)} directions, condition number {s[0] / s[-1]:.3g}. Those well above the equivalent penalty "
-        "are learned in full at the chosen stop, those well below it hardly at all."
-    )
     return Section(key, title, text, tuple(charts))
 
 
+def _filter_chart(subject: Subject, s: Array) -> Chart:
+    found = subject.assessment
+    dense = np.geomspace(s.min() / 3, s.max() * 3, FILTER_NODES)
+    # an iteration may diverge at eigenvalues beyond those that its step was made for
+    if np.isfinite(found.method.largest_eigenvalue):
+        dense = dense[dense <= s.max()]
+    curve = 1 - found.method.shrinkage(dense, found.stop)
+    points = 1 - found.method.shrinkage(s, found.stop)
+    label = "fraction learned"
+    series = [
+        Series(label, dense, curve, color=1),
+        Series("at the eigenvalues", s, points, kind="points", color=1),
+    ]
+    marks = []
+    if found.penalty is not None and 0 < found.penalty < np.inf:
+        name = "ridge with the equivalent penalty"
+        series.append(Series(name, dense, dense / (dense + found.penalty), color=0, dashed=True))
+        marks.append(Mark("equivalent penalty", x=found.penalty))
+    title = "Fraction learned at the stop"
+    return Chart("filter", title, "eigenvalue", label, series, marks, log_y=None)
+
+
 def _path_stops(subject: Subject) -> Array:
-    """Return stops for smooth lines: those that the rule looked at, thinned."""
+    """Return the stops that the rule looked at, thinned, and the chosen stop."""
     seen = subject.model.choice_.curve.stops
     seen = seen[np.isfinite(seen) & (seen > 0)]
     if seen.size == 0:
@@ -166,24 +163,3 @@ def _path_stops(subject: Subject) -> Array:
     keep = seen[thinned(len(seen), SHOWN_STOPS)]
     stop = subject.assessment.stop
     return np.unique(np.append(keep, [stop] if 0 < stop < np.inf else []))
-
-
-def _filter_chart(found: Assessment, s: Array) -> Chart:
-    dense = np.geomspace(s.min() / 3, s.max() * 3, 240)
-    top = found.method
-    if isinstance(top, Iteration):  # beyond its step it would diverge
-        dense = dense[dense <= s.max()]
-    series = [
-        Series("share learned", dense, 1 - top.shrinkage(dense, found.stop), color=1),
-        Series("at the eigenvalues", s, 1 - top.shrinkage(s, found.stop), color=1, points=True),
-    ]
-    marks = []
-    if found.penalty is not None and 0 < found.penalty < np.inf:
-        ridge = dense / (dense + found.penalty)
-        series.append(
-            Series("ridge with the equivalent penalty", dense, ridge, color=0, dashed=True)
-        )
-        marks.append(Mark("equivalent penalty", x=found.penalty))
-    return Chart(
-        "filter", "Learned at the stop", "eigenvalue", "share learned", series, marks, log_y=None
-    )

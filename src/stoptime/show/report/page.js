@@ -1,4 +1,4 @@
-// The page around the charts: colours, copying, and the start of it all.
+// The page around the charts: colour scheme, copying of code, and creation of the charts.
 function theme() {
   const button = document.getElementById("theme"), root = document.documentElement;
   const preferred = () => matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -17,7 +17,7 @@ function copying() {
     try {
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";
-    } catch { // no permission: select it, so that the keyboard can copy
+    } catch { // no permission to copy: select the code, so that the keyboard can copy it
       getSelection().selectAllChildren(code);
       button.textContent = "Selected";
     }

@@ -1,56 +1,32 @@
-"""What a report is about: a fitted model, its data, and their names."""
+"""The subject of a report: a fitted model, its data, and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.support.arrays import Array
-from stoptime.tables import Recipe
 from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
-from stoptime.tables.fitting import Fitted
 
-__all__ = ["Subject"]
+if TYPE_CHECKING:
+    from stoptime.estimators.linear import StoppedRegressorCV
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array
+    from stoptime.tables import Recipe
+    from stoptime.tables.fitting import Fitted
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A fitted model, its data, and their names.
 
-    Attributes
-    ----------
-    model : StoppedRegressorCV
-        Fitted.
-    X, y, sample_weight : arrays
-        What it was fitted to.
-    spectrum : Spectrum
-        Of these.
-    assessment : Assessment
-        What the model is like.
-    scores : list of Score
-        On the same folds.
-    features : tuple of str
-        Names of the columns of X.
-    target : str
-        Name of y.
-    source : str
-        Where the data are from.
-    recipe : Recipe or None
-        How X was made from a table.
-    messages : tuple of str
-        What a reader should know.
-    code : str
-        Python that fits the same model.
-    seed : int
-        Of every shuffle.
+    ``recipe`` says how X was made from a table, ``messages`` what a reader should know about the
+    data, ``code`` is Python that fits the same model, and ``seed`` is the seed of every shuffle.
     """
 
     model: StoppedRegressorCV
@@ -67,6 +43,12 @@ class Subject:
     messages: tuple[str, ...]
     code: str
     seed: int = 0
+
+    @property
+    def size(self) -> str:
+        """A sentence on the size of the data."""
+        n, p = self.X.shape
+        return f"The data, {self.source}, have {n} rows and {p} features."
 
     @classmethod
     def of_fit(cls, fitted: Fitted) -> Self:
@@ -100,19 +82,21 @@ class Subject:
         target: str,
     ) -> Self:
         """Return the subject of a model that was fitted to arrays."""
-        names: Any = getattr(model, "feature_names_in_", None) if features is None else features
-        rows, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        if rows.ndim != 2 or response.ndim != 1 or len(rows) != len(response):
+        rows = np.asarray(X, dtype=np.float64)
+        response = np.asarray(y, dtype=np.float64)
+        if rows.ndim != 2 or response.shape != rows.shape[:1]:
             raise ValueError(
-                f"A report needs X (n, p) and one target y (n,); got {rows.shape}, {response.shape}."
+                "A report needs X of shape (n, p) and one target y of shape (n,); "
+                f"got {rows.shape} and {response.shape}."
             )
-        names = [f"x{i + 1}" for i in range(rows.shape[1])] if names is None else list(names)
-        if len(names) != rows.shape[1]:
-            raise ValueError(f"features must name {rows.shape[1]} columns; got {len(names)}.")
+        n, p = rows.shape
+        names = [f"x{i + 1}" for i in range(p)]
+        names = list(getattr(model, "feature_names_in_", names) if features is None else features)
+        if len(names) != p:
+            raise ValueError(f"features must name {p} columns; got {len(names)} names.")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         spectrum = decompose(rows, response, weights, bool(model.fit_intercept))
-        candidates = {"stoptime": model, **rivals(spectrum)}
-        n, p = rows.shape
+        compared = {"stoptime": model, **rivals(spectrum)}
         return cls(
             model,
             rows,
@@ -120,15 +104,13 @@ class Subject:
             weights,
             spectrum,
             assess(model, spectrum),
-            compare(candidates, rows, response, weights) if n >= 3 else [],
+            compare(compared, rows, response, weights) if n >= 3 else [],
             tuple(map(str, names)),
             target,
-            "arrays",
+            "given as arrays",
             None,
             (),
-            f"import stoptime as st\n\nX, y = ...  # your {n} × {p} data\nmodel = st.{model!r}.fit(X, y)\n",
+            "import stoptime as st\n\n"
+            f"X, y = ...  # your data of {n} rows and {p} columns\n"
+            f"model = st.{model!r}.fit(X, y)\n",
         )
-
-    def weights(self, rows: NDArray[np.intp]) -> Array | None:
-        """Return the weights of some rows."""
-        return None if self.sample_weight is None else self.sample_weight[rows]
