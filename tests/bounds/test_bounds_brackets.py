@@ -195,16 +195,21 @@ def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
 
 @pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])
 @pytest.mark.parametrize("a", [0.1, 0.6, 2.0])
-def test_expansion_has_the_slopes_of_its_functions(a, b):
+def test_caps_have_the_values_and_slopes_of_their_functions(a, b):
+    radius = 2.0**-31
+
     def parts(b):
         u = mp.sqrt(a**2 + b**2)
         return u * damped(a, b), (1 - damped(a, b)) / u
 
     with mp.workdps(40), balls.working_precision():
-        thin = heavy_ball.expand(balls.exact(a), (b, b + 2.0**-30))
-        assert float(thin.radius) == 2.0**-31
-        for i in (0, 1):
-            assert float(thin.values[i]) == pytest.approx(float(parts(b + 2.0**-31)[i]), rel=1e-14)
-            slope = mp.diff(lambda b, i=i: parts(b)[i], mp.mpf(b))
-            assert float(thin.slopes[i].mid()) == pytest.approx(float(slope), abs=1e-7)
-            assert float(thin.slopes[i].rad()) < 1e-7
+        centre = mp.mpf(b + radius)
+        found = heavy_ball.slopes(*map(balls.exact, (a, b + radius, radius)))
+        truth = [mp.diff(lambda b, i=i: parts(b)[i], centre) for i in (0, 1)]
+        for slope, expected in zip(found, truth, strict=True):
+            assert float(slope.mid()) == pytest.approx(float(expected), abs=1e-7)
+            assert float(slope.rad()) < 1e-7
+        for tau in (0.01, 0.7, 100.0):
+            (cap,) = heavy_ball.caps(balls.exact(a), (b, b + 2 * radius), (balls.exact(tau),))
+            value, slope = (abs(p / tau - tau * q) for p, q in (parts(centre), truth))
+            assert float(cap) == pytest.approx(float(value + slope * radius), rel=1e-13)

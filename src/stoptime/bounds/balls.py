@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import ModuleType
 
     from flint import arb
 
@@ -88,7 +87,7 @@ class Enclosure:
         return f"[{lower}, {upper}] at stop {self.stop:.6g}"
 
 
-def require_flint() -> ModuleType:
+def require_flint() -> Any:
     """Return python-flint, or say how to install it."""
     try:
         return import_module("flint")
@@ -111,20 +110,15 @@ def working_precision(bits: int = PRECISION) -> Iterator[None]:
             context.prec = former
 
 
+def ball(centre: arb | float, radius: arb | float) -> arb:
+    """Return a ball that contains all numbers within ``radius`` of ``centre``."""
+    found: arb = require_flint().arb(centre, radius)
+    return found
+
+
 def exact(value: float) -> arb:
     """Return the ball of radius zero at a double."""
-    ball: arb = require_flint().arb(value)
-    return ball
-
-
-def hull(interval: Interval) -> arb:
-    """Return a ball that contains the interval."""
-    return exact(interval[0]).union(exact(interval[1]))
-
-
-def symmetric(radius: arb) -> arb:
-    """Return a ball that contains [-radius, radius]."""
-    return (-radius).union(radius)
+    return ball(value, 0)
 
 
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
@@ -132,11 +126,6 @@ def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     low = exact(interval[0])
     high = exact(interval[1])
     return (low + high) / 2, (high - low) / 2
-
-
-def mean_value_form(centre_value: arb, slopes: arb, radius: arb) -> arb:
-    """Return a ball with all values within ``radius`` of the centre, given all slopes there."""
-    return centre_value + symmetric((abs(slopes) * radius).upper())
 
 
 def upward(value: arb) -> float:

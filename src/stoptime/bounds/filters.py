@@ -1,21 +1,15 @@
 r"""The shrinkage of gradient flow and accelerated flow as a characteristic function, in balls.
 
-Both flows have a shrinkage of one variable,
+.. math:: g(u) = E \cos(uT), \qquad |g''| \le E T^2, \qquad |\varphi''| \le E T^4 / 12, \qquad
+          \varphi(u) = (1 - g(u)) / u^2
 
-.. math:: g(u) = E \cos(uT), \qquad u = \sqrt{ts} \text{ (gradient flow) or }
-          t\sqrt{s} \text{ (accelerated flow)},
-
-with a symmetric random variable T: normal with variance 2 for gradient flow, with density
-proportional to (1 - T²)^(ν - 1/2) for accelerated flow (Poisson's integral of the Bessel function).
-So one evaluation at the centre of a cell and the even moments of T bound g on the whole cell, and
-no special function is ever evaluated on a wide ball, where the result would be useless:
-
-.. math:: |g''| \le E T^2, \qquad |\varphi''| \le E T^4 / 12, \qquad \varphi(u) = (1 - g(u)) / u^2.
+with a symmetric random variable T. So one evaluation at the centre of a cell and the even moments
+of T bound g on the whole cell, and no special function is ever evaluated on a wide ball.
 
 Each filter has g as ``shrinkage`` and g' as ``slope``, both for thin balls u > 0; E T^(2k) as
 ``even_moment``; and ``tail(start)``, for start ≥ ``tail_start``: a number e with |g(u)| ≤ e and, if
 friction ≥ 2, u·|g(u)| ≤ start·e for all u ≥ start. Its ``order`` is 2 where the stop is the scale σ
-of u = σ·√x, x = s/λ*, and 1 where the stop is σ².
+of u = σ·√x, x = s/λ*, and 1 where the stop is σ². The page *Certificates* has all proofs.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoptime.bounds.balls import PRECISION, exact, symmetric, working_precision
+from stoptime.bounds.balls import PRECISION, ball, exact, working_precision
 
 if TYPE_CHECKING:
     from flint import arb
@@ -106,16 +100,14 @@ class BesselFilter:
         return _rayleigh(nu, u).upper().max(beyond * nu / u)
 
     def _sonin(self, u: arb, g: arb, slope: arb) -> arb:
-        r"""Return the envelope from u on, given the shrinkage and its slope there.
+        """Return the envelope from u on, given the shrinkage and its slope there.
 
-        .. math:: p = u^{r/2} g \text{ solves } p'' + q p = 0, \qquad q = 1 - (\nu^2 - 1/4)/u^2,
-
-        so :math:`p^2 + p'^2/q` (for ν ≥ 1/2, where q grows) or :math:`q p^2 + p'^2` (for ν < 1/2,
-        where q ≥ 1 falls) never grows, and bounds p² from u on.
+        p = u^(r/2)·g solves p'' + qp = 0 with q = 1 - (ν² - 1/4)/u². So p² + p'²/q (if q grows) or
+        qp² + p'² (if q ≥ 1 falls) never grows, and it bounds p² from u on.
         """
         velocity = slope + exact(self.friction) / 2 * g / u
         q = 1 - (self._nu**2 - exact(1) / 4) / u**2
-        # Friction 2 is ν = 1/2, where q changes from falling to growing.
+        # q grows in u if ν ≥ 1/2, which is friction ≥ 2.
         if self.friction >= 2:
             return (g**2 + velocity**2 / q).upper().sqrt()
         return (q * g**2 + velocity**2).upper().sqrt()
@@ -137,21 +129,14 @@ def sample(cosine_filter: CosineFilter) -> tuple[Array, Array]:
 
 
 def _rayleigh(nu: arb, u: arb) -> arb:
-    r"""Return a ball that contains the shrinkage of order ν, for 0 < u ≤ ν, without evaluating it.
-
-    .. math:: 0 < g = \prod_k (1 - u^2/j_k^2) \le e^{-u^2/4(\nu + 1)}, \qquad
-              \sum_k j_k^{-2} = 1/4(\nu + 1),
-
-    because the first zero j₁ lies beyond ν. Likewise g'/g ≤ -u/2(ν + 1), so u·g falls once
-    u² ≥ 2(ν + 1).
-    """
+    """Return a ball with the shrinkage of order ν, for 0 < u ≤ ν: 0 < g ≤ exp(-u²/4(ν + 1))."""
     return exact(0).union((-(u**2) / (4 * (nu + 1))).exp())
 
 
 def _bessel_shrinkage(nu: arb, u: arb) -> arb:
     """Return 0F1(ν + 1; -u²/4)."""
     # |g| ≤ 1 always, because g is the mean of cosines.
-    anything = symmetric(exact(1))
+    anything = ball(0, 1)
     value = anything
     # The alternating series cancels for large u, so the precision is raised until enough bits stay.
     for factor in PRECISION_RAISES:
@@ -178,5 +163,5 @@ def _series(nu: arb, u: arb) -> arb:
         total += term
         # From here on the terms at least halve, so their sum is at most the last term.
         if ratio < 0.5 and abs(term) < smallest:
-            return total + symmetric(abs(term).upper())
-    return symmetric(exact(1))
+            return ball(total, abs(term))
+    return ball(0, 1)

@@ -11,7 +11,6 @@ stop, proves the upper end.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,14 +23,12 @@ from stoptime.bounds.balls import (
     Enclosure,
     Interval,
     WorkLimitError,
+    ball,
     bracket_square,
     centre_and_radius,
     downward,
     exact,
-    hull,
-    mean_value_form,
     supremum,
-    symmetric,
     upward,
     verify,
 )
@@ -90,8 +87,7 @@ def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
     ends = (alpha / exact(piece.low), alpha / exact(piece.high))
 
     def holds(box: Box) -> bool:
-        expansion = expand(alpha, box[0])
-        return all(expansion.cap(tau) <= d for tau in ends)
+        return all(cap <= d for cap in caps(alpha, box[0], ends))
 
     verify(holds, ((0.0, upward(alpha * (exact(kappa) - 1).sqrt())),))
 
@@ -144,10 +140,10 @@ def _shrinkage_over(box: Box, y: arb) -> arb:
     # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
     c = (y**2 - 1).nonnegative_part().sqrt()
     middle, radius = centre_and_radius(box[0])
-    alpha = hull(box[0])
+    alpha = ball(middle, radius)
     g = shrinkage(middle, c * middle)
     slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
-    return mean_value_form(g, slope, radius)
+    return ball(g, abs(slope) * radius)
 
 
 def shrinkage(a: arb, b: arb) -> arb:
@@ -173,50 +169,38 @@ def _sinc_slope(b: arb) -> arb:
     if b < 2:
         return -b / 3 * (-b * b / 4).hypgeom_0f1(exact(5) / 2)
     # The ball is too wide for both; |sinc'| ≤ 1/2 holds everywhere.
-    return symmetric(exact(1) / 2)
+    return ball(0, 0.5)
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """P = u·g and Q = (1 - g)/u at the centre of an interval of b, and all their slopes in it."""
-
-    radius: arb
-    values: tuple[arb, arb]
-    slopes: tuple[arb, arb]
-
-    def cap(self, tau: arb) -> arb:
-        """Return a cap on |P/τ - τQ| over the interval, by the mean-value form."""
-        value = self.values[0] / tau - tau * self.values[1]
-        slope = self.slopes[0] / tau - tau * self.slopes[1]
-        return abs(value) + abs(slope) * self.radius
-
-
-def expand(a: arb, interval: Interval) -> Expansion:
-    """Expand P and Q in b over an interval, for a fixed damping a > 0."""
+def caps(a: arb, interval: Interval, taus: tuple[arb, ...]) -> list[arb]:
+    """Return a cap on |P/τ - τQ| over an interval of b for each τ, with P = u·g, Q = (1 - g)/u."""
     middle, radius = centre_and_radius(interval)
-    u_middle = (a**2 + middle**2).sqrt()
-    g_middle = shrinkage(a, middle)
-    values = (u_middle * g_middle, (1 - g_middle) / u_middle)
-    b = hull(interval)
-    u = (a**2 + b**2).sqrt()
-    p_slope = b / u * shrinkage(a, b) + u * slope_in_frequency(a, b)
-    return Expansion(radius, values, (p_slope, _q_slope(a, interval)))
+    u = (a**2 + middle**2).sqrt()
+    g = shrinkage(a, middle)
+    P_slope, Q_slope = slopes(a, middle, radius)
+    # The mean-value form: the value at the centre, and all slopes times the radius.
+    return [
+        abs(u * g / tau - tau * ((1 - g) / u)) + abs(P_slope / tau - tau * Q_slope) * radius
+        for tau in taus
+    ]
 
 
-def _q_slope(a: arb, interval: Interval) -> arb:
-    """Return a ball with all slopes of Q in b over an interval."""
-    b = hull(interval)
+def slopes(a: arb, middle: arb, radius: arb) -> tuple[arb, arb]:
+    """Return balls with all slopes of P and Q in b within ``radius`` of ``middle``."""
+    b = ball(middle, radius)
     u = (a**2 + b**2).sqrt()
+    g = shrinkage(a, b)
+    g_slope = slope_in_frequency(a, b)
+    P_slope = b / u * g + u * g_slope
     if u > 1:
-        return -(slope_in_frequency(a, b) + (1 - shrinkage(a, b)) * b / u**2) / u
+        return P_slope, -(g_slope + (1 - g) * b / u**2) / u
     # Near zero, dividing by powers of a wide ball loses all digits. Q = uφ and |φ''| ≤ 1/12 avoid
     # it: only the values at the centre, which is a thin ball, are divided.
-    middle, radius = centre_and_radius(interval)
     u_squared = a**2 + middle**2
     phi = (1 - shrinkage(a, middle)) / u_squared
     phi_slope = -(slope_in_frequency(a, middle) + 2 * middle * phi) / u_squared
-    all_slopes = phi_slope + symmetric(radius / 12)
-    return b / u * mean_value_form(phi, all_slopes, radius) + u * all_slopes
+    phi_slopes = ball(phi_slope, radius / 12)
+    return P_slope, b / u * ball(phi, abs(phi_slopes) * radius) + u * phi_slopes
 
 
 def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:

@@ -89,11 +89,6 @@ class Family:
         return Family(self.kappa, self.spacing, dict(sorted(rows.items())))
 
     @cached_property
-    def alphas(self) -> Array:
-        """All stops."""
-        return np.array(list(self.rows))
-
-    @cached_property
     def _flat(self) -> tuple[Array, Array, NDArray[np.intp]]:
         sizes = [at.shape[1] for at in self.rows.values()]
         Y1, Y2 = np.concatenate(list(self.rows.values()), axis=1)
@@ -113,6 +108,7 @@ class Family:
         # Below this problem the stop 0 is good enough, and beyond the end a late stop is.
         at = d / math.sqrt(self.kappa)
         end = _closing_point(d, self.kappa)
+        alphas = list(self.rows)
         pieces: list[Piece] = []
         gaps: list[float] = []
         # The greedy choice, the interval that reaches farthest, gives the fewest pieces to prove.
@@ -120,7 +116,7 @@ class Family:
             reach = np.where(low <= at, high, 0.0)
             best = int(np.argmax(reach))
             if reach[best] > at:
-                pieces.append(Piece(at, min(float(reach[best]), end), float(self.alphas[best])))
+                pieces.append(Piece(at, min(float(reach[best]), end), alphas[best]))
                 at = pieces[-1].high
             else:
                 gaps.append(at)
@@ -131,16 +127,17 @@ class Family:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
         Y1, Y2, starts = self._flat
         heights = np.maximum.reduceat(np.abs(a * Y1 - Y2 / a), starts)
+        alphas = list(self.rows)
 
         def height(alpha: float) -> float:
             Y1, Y2 = self.sample(alpha)
             return float(np.abs(a * Y1 - Y2 / a).max())
 
-        found = [(float(heights.min()), float(self.alphas[np.argmin(heights)]))]
+        found = [(float(heights.min()), alphas[int(np.argmin(heights))])]
         # |D| oscillates in α, so the lowest minimum between the stops may be any of the best few.
         for i in sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:CANDIDATES]:
-            bounds = (self.alphas[i - 1], self.alphas[i + 1])
-            options = {"xatol": 1e-7 * self.alphas[i]}
+            bounds = (alphas[i - 1], alphas[i + 1])
+            options = {"xatol": 1e-7 * alphas[i]}
             refined = minimize_scalar(height, bounds=bounds, method="bounded", options=options)
             found.append((float(refined.fun), float(refined.x)))
         return sorted(found)

@@ -1,16 +1,11 @@
 r"""Certificates of gradient flow and accelerated flow, whose shrinkage has one variable.
 
-The risk inflation rests on one identity. With x = s/λ*, u = σ√x and the shrinkage g = g(u),
+With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 + D², where
 
-.. math::
+.. math:: D = \frac{A(u)}{\sigma} - \sigma B(u), \qquad A(u) = u g(u), \quad B(u) = (1 - g(u))/u.
 
-    (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x} = 1 + D^2, \qquad
-    D = \frac{u g(u)}{\sigma} - \sigma \frac{1 - g(u)}{u} = \frac{A(u)}{\sigma} - \sigma B(u).
-
-The bias makes D positive, the variance makes it negative, and the stop enters only through σ. As
-B ≥ 0, every |D(σ, u)| is a quasi-convex function of σ: so two witnesses prove the lower end (see
-:func:`_floor`). The parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u²; in
-the notation of the paper h = f - 1.
+The stop enters only through σ, and every |D(σ, u)| is a quasi-convex function of σ, as B ≥ 0. The
+parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u².
 """
 
 from __future__ import annotations
@@ -121,13 +116,9 @@ def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> 
 
 
 def _floor(cosine_filter: CosineFilter, sigma: arb, witnesses: list[float]) -> arb:
-    r"""Return a lower bound of D² that holds at every stop: the lower end of the enclosure.
+    """Return a lower bound of D² that holds at every stop: the lower end of the enclosure.
 
-    .. math:: \min_\sigma \max_u |D| \ge \min\Big\{
-              \max_j \inf_{\sigma' \le \sigma} |D(\sigma', u_j)|,\
-              \max_j \inf_{\sigma' \ge \sigma} |D(\sigma', u_j)| \Big\}
-
-    for any σ and any finite set of witnesses, and each infimum has a closed form.
+    A stop is earlier or later than σ, and on each side the witness with the largest infimum counts.
     """
     parts = [_parts(cosine_filter, u) for u in witnesses]
     earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)

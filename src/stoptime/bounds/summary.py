@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,33 +116,25 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     gradient = GradientFlow()
     nesterov = AcceleratedFlow()
     heavy_ball = HeavyBallFlow()
-    error = "accelerated flow, parameter error"
-    return [
-        ("gradient flow / ridge", 1.0786, lambda: risk_inflation(gradient)),
-        ("gradient flow / ridge, t = 1/λ*", 1.2147, lambda: risk_inflation(gradient, stop=1.0)),
-        ("accelerated flow / ridge", 1.5991, lambda: risk_inflation(nesterov)),
-        (error, 0.7657, lambda: parameter_error(nesterov)),
-        ("heavy-ball flow, parameter error", 25.0, lambda: parameter_error(heavy_ball)),
-        *map(_heavy_ball_claim, condition_numbers),
-        *map(_friction_claim, SHARPER_FRICTION),
-        (f"{error}, λ = 5/t²", None, lambda: parameter_error(nesterov, calibration=5.0)),
-        (
-            "gradient flow, parameter error, λ = 0.79/t",
-            None,
-            lambda: parameter_error(gradient, calibration=0.79),
-        ),
+    claims: list[Claim] = [
+        ("gradient flow / ridge", 1.0786, partial(risk_inflation, gradient)),
+        ("gradient flow / ridge, t = 1/λ*", 1.2147, partial(risk_inflation, gradient, stop=1.0)),
+        ("accelerated flow / ridge", 1.5991, partial(risk_inflation, nesterov)),
+        ("accelerated flow, parameter error", 0.7657, partial(parameter_error, nesterov)),
+        ("heavy-ball flow, parameter error", 25.0, partial(parameter_error, heavy_ball)),
     ]
-
-
-def _heavy_ball_claim(kappa: float) -> Claim:
-    statement = f"heavy-ball flow / ridge, κ = {kappa:g}"
-    theorem = float(heavy_ball_theorem(kappa))
-    return statement, theorem, lambda: risk_inflation(HeavyBallFlow(), condition_number=kappa)
-
-
-def _friction_claim(friction: float) -> Claim:
-    statement = f"accelerated flow / ridge, friction {friction:g}"
-    return statement, None, lambda: risk_inflation(AcceleratedFlow(friction))
+    for kappa in condition_numbers:
+        certify = partial(risk_inflation, heavy_ball, condition_number=kappa)
+        h = float(heavy_ball_theorem(kappa))
+        claims.append((f"heavy-ball flow / ridge, κ = {kappa:g}", h, certify))
+    for friction in SHARPER_FRICTION:
+        certify = partial(risk_inflation, AcceleratedFlow(friction))
+        claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
+    certify = partial(parameter_error, nesterov, calibration=5.0)
+    claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
+    certify = partial(parameter_error, gradient, calibration=0.79)
+    claims.append(("gradient flow, parameter error, λ = 0.79/t", None, certify))
+    return claims
 
 
 def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:
