@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from bounds.formulas import risk_ratio
 from stoptime.bounds import balls, filters, heavy_ball, one_variable
 
 pytest.importorskip("flint")
@@ -115,6 +116,9 @@ def test_boxes_of_the_inflation(brackets, friction, stop):
             slope = mp.diff(imbalance, middle)
             reach = abs(imbalance(middle)) + abs(slope) * radius + curvature * high * radius**2 / 2
             assert_is_mean_value_form(bracket, ((low, high),), imbalance(middle), reach)
+            x = (middle / sigma) ** 2
+            ratio = risk_ratio(x, decay(friction, middle))
+            assert float(ratio) == pytest.approx(float(1 + imbalance(middle) ** 2), rel=1e-13)
             inside = [abs(mp.diff(imbalance, u, 2)) / u for u in np.linspace(low, high, 5)[1:]]
             assert max(inside) <= curvature
         ((peak, _),) = known.box

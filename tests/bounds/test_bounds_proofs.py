@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from bounds.formulas import bessel, oscillation, risk_ratio
+from bounds.formulas import oscillation
 from stoptime import bounds
 from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, one_variable
 from stoptime.methods import GradientFlow
@@ -62,14 +62,6 @@ def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
         second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
         rest = 1 - cosine_filter.shrinkage(h) - second * h**2 / 2 + fourth * h**4 / 24
         assert float(rest / (sixth * h**6 / 720)) == pytest.approx(1, abs=1e-4)
-
-
-def test_imbalance_is_the_root_of_the_excess():
-    with balls.working_precision():
-        bessel_filter = filters.BesselFilter(3.0)
-        value, _ = one_variable.imbalance(bessel_filter, balls.exact(4.0), balls.exact(1.6))
-        x = (4.0 / 1.6) ** 2
-        assert 1 + float(value) ** 2 == pytest.approx(risk_ratio(x, bessel(3.0, 4.0)), rel=1e-13)
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -161,6 +153,14 @@ def test_rounding_goes_outwards():
         assert balls.upward(balls.exact(0.75)) == balls.downward(balls.exact(0.75)) == 0.75
         assert balls.upward(flint.arb.nan()) == np.inf
         assert balls.downward(flint.arb.nan()) == -np.inf
+
+
+def test_a_ball_contains_the_errors_of_its_centre_and_of_its_radius():
+    with balls.working_precision():
+        found = balls.ball(balls.ball(1, 0.125), balls.ball(0.5, 0.25))
+        assert 1.875 <= found.upper() < 1.875 + 1e-6
+        assert 0.125 - 1e-6 < found.lower() <= 0.125
+        assert balls.exact(0.1).is_exact()
 
 
 def test_precision_is_restored():

@@ -37,9 +37,7 @@ class WorkLimitError(RuntimeError):
 
 @dataclass(frozen=True)
 class Enclosure:
-    r"""A constant that provably lies between two doubles.
-
-    .. math:: \mathrm{lower} \le C \le \mathrm{upper}
+    """A constant C that provably lies between two doubles, lower ≤ C ≤ upper.
 
     Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves.
 

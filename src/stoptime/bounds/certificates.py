@@ -6,17 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from stoptime.bounds.balls import (
-    Enclosure,
-    downward,
-    exact,
-    require_flint,
-    upward,
-    working_precision,
-)
+from stoptime.bounds.balls import Enclosure, require_flint, working_precision
 from stoptime.bounds.filters import BesselFilter, GaussianFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.one_variable import flow_error, flow_inflation
+from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
 from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Method, Ridge, get_method
 from stoptime.methods.base import positive_number
 
@@ -42,8 +35,6 @@ def risk_inflation(
 
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
-
-    Both ends are proven in ball arithmetic: see the page *Certificates* of the documentation.
 
     Parameters
     ----------
@@ -163,8 +154,7 @@ def _accelerated_inflation(found: BesselFilter, stop: float | None, tolerance: f
     if found.friction < 2:
         raise ValueError(
             f"No bound exists for friction {found.friction:g} < 2: the inflation is infinite, as "
-            "the bias (1 + x)g² oscillates with an amplitude that grows like x^(1 - friction/2). "
-            "Use friction ≥ 2."
+            "the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
         )
     return flow_inflation(found, stop, tolerance)
 
@@ -178,22 +168,9 @@ def _critical_damping(method: HeavyBallFlow) -> tuple[()]:
     return ()
 
 
-def _ridge_inflation(stop: float | None, _: float) -> Enclosure:
-    """Ridge with penalty λ*/τ: the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ."""
-    tau = exact(1.0 if stop is None else stop)
-    value = (1 + tau) ** 2 / (4 * tau)
-    return Enclosure(downward(value), upward(value), float(tau))
-
-
-def _ridge_error(calibration: float, _: float) -> Enclosure:
-    """Ridge against ridge: c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0."""
-    value = (exact(calibration) - 1) ** 2
-    return Enclosure(downward(value), upward(value), 0.0)
-
-
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {
-    Ridge: Proofs(lambda _: (), _ridge_inflation, _ridge_error),
+    Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error),
     GradientFlow: Proofs(lambda _: (GaussianFilter(),), flow_inflation, flow_error),
     AcceleratedFlow: Proofs(
         lambda method: (BesselFilter(method.friction),), _accelerated_inflation, flow_error

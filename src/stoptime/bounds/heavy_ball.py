@@ -216,21 +216,18 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
         a, a_radius = centre_and_radius(box[0])
         b, b_radius = centre_and_radius(box[1])
         u_squared = a**2 + b**2
-        along_a = slope_in_damping(a, b)
-        along_b = slope_in_frequency(a, b)
         g = shrinkage(a, b)
         phi = (1 - g) / u_squared
-        first = (
-            abs(c * (along_a + 2 * a * phi) / u_squared + along_a) * a_radius
-            + abs(c * (along_b + 2 * b * phi) / u_squared + along_b) * b_radius
-        )
-        # Caps on the second derivatives: of φ 1/4, 1/8, 1/12 (aa, ab, bb), of g 3, 3/2, 1.
-        second = (
-            (c / 4 + 3) * a_radius**2 / 2
-            + (c / 8 + exact(1.5)) * a_radius * b_radius
-            + (c / 12 + 1) * b_radius**2 / 2
-        )
-        return bracket_square(box, c * phi - g, first + second)
+        # Taylor's formula to second order. Caps on the second derivatives: of φ 1/4, 1/8, 1/12
+        # (aa, ab, bb), of g 3, 3/2, 1.
+        variation = (c / 8 + exact(1.5)) * a_radius * b_radius
+        for x, radius, g_slope, curvature in (
+            (a, a_radius, slope_in_damping(a, b), c / 4 + 3),
+            (b, b_radius, slope_in_frequency(a, b), c / 12 + 1),
+        ):
+            slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
+            variation += abs(slope) * radius + curvature * radius**2 / 2
+        return bracket_square(box, c * phi - g, variation)
 
     origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.

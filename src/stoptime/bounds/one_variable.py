@@ -1,4 +1,4 @@
-r"""Certificates of gradient flow and accelerated flow, whose shrinkage has one variable.
+r"""Certificates of the methods whose shrinkage has one variable: all but heavy-ball flow.
 
 With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 + D², where
 
@@ -44,6 +44,19 @@ HORIZON_GROWTH = 1.25
 HORIZON_STEPS = 80
 
 
+def ridge_inflation(stop: float | None, _: float) -> Enclosure:
+    """Ridge with penalty λ*/τ: the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ."""
+    tau = exact(1.0 if stop is None else stop)
+    value = (1 + tau) ** 2 / (4 * tau)
+    return Enclosure(downward(value), upward(value), float(tau))
+
+
+def ridge_error(calibration: float, _: float) -> Enclosure:
+    """Ridge against ridge: c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0."""
+    value = (exact(calibration) - 1) ** 2
+    return Enclosure(downward(value), upward(value), 0.0)
+
+
 def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: float) -> Enclosure:
     """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
     if stop is not None:
@@ -72,9 +85,12 @@ def _inflation_at(
     curvature = 3 * (second + sigma * cosine_filter.even_moment(2) / 12)
 
     def bracket(box: Box) -> Bracket:
-        # Taylor's formula to second order; |D''| is capped at the right end of the cell.
         u, radius = centre_and_radius(box[0])
-        value, slope = imbalance(cosine_filter, u, sigma)
+        g = cosine_filter.shrinkage(u)
+        g_slope = cosine_filter.slope(u)
+        value = u * g / sigma - sigma * (1 - g) / u
+        slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
+        # Taylor's formula to second order; |D''| is capped at the right end of the cell.
         variation = abs(slope) * radius + curvature * box[0][1] * radius**2 / 2
         return bracket_square(box, value, variation)
 
@@ -86,20 +102,11 @@ def _inflation_at(
     # The larger the value known in advance, the nearer the horizon can be.
     u, g = sample(cosine_filter)
     peak = float(u[np.argmax(np.abs(u * g / float(sigma) - float(sigma) * (1 - g) / u))])
-    value, _ = imbalance(cosine_filter, exact(peak), sigma)
-    known = max(known, downward(value.abs_lower() ** 2))
+    known = max(known, bracket(((peak, peak),)).attained)
     end = _horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
     excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
     return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
-
-
-def imbalance(cosine_filter: CosineFilter, u: arb, sigma: arb) -> tuple[arb, arb]:
-    """Return D and its derivative in u."""
-    g = cosine_filter.shrinkage(u)
-    slope = cosine_filter.slope(u)
-    value = u * g / sigma - sigma * (1 - g) / u
-    return value, (g + u * slope) / sigma + sigma * (slope / u + (1 - g) / (u * u))
 
 
 def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:

@@ -70,9 +70,7 @@ def table(
     *,
     progress: Callable[[str], None] | None = None,
 ) -> BoundsTable:
-    r"""Return certified enclosures of the paper's constants, and of this package's sharper ones.
-
-    .. math:: \mathrm{lower} \le C \le \mathrm{upper} \quad \text{for every row}
+    """Return certified enclosures of the paper's constants, and of this package's sharper ones.
 
     Parameters
     ----------
@@ -102,13 +100,7 @@ def table(
 
 
 def statements(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list[str]:
-    """Return the statements of :func:`table` in its order, without proving them.
-
-    Examples
-    --------
-    >>> statements()[0]
-    'gradient flow / ridge'
-    """
+    """Return the statements of :func:`table` in its order, without proving them."""
     return [statement for statement, _, _ in _claims(condition_numbers)]
 
 
