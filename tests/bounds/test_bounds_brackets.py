@@ -1,15 +1,13 @@
-"""What branch and bound is fed: values, slopes and curvatures of boxes, and caps on all beyond them."""
+"""The input of branch and bound: values, slopes and curvatures of boxes, and caps beyond them."""
 
 from __future__ import annotations
-
-import sys
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from stoptime.bounds import balls, certificates, filters, inflation, oscillator
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow
+from bounds.formulas import risk_ratio
+from stoptime.bounds import balls, filters, heavy_ball, one_variable
 
 pytest.importorskip("flint")
 
@@ -29,8 +27,8 @@ def moments(friction):
     return [(-1) ** k * series[2 * k] * mp.factorial(2 * k) for k in (1, 2)]
 
 
-def flow(friction):
-    return GradientFlow() if friction is None else AcceleratedFlow(friction)
+def cosine_filter(friction):
+    return filters.GaussianFilter() if friction is None else filters.BesselFilter(friction)
 
 
 @pytest.fixture
@@ -47,13 +45,14 @@ def brackets(monkeypatch):
 
         monkeypatch.setattr(module, "supremum", supremum)
 
-    spy(sys.modules["stoptime.bounds.parameter_error"])  # whose name is that of a function as well
-    spy(inflation)
-    return seen
+    spy(heavy_ball)
+    spy(one_variable)
+    with balls.working_precision():
+        yield seen
 
 
 def assert_is_mean_value_form(bracket, box, value, reach):
-    """Compare a bracket with the square of the value at the centre, and of what the whole box may reach."""
+    """Compare a bracket with the squares of the value at the centre and of the mean-value cap."""
     with balls.working_precision():
         found = bracket(box)
     assert found.box == box
@@ -64,9 +63,7 @@ def assert_is_mean_value_form(bracket, box, value, reach):
 @pytest.mark.parametrize("calibration", [0.6, 5.0])
 @pytest.mark.parametrize("friction", [None, 0.7, 3.0, 8.0])
 def test_boxes_of_the_parameter_error(brackets, friction, calibration):
-    certificates._flow_error.__wrapped__(
-        certificates._cosine_filter(flow(friction)), calibration, 1e-3
-    )
+    one_variable.flow_error(cosine_filter(friction), calibration, 1e-3)
     ((bracket, _, _),) = brackets
     with mp.workdps(40):
         second, fourth = moments(friction)
@@ -94,9 +91,7 @@ def test_a_head_ends_where_the_value_at_the_origin_may_be_used_up(brackets, fric
         start, bend = share - 1, g[2] - calibration * g[4] / 12
         curvature, fourth = calibration * g[4] / 12 + g[2], calibration * g[6] / 30 + g[4]
         head = min(mp.sqrt(abs(bend) / fourth), mp.sqrt(2 * abs(start) / curvature))
-    certificates._flow_error.__wrapped__(
-        certificates._cosine_filter(flow(friction)), float(calibration), 1e-3
-    )
+    one_variable.flow_error(cosine_filter(friction), float(calibration), 1e-3)
     ((_, ((first, _),), _),) = brackets
     assert first == pytest.approx(float(head) if start * bend < 0 else 0.0, rel=1e-12)
 
@@ -104,9 +99,7 @@ def test_a_head_ends_where_the_value_at_the_origin_may_be_used_up(brackets, fric
 @pytest.mark.parametrize("stop", [0.4, 1.7])
 @pytest.mark.parametrize("friction", [None, 2.0, 5.0])
 def test_boxes_of_the_inflation(brackets, friction, stop):
-    certificates._flow_inflation.__wrapped__(
-        certificates._cosine_filter(flow(friction)), stop, 1e-3
-    )
+    one_variable.flow_inflation(cosine_filter(friction), stop, 1e-3)
     ((bracket, ((start, end),), known),) = brackets
     assert start == 0
     with mp.workdps(40):
@@ -123,6 +116,9 @@ def test_boxes_of_the_inflation(brackets, friction, stop):
             slope = mp.diff(imbalance, middle)
             reach = abs(imbalance(middle)) + abs(slope) * radius + curvature * high * radius**2 / 2
             assert_is_mean_value_form(bracket, ((low, high),), imbalance(middle), reach)
+            x = (middle / sigma) ** 2
+            ratio = risk_ratio(x, decay(friction, middle))
+            assert float(ratio) == pytest.approx(float(1 + imbalance(middle) ** 2), rel=1e-13)
             inside = [abs(mp.diff(imbalance, u, 2)) / u for u in np.linspace(low, high, 5)[1:]]
             assert max(inside) <= curvature
         ((peak, _),) = known.box
@@ -137,7 +133,7 @@ def damped(a, b):
 
 @pytest.mark.parametrize("calibration", [0.5, 4.0])
 def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
-    certificates._heavy_ball_error.__wrapped__(calibration, 0.1)
+    heavy_ball.heavy_ball_error(calibration, 0.1)
     ((bracket, everywhere, known),) = brackets
     assert everywhere == ((0.0, 4.0), (0.0, 4.0))
 
@@ -161,13 +157,14 @@ def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
         assert known.cap == pytest.approx((1 + 2 * calibration / 16) ** 2, rel=1e-15)
 
 
-@pytest.mark.parametrize("start", [1.0, 2.5])
-def test_tail_of_the_imbalance(start):
-    with balls.working_precision():
-        imbalance, sigma = inflation.Imbalance(filters.GaussianFilter()), balls.exact(0.7)
-        found = float(imbalance.tail(sigma, start))
-    g = np.exp(-(start**2))
-    assert found == pytest.approx((start * g / 0.7 + 0.7 * (1 + g) / start) ** 2, rel=1e-14)
+@pytest.mark.parametrize("stop", [0.05, 1.0, 40.0])
+def test_tail_of_the_imbalance(brackets, stop):
+    one_variable.flow_inflation(filters.GaussianFilter(), stop, 1e-3)
+    ((_, ((_, end),), known),) = brackets
+    g = np.exp(-(end**2))
+    sigma = np.sqrt(stop)
+    assert g > 1e-4
+    assert known.cap == pytest.approx((end * g / sigma + sigma * (1 + g) / end) ** 2, rel=1e-14)
 
 
 @pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 2.5, 3.0, 6.5])
@@ -202,16 +199,21 @@ def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
 
 @pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])
 @pytest.mark.parametrize("a", [0.1, 0.6, 2.0])
-def test_expansion_has_the_slopes_of_its_functions(a, b):
+def test_caps_have_the_values_and_slopes_of_their_functions(a, b):
+    radius = 2.0**-31
+
     def parts(b):
         u = mp.sqrt(a**2 + b**2)
         return u * damped(a, b), (1 - damped(a, b)) / u
 
     with mp.workdps(40), balls.working_precision():
-        thin = oscillator.expand(balls.exact(a), (b, b + 2.0**-30))
-        assert float(thin.radius) == 2.0**-31
-        for i in (0, 1):
-            assert float(thin.values[i]) == pytest.approx(float(parts(b + 2.0**-31)[i]), rel=1e-14)
-            slope = mp.diff(lambda b, i=i: parts(b)[i], mp.mpf(b))
-            assert float(thin.slopes[i].mid()) == pytest.approx(float(slope), abs=1e-7)
-            assert float(thin.slopes[i].rad()) < 1e-7
+        centre = mp.mpf(b + radius)
+        found = heavy_ball.slopes(*map(balls.exact, (a, b + radius, radius)))
+        truth = [mp.diff(lambda b, i=i: parts(b)[i], centre) for i in (0, 1)]
+        for slope, expected in zip(found, truth, strict=True):
+            assert float(slope.mid()) == pytest.approx(float(expected), abs=1e-7)
+            assert float(slope.rad()) < 1e-7
+        for tau in (0.01, 0.7, 100.0):
+            (cap,) = heavy_ball.caps(balls.exact(a), (b, b + 2 * radius), (balls.exact(tau),))
+            value, slope = (abs(p / tau - tau * q) for p, q in (parts(centre), truth))
+            assert float(cap) == pytest.approx(float(value + slope * radius), rel=1e-13)

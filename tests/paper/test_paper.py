@@ -34,7 +34,7 @@ def biases_at(times, eigenvalues):
 
 @pytest.mark.parametrize("title", ["ν = 0.1", "ν = 0.5"])
 def test_ridge_bias_falls_faster_on_well_conditioned_spectra(rows, title):
-    """At equal 1/λ always, and at equal t while t is small, which here is where the learning happens."""
+    """At equal 1/λ always, and at equal t while t is small, when most of the learning happens."""
     curves = rows[title]
     assert halving_point(curves["ridge"].bias) < 0.5 * halving_point(curves["nesterov-flow"].bias)
     at_equal_time = biases_at(np.linspace(0.05, 2, 50), polynomial_spectra()[title])
@@ -53,13 +53,13 @@ def test_the_roles_of_the_biases_reverse_at_large_t_on_ill_conditioned_spectra(t
 
 
 def test_the_reversal_is_one_of_equal_time_and_not_of_equal_penalty(rows):
-    """Against 1/λ with t = 1/√λ the ridge bias is the smaller one everywhere, on these spectra too."""
+    """Against 1/λ with t = 1/√λ the ridge bias is smaller everywhere, on these spectra too."""
     for title in ("ν = 1", "ν = 2"):
         assert np.all(rows[title]["ridge"].bias < rows[title]["nesterov-flow"].bias)
 
 
 def test_accelerated_bias_is_far_below_the_gradient_bias_at_the_same_time_for_small_eigenvalues():
-    """2J₁(t√s)/(t√s) ≪ exp(-ts) for s ≈ 0 and t large: the comparison at equal t, not at equal 1/λ."""
+    """2J₁(t√s)/(t√s) ≪ exp(-ts) for s ≈ 0 and t large: compared at equal t, not at equal 1/λ."""
     s, t = 1e-4, 300.0
     assert abs(st.AcceleratedFlow().shrinkage(s, t)) < 0.3
     assert st.GradientFlow().shrinkage(s, t) > 0.97
@@ -91,7 +91,7 @@ def test_accelerated_risk_oscillates_more_where_the_design_is_ill_conditioned(ro
 
 
 def test_variance_grows_faster_with_acceleration(rows):
-    """From 10 % to 90 % of the least-squares variance in a shorter stretch of 1/λ, and beyond it."""
+    """It grows from 10 % to 90 % of the least-squares variance over less of 1/λ, and beyond it."""
     for curves in rows.values():
 
         def stretch(name, curves=curves):

@@ -1,4 +1,4 @@
-"""The reproduction: complete, deterministic, whole files, told step by step; and the command line over it."""
+"""The reproduction is complete and deterministic, writes whole files and reports its progress."""
 
 import csv
 import sys
@@ -59,7 +59,7 @@ def test_numbers_are_those_of_the_library(folder):
 def test_summary_names_the_statements_and_figures(folder):
     text = (folder / "summary.md").read_text()
     for expected in (
-        "1.59910940",
+        "1.59910941",
         "rounded down",
         "Theorem: parameter error bound",
         "stability_designs",
@@ -68,16 +68,26 @@ def test_summary_names_the_statements_and_figures(folder):
         assert expected in text
 
 
+def test_bounds_in_the_summary_are_rounded_up(folder):
+    text = (folder / "summary.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| heavy-ball")]
+    printed = [(float(row[2]), float(row[3])) for row in rows]
+    assert printed[0] == (9.0827, 1.0)
+    for kappa, (theorem, upper) in zip((1, 10, 100, 1000), printed, strict=True):
+        assert theorem >= stoptime.bounds.heavy_ball_theorem(kappa)
+        assert upper >= reproduction._sharp_heavy_ball(kappa, 1e-3)[1]
+    assert "1.07858283" in text
+    assert "at most 14.1 %" in text
+
+
 def test_certified_summary_and_figure():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
     proven = stoptime.bounds.table((1.0,))
     text = reproduction.summary([("figure", "caption")], proven)
-    assert (
-        "| accelerated flow / ridge | Theorem: risk inflation for accelerated gradient flow | 1.5991 |"
-        in text
-    )
-    lower, upper = reproduction._sharp_heavy_ball(10.0, certify=True)
-    numerical = reproduction._sharp_heavy_ball(10.0, certify=False)
+    source = "Theorem: risk inflation for accelerated gradient flow"
+    assert f"| accelerated flow / ridge | {source} | 1.5991 |" in text
+    lower, upper = reproduction._sharp_heavy_ball(10.0, None)
+    numerical = reproduction._sharp_heavy_ball(10.0, 1e-3)
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]

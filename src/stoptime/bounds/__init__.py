@@ -1,15 +1,23 @@
 """Certified constants: every theorem of the paper as a number with a proof.
 
-An :class:`Enclosure` is two doubles with the true constant between them, proven in ball arithmetic by
-python-flint (``pip install "stoptime[certify]"``). The proofs: page *Certificates* of the documentation.
+An :class:`Enclosure` is two doubles with the true constant between them, proven in ball arithmetic
+by python-flint (``pip install "stoptime[certify]"``). The page *Certificates* of the documentation
+has the proofs. The paper is Sheng, Ali (2022), Accelerated gradient flow: risk, stability, and
+implicit regularization.
 """
 
 from __future__ import annotations
 
+from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import parameter_error, risk_inflation
-from stoptime.bounds.enclosure import Enclosure, WorkLimitError
-from stoptime.bounds.summary import BoundsRow, BoundsTable, statements, table
-from stoptime.bounds.theorems import coupling_counterexample, heavy_ball_theorem
+from stoptime.bounds.summary import (
+    BoundsRow,
+    BoundsTable,
+    coupling_counterexample,
+    heavy_ball_theorem,
+    statements,
+    table,
+)
 
 __all__ = [
     "BoundsRow",

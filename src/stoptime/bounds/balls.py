@@ -1,8 +1,8 @@
-"""Ball arithmetic: numbers with a proven error, and branch and bound on top of them.
+"""Ball arithmetic, searches that prove a bound on a whole box, and the enclosures they return.
 
-python-flint is imported on first use. Its working precision is global to the process;
-:func:`working_precision` holds a lock while it is changed and restores it afterwards, so certificates
-of several threads run one after another. Other threads that use flint meanwhile see the changed precision.
+python-flint is imported on first use. Its working precision is one setting for the whole process.
+:func:`working_precision` holds a lock while it changes this setting, so certificates of several
+threads run one after another. Other code that uses flint meanwhile sees the changed precision.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from stoptime.bounds.enclosure import WorkLimitError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from flint import arb
 
-PRECISION = 128
-"""Bits; some forty of them may cancel in (1 - g)/u² and still leave more than a double."""
-
-WORK_LIMIT = 400_000
-"""Boxes examined before a proof is given up: about half a minute."""
+PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
+ENCLOSURE_DIGITS = 12
+WORK_LIMIT = 400_000  # boxes examined before a proof is given up: about half a minute
 
 Interval = tuple[float, float]
 Box = tuple[Interval, ...]
@@ -34,7 +31,61 @@ Box = tuple[Interval, ...]
 _precision_lock = threading.RLock()
 
 
-def require_flint() -> ModuleType:
+class WorkLimitError(RuntimeError):
+    """A proof was not finished within its work limit; the message says what to relax."""
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A constant C that provably lies between two doubles, lower ≤ C ≤ upper.
+
+    Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The proven ends.
+    stop : float
+        Where the constant is (nearly) attained, in the units of the function that returned it.
+
+    Examples
+    --------
+    >>> constant = Enclosure(1.5, 1.625, stop=1.7553)
+    >>> 1.6 in constant, 1.7 in constant, constant.width
+    (True, False, 0.125)
+    >>> print(constant)
+    [1.5, 1.625] at stop 1.7553
+    """
+
+    lower: float
+    upper: float
+    stop: float
+
+    def __post_init__(self) -> None:
+        # The negated comparison refuses NaN too.
+        if not self.lower <= self.upper:
+            raise ValueError(f"lower must not exceed upper; got {self.lower!r} and {self.upper!r}.")
+
+    @property
+    def width(self) -> float:
+        """The distance between the two ends."""
+        return self.upper - self.lower
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def printed(self, digits: int = ENCLOSURE_DIGITS) -> tuple[str, str]:
+        """Return both ends in decimal digits, still rounded outwards."""
+        lower = Context(digits, ROUND_FLOOR).create_decimal(Decimal(self.lower))
+        upper = Context(digits, ROUND_CEILING).create_decimal(Decimal(self.upper))
+        return f"{lower.normalize():f}", f"{upper.normalize():f}"
+
+    def __str__(self) -> str:
+        lower, upper = self.printed()
+        return f"[{lower}, {upper}] at stop {self.stop:.6g}"
+
+
+def require_flint() -> Any:
     """Return python-flint, or say how to install it."""
     try:
         return import_module("flint")
@@ -57,31 +108,22 @@ def working_precision(bits: int = PRECISION) -> Iterator[None]:
             context.prec = former
 
 
+def ball(centre: arb | float, radius: arb | float) -> arb:
+    """Return a ball that contains all numbers within ``radius`` of ``centre``."""
+    found: arb = require_flint().arb(centre, radius)
+    return found
+
+
 def exact(value: float) -> arb:
     """Return the ball of radius zero at a double."""
-    ball: arb = require_flint().arb(value)
-    return ball
-
-
-def hull(interval: Interval) -> arb:
-    """Return a ball that contains the interval."""
-    return exact(interval[0]).union(exact(interval[1]))
-
-
-def symmetric(radius: arb) -> arb:
-    """Return a ball that contains [-radius, radius]."""
-    return (-radius).union(radius)
+    return ball(value, 0)
 
 
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     """Return the centre and the radius of an interval."""
-    low, high = exact(interval[0]), exact(interval[1])
+    low = exact(interval[0])
+    high = exact(interval[1])
     return (low + high) / 2, (high - low) / 2
-
-
-def centred(centre_value: arb, slope: arb, radius: arb) -> arb:
-    """Return the mean-value form: the values within ``radius`` of the centre, given all slopes there."""
-    return centre_value + symmetric((abs(slope) * radius).upper())
 
 
 def upward(value: arb) -> float:
@@ -89,6 +131,7 @@ def upward(value: arb) -> float:
     double = float(value.upper())
     if not math.isfinite(double):
         return math.inf
+    # float() rounds to nearest, so its result may lie below the ball: step up until it does not.
     while not exact(double) >= value:
         double = math.nextafter(double, math.inf)
     return double
@@ -99,97 +142,81 @@ def downward(value: arb) -> float:
     return -upward(-value)
 
 
-def halves(box: Box) -> tuple[Box, Box]:
-    """Cut a box across its longest side; the halves share the cut, so they leave no gap."""
-    side = max(range(len(box)), key=lambda i: box[i][1] - box[i][0])
-    low, high = box[side]
-    middle = 0.5 * (low + high)
-    if not low < middle < high:
-        raise WorkLimitError(
-            "The proof asks for boxes finer than double precision; use a larger tolerance."
-        )
-    before, after = box[:side], box[side + 1 :]
-    return (*before, (low, middle), *after), (*before, (middle, high), *after)
-
-
 @dataclass(frozen=True)
 class Bracket:
-    """A value the function certainly reaches at one point of a box, and a cap on all its values there."""
+    """A value that a function certainly reaches in a box, and a cap on all its values there."""
 
     attained: float
     cap: float
     box: Box
 
 
+def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
+    """Bracket f² on a box, given f at the centre and the largest distance of f from that value."""
+    # abs_lower is a lower bound of |f|: the square is attained even if the ball is wide.
+    return Bracket(downward(value.abs_lower() ** 2), upward((abs(value) + variation) ** 2), box)
+
+
 def supremum(
-    bracket: Callable[[Box], Bracket],
-    box: Box,
-    *,
-    known: Bracket,
-    tolerance: float,
-    work_limit: int = WORK_LIMIT,
+    bracket: Callable[[Box], Bracket], box: Box, *, known: Bracket, tolerance: float
 ) -> Bracket:
-    """Enclose the supremum of a function over ``box`` and whatever ``known`` stands for.
+    """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it.
 
-    The box with the highest cap is always the next to be halved, until that cap exceeds what is attained by
-    no more than ``tolerance`` (relative where the supremum exceeds 1).
-
-    Parameters
-    ----------
-    bracket : callable
-        Maps a box to its :class:`Bracket`.
-    box : Box
-        Where to look.
-    known : Bracket
-        A value known to be attained somewhere, and a cap on the values outside ``box``.
-    tolerance : float
-        Largest acceptable cap - attained.
-    work_limit : int
-        Boxes examined before :class:`WorkLimitError`.
-
-    Returns
-    -------
-    Bracket
-        attained ≤ supremum ≤ cap, and the box whose centre attains the first.
+    The box with the highest cap is halved next, until that cap exceeds the largest attained value
+    by at most ``tolerance`` (relative if the supremum exceeds 1). The result has attained ≤
+    supremum ≤ cap, and the centre of its box attains the former.
     """
     best = known
     queue: list[tuple[float, int, Bracket]] = []
     waiting: tuple[Box, ...] = (box,)
-    for examined in range(0, work_limit, 2):
+    for examined in range(0, WORK_LIMIT, 2):
         for i, part in enumerate(waiting):
             found = bracket(part)
             best = max(best, found, key=lambda b: b.attained)
+            # The counter breaks ties, because brackets themselves have no order.
             heapq.heappush(queue, (-found.cap, examined + i, found))
         worst = queue[0][2]
         cap = max(worst.cap, known.cap)
         if cap - best.attained <= tolerance * max(1.0, best.attained):
             return Bracket(best.attained, cap, best.box)
+        # The cap outside the box is now the highest one, and halving boxes cannot lower it.
         if worst.cap < known.cap:
-            break  # nothing inside matters any more, and the outside cannot be improved here
+            break
         heapq.heappop(queue)
-        waiting = halves(worst.box)
+        waiting = _halves(worst.box)
     raise WorkLimitError(
-        f"The supremum is only known to lie in [{best.attained!r}, {cap!r}]; ask for a larger "
+        f"The supremum is only known to lie in [{best.attained!r}, {cap!r}]; use a larger "
         f"tolerance than {tolerance:g}."
     )
 
 
-def verify(
-    holds: Callable[[Box], bool], boxes: Iterable[Box], *, work_limit: int = WORK_LIMIT
-) -> int:
-    """Prove a statement everywhere in ``boxes`` by halving each box until it holds on every part.
+def verify(holds: Callable[[Box], bool], box: Box) -> None:
+    """Prove a statement everywhere in ``box`` by halving it until the statement holds on each part.
 
-    Returns the number of boxes examined; raises :class:`WorkLimitError` when that passes ``work_limit``.
+    ``holds`` returns False where it cannot decide. WorkLimitError says that the proof failed.
     """
-    waiting = list(boxes)
-    examined = 0
-    while waiting:
-        box = waiting.pop()
-        examined += 1
-        if examined > work_limit:
-            raise WorkLimitError(
-                f"Not proven within {work_limit} boxes, near {box}; ask for a larger tolerance."
-            )
-        if not holds(box):
-            waiting.extend(halves(box))
-    return examined
+    waiting = [box]
+    for _ in range(WORK_LIMIT):
+        if not waiting:
+            return
+        part = waiting.pop()
+        if not holds(part):
+            waiting.extend(_halves(part))
+    if waiting:
+        raise WorkLimitError(
+            f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
+        )
+
+
+def _halves(box: Box) -> tuple[Box, Box]:
+    """Cut a box across its longest side; both halves contain the cut, so no gap is left."""
+    side = max(range(len(box)), key=lambda i: box[i][1] - box[i][0])
+    low, high = box[side]
+    middle = 0.5 * (low + high)
+    if not low < middle < high:
+        raise WorkLimitError(
+            "The proof needs boxes finer than double precision; use a larger tolerance."
+        )
+    before = box[:side]
+    after = box[side + 1 :]
+    return (*before, (low, middle), *after), (*before, (middle, high), *after)

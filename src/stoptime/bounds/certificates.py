@@ -1,22 +1,25 @@
-"""The certified constants, by method: what is asked is checked here, proven elsewhere, and remembered."""
+"""The certified constants: arguments are checked here, and proofs are looked up by method."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, NamedTuple
 
-from stoptime.bounds.balls import downward, exact, require_flint, upward, working_precision
-from stoptime.bounds.enclosure import Enclosure
-from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
-from stoptime.bounds.heavy_ball import heavy_ball_inflation
-from stoptime.bounds.inflation import inflation_at, least_inflation
-from stoptime.bounds.parameter_error import cosine_filter_error, heavy_ball_error
-from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Method, Ridge, get_method
-from stoptime.methods.base import positive_number
+from stoptime.bounds.balls import Enclosure, require_flint, working_precision
+from stoptime.bounds.filters import BesselFilter, GaussianFilter
+from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
+from stoptime.methods.base import Method
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import Ridge
+from stoptime.support.checks import positive_number
 
-TOLERANCE = 1e-10
+FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
 CACHE_SIZE = 256
-LARGEST_CONDITION = 1e7  # a cover of the heavy ball takes minutes there
+LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
 def risk_inflation(
@@ -26,17 +29,15 @@ def risk_inflation(
     condition_number: float | None = None,
     tolerance: float | None = None,
 ) -> Enclosure:
-    r"""Enclose how much worse than oracle ridge a method can be on any spectrum.
+    r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
 
     .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}
 
-    with s = xλ* and t = τ/λ* (gradient flow) or τ/√λ* (accelerated flow), λ* the penalty of the Bayes-optimal
-    ridge. For heavy-ball flow the stop may depend on μ/λ* = a², and
+    with s = xλ* and t = τ/λ* (gradient flow) or τ/√λ* (accelerated flow), λ* the penalty of the
+    Bayes-optimal ridge. For heavy-ball flow the stop may depend on μ/λ* = a², and
 
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
-
-    The two ends are proven in ball arithmetic: see the page *Certificates* of the documentation.
 
     Parameters
     ----------
@@ -44,62 +45,50 @@ def risk_inflation(
         Accelerated flow needs friction ≥ 2; heavy-ball flow needs ``damping="critical"``.
     stop : float, optional
         The dimensionless τ at which to enclose the maximum over x; by default the best one.
-        Not for heavy-ball flow.
+        Heavy-ball flow does not take it.
     condition_number : float, optional
-        κ ≥ 1. For heavy-ball flow only, and required there.
+        κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     tolerance : float, optional
-        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for heavy-ball flow.
+        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
+        heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
 
     Returns
     -------
     Enclosure
         ``stop`` is the dimensionless τ; for heavy-ball flow, that of the worst a.
 
-    Raises
-    ------
-    WorkLimitError
-        When the tolerance asks for too much.
-
     Examples
     --------
     >>> from stoptime.methods import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
     [1.59910940072, 1.5991...] at stop 1.75535
-
-    References
-    ----------
-    Sheng, Ali (2022), Accelerated gradient flow: risk, stability, and implicit regularization.
     """
     require_flint()
     method = get_method(method)
-    stop = None if stop is None else positive_number("stop", stop)
-    if isinstance(method, HeavyBallFlow):
+    proofs = _proofs_of(method)
+    if proofs.by_condition_number:
         if stop is not None:
-            raise ValueError("stop is not for HeavyBallFlow: its best stop depends on the problem.")
-        kappa = _condition_number(method, condition_number)
-        return _heavy_ball_inflation(kappa, _tolerance(tolerance, HEAVY_BALL_TOLERANCE))
-    if condition_number is not None:
+            raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
+        argument: float | None = _checked_condition_number(condition_number)
+    elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
-    if isinstance(method, Ridge):
-        return _ridge_inflation(1.0 if stop is None else stop)
-    if isinstance(method, AcceleratedFlow) and method.friction < 2:
-        raise ValueError(
-            f"No bound exists for friction {method.friction:g} < 2: the inflation is infinite, as the bias "
-            "(1 + x)g² oscillates with an amplitude that grows like x^(1 - friction/2). Use friction ≥ 2."
-        )
-    return _flow_inflation(_cosine_filter(method), stop, _tolerance(tolerance, TOLERANCE))
+    else:
+        argument = None if stop is None else positive_number("stop", stop)
+    width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
+    return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
 
 def parameter_error(
     method: str | Method, *, calibration: float = 1.0, tolerance: float | None = None
 ) -> Enclosure:
-    r"""Enclose how far a method's coefficients stray from those of ridge, at any stop and on any data.
+    r"""Enclose the largest distance of a method's coefficients from ridge's, at any stop.
 
-    .. math:: \|\hat\beta(t) - \hat\beta^{ridge}(\lambda)\|^2 \le C\, \|\hat\beta^{ridge}(\lambda)\|^2, \qquad
+    .. math:: \|\hat\beta(t) - \hat\beta^{ridge}(\lambda)\|^2
+              \le C\, \|\hat\beta^{ridge}(\lambda)\|^2, \qquad
               C = \sup_u \Big( c\,\frac{1 - g(u)}{u^2} - g(u) \Big)^2
 
-    with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow, ridge).
-    For heavy-ball flow the supremum is also over the damping.
+    with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow,
+    ridge). The bound holds for any data. For heavy-ball flow the supremum is also over the damping.
 
     Parameters
     ----------
@@ -108,112 +97,88 @@ def parameter_error(
     calibration : float, default=1.0
         The c > 0 above; the paper has 1.
     tolerance : float, optional
-        Largest width of the enclosure, relative where the constant exceeds 1; by default 1e-10.
+        Largest width of the enclosure, relative if the constant exceeds 1; by default 1e-10.
+        If the proof would need too much work, WorkLimitError is raised.
 
     Returns
     -------
     Enclosure
-        ``stop`` is the u (the ts where stops scale like 1/λ) at which the constant is nearly attained;
-        0 means in the limit.
-
-    Raises
-    ------
-    WorkLimitError
-        When the tolerance asks for too much.
+        ``stop`` is the u (the ts where stops scale like 1/λ) at which the constant is nearly
+        attained; 0 means in the limit.
 
     Examples
     --------
     >>> from stoptime.methods import AcceleratedFlow
     >>> print(parameter_error(AcceleratedFlow()))  # 49/64
     [0.765625, 0.765625] at stop 0
-
-    References
-    ----------
-    Sheng, Ali (2022), Accelerated gradient flow: risk, stability, and implicit regularization.
     """
     require_flint()
     method = get_method(method)
+    proofs = _proofs_of(method)
     c = positive_number("calibration", calibration)
-    width = _tolerance(tolerance, TOLERANCE)
-    if isinstance(method, Ridge):
-        return _ridge_error(c)
-    if isinstance(method, HeavyBallFlow):
-        _require_critical(method)
-        return _heavy_ball_error(c, width)
-    return _flow_error(_cosine_filter(method), c, width)
+    width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
+    return _proven(proofs.error, *proofs.filter(method), c, width)
 
 
-def _tolerance(tolerance: float | None, default: float) -> float:
-    return default if tolerance is None else positive_number("tolerance", tolerance)
+class Proofs(NamedTuple):
+    """How the constants of one kind of method are proven."""
+
+    filter: Callable[[Any], tuple[Any, ...]]  # the first arguments of both proofs, by method
+    inflation: Callable[..., Enclosure]  # next arguments: stop or condition number, and tolerance
+    error: Callable[..., Enclosure]  # next arguments: calibration and tolerance
+    tolerance: float = FLOW_TOLERANCE
+    by_condition_number: bool = False
 
 
-def _cosine_filter(method: Method) -> CosineFilter:
-    if isinstance(method, GradientFlow):
-        return GaussianFilter()
-    if isinstance(method, AcceleratedFlow):
-        return BesselFilter(method.friction)
-    raise TypeError(
-        "Certified constants exist for Ridge, GradientFlow, AcceleratedFlow and HeavyBallFlow; "
-        f"got {method!r}."
-    )
+def _proofs_of(method: Method) -> Proofs:
+    # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
+    if type(method) not in PROOFS:
+        names = ", ".join(cls.__name__ for cls in PROOFS)
+        raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
+    return PROOFS[type(method)]
 
 
-def _require_critical(method: HeavyBallFlow) -> None:
+@lru_cache(CACHE_SIZE)
+def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
+    with working_precision():
+        return proof(*arguments)
+
+
+def _checked_condition_number(value: float | None) -> float:
+    if value is None or not 1 <= positive_number("condition_number", value) <= LARGEST_CONDITION:
+        raise ValueError(
+            "The bound of HeavyBallFlow depends on the condition_number: give a number between 1 "
+            f"and {LARGEST_CONDITION:g}; got {value!r}."
+        )
+    return float(value)
+
+
+def _accelerated_inflation(found: BesselFilter, stop: float | None, tolerance: float) -> Enclosure:
+    if found.friction < 2:
+        raise ValueError(
+            f"No bound exists for friction {found.friction:g} < 2: the inflation is infinite, as "
+            "the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
+        )
+    return flow_inflation(found, stop, tolerance)
+
+
+def _critical_damping(method: HeavyBallFlow) -> tuple[()]:
     if method.damping != "critical":
         raise ValueError(
-            'The bounds are those of damping="critical", the root of the smallest eigenvalue; '
+            'The bounds hold for damping="critical", the root of the smallest eigenvalue; '
             f"got damping={method.damping!r}."
         )
+    return ()
 
 
-def _condition_number(method: HeavyBallFlow, condition_number: float | None) -> float:
-    _require_critical(method)
-    if condition_number is None:
-        raise ValueError("The bound of HeavyBallFlow depends on the condition_number: give one.")
-    kappa = positive_number("condition_number", condition_number)
-    if not 1 <= kappa <= LARGEST_CONDITION:
-        raise ValueError(
-            f"condition_number must be between 1 and {LARGEST_CONDITION:g}; got {kappa!r}."
-        )
-    return kappa
-
-
-@lru_cache(CACHE_SIZE)
-def _flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: float) -> Enclosure:
-    with working_precision():
-        if stop is None:
-            return least_inflation(cosine_filter, tolerance)
-        return inflation_at(cosine_filter, stop, tolerance)
-
-
-@lru_cache(CACHE_SIZE)
-def _heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
-    with working_precision():
-        return heavy_ball_inflation(kappa, tolerance)
-
-
-@lru_cache(CACHE_SIZE)
-def _flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float) -> Enclosure:
-    with working_precision():
-        return cosine_filter_error(cosine_filter, calibration, tolerance)
-
-
-@lru_cache(CACHE_SIZE)
-def _heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
-    with working_precision():
-        return heavy_ball_error(calibration, tolerance)
-
-
-def _ridge_inflation(stop: float) -> Enclosure:
-    """Ridge with penalty λ*/τ: the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ."""
-    with working_precision():
-        tau = exact(stop)
-        value = (1 + tau) ** 2 / (4 * tau)
-        return Enclosure(downward(value), upward(value), stop)
-
-
-def _ridge_error(calibration: float) -> Enclosure:
-    """Ridge against ridge: c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0."""
-    with working_precision():
-        value = (exact(calibration) - 1) ** 2
-        return Enclosure(downward(value), upward(value), 0.0)
+# One entry for each method with certificates.
+PROOFS: dict[type[Method], Proofs] = {
+    Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error),
+    GradientFlow: Proofs(lambda _: (GaussianFilter(),), flow_inflation, flow_error),
+    AcceleratedFlow: Proofs(
+        lambda method: (BesselFilter(method.friction),), _accelerated_inflation, flow_error
+    ),
+    HeavyBallFlow: Proofs(
+        _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
+    ),
+}

@@ -1,11 +1,11 @@
-r"""The heavy ball's risk inflation over oracle ridge as a function of the condition number, enclosed.
+r"""Certificates of heavy-ball flow: risk inflation by condition number, and parameter error.
 
-.. math:: C(\kappa) = \max_{a > 0} \min_{\alpha \ge 0} \max_{1 \le y \le \sqrt\kappa} 1 + D^2, \qquad
-          D = a y g - \frac{1 - g}{a y},
+.. math:: C(\kappa) = \max_{a > 0} \min_{\alpha \ge 0} \max_{1 \le y \le \sqrt\kappa} 1 + D^2,
+          \qquad D = a y g - \frac{1 - g}{a y},
 
-with g = e^{-α}(cos cα + sin(cα)/c), c² = y² - 1. For fixed α and y, |D| is quasi-convex in a: over an
-interval of a it is largest at one of the two ends. So a finite list of intervals, each with one stop,
-proves the upper end.
+with g = e^{-α}(cos cα + sin(cα)/c), c² = y² - 1. For fixed α and y, |D| is quasi-convex in a: over
+an interval of a it is largest at one of the two ends. So a finite list of intervals, each with one
+stop, proves the upper end.
 """
 
 from __future__ import annotations
@@ -15,33 +15,38 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (
     Box,
+    Bracket,
+    Enclosure,
+    Interval,
+    WorkLimitError,
+    ball,
+    bracket_square,
     centre_and_radius,
-    centred,
     downward,
     exact,
-    hull,
+    supremum,
     upward,
     verify,
 )
-from stoptime.bounds.enclosure import Enclosure, WorkLimitError
-from stoptime.bounds.heavy_ball_plan import Piece, frequencies, make_plan, points
-from stoptime.bounds.oscillator import expand
+from stoptime.bounds.heavy_ball_plan import Piece, make_plan, samples
 
 if TYPE_CHECKING:
     from flint import arb
 
 WITNESS_SPACING = 0.1
-TINY = 1e-300
+FLATTEST_PEAK = 1e-300  # a curvature that avoids division by zero where |D| does not bend down
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
+ERROR_HORIZON = 4.0  # any number above π, see heavy_ball_error
 
 
 def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
     """Enclose C(κ) to a relative tolerance."""
+    # With one eigenvalue some stop has exactly ridge's shrinkage, because g falls from 1 to 0.
     if kappa == 1:
-        # One eigenvalue: g falls from 1 to 0, so some stop has exactly ridge's shrinkage.
         return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
     plan = make_plan(kappa, tolerance)
     _prove_cover(plan.pieces, kappa, exact(plan.cap).sqrt())
@@ -55,21 +60,21 @@ def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
 def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
     """Prove that every problem a > 0 has a stop with |D| ≤ d for all y."""
     root = exact(kappa).sqrt()
-    first, last = exact(pieces[0].low), exact(pieces[-1].high)
-    if not first * root <= d:  # α = 0, where g = 1 and D = ay
-        raise WorkLimitError("Doing nothing is not proven good enough for the easiest problems.")
-    if not _closes(last, root, d):
-        raise WorkLimitError("Running on is not proven good enough for the hardest problems.")
+    # The stop α = 0 has g = 1 and D = ay ≤ a√κ.
+    if not exact(pieces[0].low) * root <= d:
+        raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
+    if not _late_stop_suffices(exact(pieces[-1].high), root, d):
+        raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
     if any(left.high < right.low for left, right in pairwise(pieces)):
         raise WorkLimitError("The cover of all problems has a gap.")
     for piece in pieces:
         _prove_piece(piece, kappa, d)
 
 
-def _closes(a: arb, root: arb, d: arb) -> bool:
+def _late_stop_suffices(a: arb, root: arb, d: arb) -> bool:
     """Say whether α = 2L + 4, L = log(a√κ) ≥ 0, caps |D| by d for this and every larger a.
 
-    |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a; all of it falls as a grows.
+    |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a, and all its terms fall in a.
     """
     L = (a * root).log()
     g = (5 + 2 * L) * (-4 - 2 * L).exp()
@@ -82,10 +87,9 @@ def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
     ends = (alpha / exact(piece.low), alpha / exact(piece.high))
 
     def holds(box: Box) -> bool:
-        expansion = expand(alpha, box[0])
-        return all(expansion.cap(tau) <= d for tau in ends)
+        return all(cap <= d for cap in caps(alpha, box[0], ends))
 
-    verify(holds, [((0.0, upward(alpha * (exact(kappa) - 1).sqrt())),)])
+    verify(holds, ((0.0, upward(alpha * (exact(kappa) - 1).sqrt())),))
 
 
 def _prove_floor(worst: float, kappa: float, d: arb) -> None:
@@ -95,10 +99,11 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
     def holds(box: Box) -> bool:
         y = _witness(worst, sum(box[0]) / 2, kappa)
         g = _shrinkage_over(box, y)
+        # g appears once in this form, so its radius is not counted twice.
         D = (a * y + 1 / (a * y)) * g - 1 / (a * y)
         return bool(D.abs_lower() >= d)
 
-    verify(holds, [((0.0, _late_stop(a, d)),)])
+    verify(holds, ((0.0, _late_stop(a, d)),))
 
 
 def _late_stop(a: arb, d: arb) -> float:
@@ -109,17 +114,16 @@ def _late_stop(a: arb, d: arb) -> float:
         if (a + 1 / a) * g - 1 / a <= -d:
             return alpha
         alpha *= 1.25
-    raise WorkLimitError("No stop is late enough: the worst problem is not the worst.")
+    raise WorkLimitError(f"Not proven: every late stop of the hardest problem, a = {a}, is worse.")
 
 
 def _witness(a: float, alpha: float, kappa: float) -> arb:
     """Return a y in [1, √κ] where |D| is large, found in floating point."""
-    b = frequencies(alpha, kappa, WITNESS_SPACING)
-    Y1, Y2 = points(alpha, b)
+    b, (Y1, Y2) = samples(alpha, kappa, WITNESS_SPACING)
     height = np.abs(a * Y1 - Y2 / a)
-    bend = np.minimum(height[:-2] - 2 * height[1:-1] + height[2:], -TINY)
+    # Peaks lie between samples, so the vertices of parabolas are compared, not the samples.
+    bend = np.minimum(height[:-2] - 2 * height[1:-1] + height[2:], -FLATTEST_PEAK)
     shift = np.clip(0.5 * (height[:-2] - height[2:]) / bend, -1.0, 1.0)
-    # Peaks lie between samples: compare the vertices of parabolas, not the samples.
     vertex = height[1:-1] - 0.5 * bend * shift**2
     i = int(np.argmax(vertex))
     if height[-1] >= max(vertex[i], height[0]):
@@ -127,14 +131,116 @@ def _witness(a: float, alpha: float, kappa: float) -> arb:
     if height[0] >= vertex[i]:
         return exact(1)
     y = math.hypot(1.0, (b[i + 1] + b[1] * shift[i]) / alpha)
+    # A witness is valid only inside [1, √κ]; the factor allows for the rounding of the root.
     return exact(max(1.0, min(y, math.sqrt(kappa) * (1 - 1e-12))))
 
 
 def _shrinkage_over(box: Box, y: arb) -> arb:
-    """Return a ball with g(α, y) for all α in the box: the mean-value form, g' = -y²αe^{-α} sinc(cα)."""
+    """Return a ball with g(α, y) for all α in the box, from g' = -y²αe^{-α} sinc(cα)."""
+    # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
     c = (y**2 - 1).nonnegative_part().sqrt()
     middle, radius = centre_and_radius(box[0])
-    alpha = hull(box[0])
-    g = (-middle).exp() * ((c * middle).cos() + middle * (c * middle).sinc())
+    alpha = ball(middle, radius)
+    g = shrinkage(middle, c * middle)
     slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
-    return centred(g, slope, radius)
+    return ball(g, abs(slope) * radius)
+
+
+def shrinkage(a: arb, b: arb) -> arb:
+    """Return g(a, b)."""
+    return (-a).exp() * (b.cos() + a * b.sinc())
+
+
+def slope_in_damping(a: arb, b: arb) -> arb:
+    """Return the derivative of g in a."""
+    return (-a).exp() * ((1 - a) * b.sinc() - b.cos())
+
+
+def slope_in_frequency(a: arb, b: arb) -> arb:
+    """Return the derivative of g in b."""
+    return (-a).exp() * (a * _sinc_slope(b) - b.sin())
+
+
+def _sinc_slope(b: arb) -> arb:
+    """Return (cos b - sinc b)/b, the derivative of sinc, for b ≥ 0."""
+    if b > 1:
+        return (b.cos() - b.sinc()) / b
+    # The quotient would divide by a ball around zero; the series is accurate on a short ball.
+    if b < 2:
+        return -b / 3 * (-b * b / 4).hypgeom_0f1(exact(5) / 2)
+    # The ball is too wide for both; |sinc'| ≤ 1/2 holds everywhere.
+    return ball(0, 0.5)
+
+
+def caps(a: arb, interval: Interval, taus: tuple[arb, ...]) -> list[arb]:
+    """Return a cap on |P/τ - τQ| over an interval of b for each τ, with P = u·g, Q = (1 - g)/u."""
+    middle, radius = centre_and_radius(interval)
+    u = (a**2 + middle**2).sqrt()
+    g = shrinkage(a, middle)
+    P_slope, Q_slope = slopes(a, middle, radius)
+    # The mean-value form: the value at the centre, and all slopes times the radius.
+    return [
+        abs(u * g / tau - tau * ((1 - g) / u)) + abs(P_slope / tau - tau * Q_slope) * radius
+        for tau in taus
+    ]
+
+
+def slopes(a: arb, middle: arb, radius: arb) -> tuple[arb, arb]:
+    """Return balls with all slopes of P and Q in b within ``radius`` of ``middle``."""
+    b = ball(middle, radius)
+    u = (a**2 + b**2).sqrt()
+    g = shrinkage(a, b)
+    g_slope = slope_in_frequency(a, b)
+    P_slope = b / u * g + u * g_slope
+    if u > 1:
+        return P_slope, -(g_slope + (1 - g) * b / u**2) / u
+    # Near zero, dividing by powers of a wide ball loses all digits. Q = uφ and |φ''| ≤ 1/12 avoid
+    # it: only the values at the centre, which is a thin ball, are divided.
+    u_squared = a**2 + middle**2
+    phi = (1 - shrinkage(a, middle)) / u_squared
+    phi_slope = -(slope_in_frequency(a, middle) + 2 * middle * phi) / u_squared
+    phi_slopes = ball(phi_slope, radius / 12)
+    return P_slope, b / u * ball(phi, abs(phi_slopes) * radius) + u * phi_slopes
+
+
+def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
+    r"""Enclose the parameter error of heavy-ball flow over all dampings.
+
+    .. math:: C = \sup_{a, b \ge 0} h(a, b)^2, \qquad h = c\,\varphi(a, b) - g(a, b)
+
+    At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
+    """
+    c = exact(calibration)
+
+    def bracket(box: Box) -> Bracket:
+        a, a_radius = centre_and_radius(box[0])
+        b, b_radius = centre_and_radius(box[1])
+        u_squared = a**2 + b**2
+        g = shrinkage(a, b)
+        phi = (1 - g) / u_squared
+        # Taylor's formula to second order. Caps on the second derivatives: of φ 1/4, 1/8, 1/12
+        # (aa, ab, bb), of g 3, 3/2, 1.
+        variation = (c / 8 + exact(1.5)) * a_radius * b_radius
+        for x, radius, g_slope, curvature in (
+            (a, a_radius, slope_in_damping(a, b), c / 4 + 3),
+            (b, b_radius, slope_in_frequency(a, b), c / 12 + 1),
+        ):
+            slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
+            variation += abs(slope) * radius + curvature * radius**2 / 2
+        return bracket_square(box, c * phi - g, variation)
+
+    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
+    # Without damping h is largest; its peak, found in floating point, is a good first value.
+    peak = minimize_scalar(
+        lambda b: np.cos(b) - calibration * (1 - np.cos(b)) / b**2,
+        bounds=(0.5, ERROR_HORIZON),
+        method="bounded",
+    ).x
+    undamped = bracket(((0.0, 0.0), (float(peak), float(peak))))
+    best = max(origin, undamped, key=lambda found: found.attained)
+    end = ERROR_HORIZON
+    beyond = (1 + 2 * c / exact(end) ** 2) ** 2
+    known = Bracket(best.attained, upward(beyond), best.box)
+    error = supremum(bracket, ((0.0, end), (0.0, end)), known=known, tolerance=tolerance)
+    a, b = (sum(side) / 2 for side in error.box)
+    return Enclosure(error.attained, error.cap, math.hypot(a, b))

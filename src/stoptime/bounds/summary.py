@@ -1,27 +1,33 @@
-"""The constants of the paper next to the certified ones."""
+"""The statements of the paper: its formulas, and its constants next to the certified ones."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, working_precision
 from stoptime.bounds.certificates import parameter_error, risk_inflation
-from stoptime.bounds.enclosure import Enclosure
-from stoptime.bounds.theorems import heavy_ball_theorem
-from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.support.wording import aligned
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.support.wording import aligned, rounded_up
 
-PAPER_PRECISION = 1e-4  # it prints four decimals
-PRINTED_DIGITS = 10
+PAPER_PRECISION = 1e-4  # the paper prints four decimals
+TABLE_DIGITS = 10
 SHARPER_FRICTION = (4.0, 5.0, 7.0)
-CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
+TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
+LARGEST_CONSTANT = 1e150  # for larger constants x overflows
+ATTEMPTS = 200
 
 Claim = tuple[str, float | None, Callable[[], Enclosure]]
 
 
 @dataclass(frozen=True)
 class BoundsRow:
-    """One statement: the number printed in the paper (None: not in the paper) and the certified one."""
+    """One statement: the paper's number (None if the paper has none) and the certified one."""
 
     statement: str
     paper: float | None
@@ -29,7 +35,7 @@ class BoundsRow:
 
     @property
     def verdict(self) -> str:
-        """Say how the paper's number stands to the certified one."""
+        """Say how the paper's number compares with the certified one."""
         if self.paper is None:
             return "new"
         if self.paper < self.certified.lower:
@@ -44,34 +50,33 @@ class BoundsTable:
     rows: tuple[BoundsRow, ...]
 
     def __str__(self) -> str:
-        """Print one line per statement."""
-        numbers = aligned(
-            [("statement", "paper", "lower", "upper", "stop"), *map(_numbers, self.rows)]
-        )
+        lines = [("statement", "paper", "lower", "upper", "stop")]
+        for row in self.rows:
+            lower, upper = row.certified.printed(TABLE_DIGITS)
+            stop = f"{row.certified.stop:.6g}"
+            lines.append((row.statement, paper_bound(row.paper), lower, upper, stop))
         verdicts = ["", *(row.verdict for row in self.rows)]
-        lines = zip(numbers.splitlines(), verdicts, strict=True)
-        return "\n".join(f"{line}  {verdict}".rstrip() for line, verdict in lines)
+        pairs = zip(aligned(lines).splitlines(), verdicts, strict=True)
+        return "\n".join(f"{line}  {verdict}".rstrip() for line, verdict in pairs)
 
 
-def _numbers(row: BoundsRow) -> tuple[str, ...]:
-    paper = "-" if row.paper is None else f"{row.paper:.7g}"
-    return row.statement, paper, *row.certified.printed(PRINTED_DIGITS), f"{row.certified.stop:.6g}"
+def paper_bound(value: float | None) -> str:
+    """Return a bound of the paper to four decimals; the value of a formula is rounded up."""
+    return "-" if value is None else rounded_up(value, 4)
 
 
 def table(
-    condition_numbers: Iterable[float] = CONDITION_NUMBERS,
+    condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS,
     *,
     progress: Callable[[str], None] | None = None,
 ) -> BoundsTable:
-    r"""Return every constant of the paper with its certified enclosure, and the sharper ones of this package.
-
-    .. math:: \mathrm{lower} \le C \le \mathrm{upper} \quad \text{for every row}
+    """Return certified enclosures of the paper's constants, and of this package's sharper ones.
 
     Parameters
     ----------
     condition_numbers : iterable of float
-        Where to compare the heavy-ball theorem with the exact constant. Each takes about a second, more
-        where it is large.
+        Where to compare the heavy-ball theorem with the exact constant. Each takes about a second,
+        large ones more.
     progress : callable, optional
         Called with every statement before it is proven.
 
@@ -94,54 +99,106 @@ def table(
     return BoundsTable(tuple(rows))
 
 
-def statements(condition_numbers: Iterable[float] = CONDITION_NUMBERS) -> list[str]:
-    """Return the statements of :func:`table` in its order, without proving them.
-
-    Examples
-    --------
-    >>> statements()[0]
-    'gradient flow / ridge'
-    """
+def statements(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list[str]:
+    """Return the statements of :func:`table` in its order, without proving them."""
     return [statement for statement, _, _ in _claims(condition_numbers)]
 
 
 def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
-    gradient, nesterov, heavy_ball = GradientFlow(), AcceleratedFlow(), HeavyBallFlow()
+    gradient = GradientFlow()
+    nesterov = AcceleratedFlow()
+    heavy_ball = HeavyBallFlow()
     claims: list[Claim] = [
-        ("gradient flow / ridge", 1.0786, lambda: risk_inflation(gradient)),
-        ("gradient flow / ridge, t = 1/λ*", 1.2147, lambda: risk_inflation(gradient, stop=1.0)),
-        ("accelerated flow / ridge", 1.5991, lambda: risk_inflation(nesterov)),
-        ("accelerated flow, parameter error", 0.7657, lambda: parameter_error(nesterov)),
-        ("heavy-ball flow, parameter error", 25.0, lambda: parameter_error(heavy_ball)),
+        ("gradient flow / ridge", 1.0786, partial(risk_inflation, gradient)),
+        ("gradient flow / ridge, t = 1/λ*", 1.2147, partial(risk_inflation, gradient, stop=1.0)),
+        ("accelerated flow / ridge", 1.5991, partial(risk_inflation, nesterov)),
+        ("accelerated flow, parameter error", 0.7657, partial(parameter_error, nesterov)),
+        ("heavy-ball flow, parameter error", 25.0, partial(parameter_error, heavy_ball)),
     ]
-    claims += [_heavy_ball_claim(kappa) for kappa in condition_numbers]
-    claims += [_friction_claim(friction) for friction in SHARPER_FRICTION]
-    claims += [
-        (
-            "accelerated flow, parameter error, λ = 5/t²",
-            None,
-            lambda: parameter_error(nesterov, calibration=5.0),
-        ),
-        (
-            "gradient flow, parameter error, λ = 0.79/t",
-            None,
-            lambda: parameter_error(gradient, calibration=0.79),
-        ),
-    ]
+    for kappa in condition_numbers:
+        certify = partial(risk_inflation, heavy_ball, condition_number=kappa)
+        h = float(heavy_ball_theorem(kappa))
+        claims.append((f"heavy-ball flow / ridge, κ = {kappa:g}", h, certify))
+    for friction in SHARPER_FRICTION:
+        certify = partial(risk_inflation, AcceleratedFlow(friction))
+        claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
+    certify = partial(parameter_error, nesterov, calibration=5.0)
+    claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
+    certify = partial(parameter_error, gradient, calibration=0.79)
+    claims.append(("gradient flow, parameter error, λ = 0.79/t", None, certify))
     return claims
 
 
-def _heavy_ball_claim(kappa: float) -> Claim:
-    return (
-        f"heavy-ball flow / ridge, κ = {kappa:g}",
-        float(heavy_ball_theorem(kappa)),
-        lambda: risk_inflation(HeavyBallFlow(), condition_number=kappa),
-    )
+def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:
+    r"""Return the paper's bound on the risk inflation of heavy-ball flow.
+
+    .. math::
+
+        h(\kappa) = 8 z^2 + \Big(1 + \tfrac14 (z + w)^2\Big) \Big(\frac{w}{2z} + \frac32\Big)^2
+        e^{-(z + w)/z}, \qquad z = \kappa^{1/3}, \quad w = \sqrt{5 z^2 - 4}
+
+    :func:`risk_inflation` gives the exact constant, which is far smaller.
+
+    Parameters
+    ----------
+    kappa : array-like
+        Condition numbers, at least 1.
+
+    Returns
+    -------
+    ndarray or float
+        h, in the shape of ``kappa``.
+
+    Examples
+    --------
+    >>> float(heavy_ball_theorem(100.0))
+    187.828...
+    """
+    kappa = np.asarray(kappa, dtype=np.float64)
+    if not np.all((kappa >= 1) & np.isfinite(kappa)):
+        raise ValueError(f"kappa must be finite and at least 1; got {kappa!r}.")
+    z = np.cbrt(kappa)
+    w = np.sqrt(5 * z**2 - 4)
+    bias = (1 + (z + w) ** 2 / 4) * (w / (2 * z) + 1.5) ** 2 * np.exp(-(z + w) / z)
+    return np.asarray(8 * z**2 + bias)[()]
 
 
-def _friction_claim(friction: float) -> Claim:
-    return (
-        f"accelerated flow / ridge, friction {friction:g}",
-        None,
-        lambda: risk_inflation(AcceleratedFlow(friction=friction)),
-    )
+def coupling_counterexample(constant: float) -> float:
+    r"""Return a point where accelerated flow's bias exceeds a multiple of ridge's bias.
+
+    .. math:: (1 + x)^2 \, \frac{4 J_1(\sqrt x)^2}{x} > \mathrm{constant}, \ x = t^2 s = s/\lambda
+
+    Such an x exists for every constant, because at its peaks the left side grows like
+    :math:`8\sqrt{x}/\pi`. So no bound of the risks can hold along the whole path with t = λ^(-1/2)
+    (Section 3.3 of the paper). The inequality is verified in ball arithmetic before x is returned.
+
+    Parameters
+    ----------
+    constant : float
+        From 0 to 1e150.
+
+    Returns
+    -------
+    float
+        The x above.
+
+    Examples
+    --------
+    >>> x = coupling_counterexample(1000.0)
+    >>> round(x)
+    161073
+    """
+    constant = float(constant)
+    if not 0 <= constant <= LARGEST_CONSTANT:
+        raise ValueError(f"constant must lie in [0, {LARGEST_CONSTANT:g}]; got {constant!r}.")
+    k = max(0, int(constant / 8) - 1)
+    for _ in range(ATTEMPTS):
+        # |J₁(√x)| has a peak near this x.
+        x = (math.pi * (k + 0.75)) ** 2
+        # The phase √x modulo π loses all digits of √x before the point: so many are added.
+        with working_precision(PRECISION + 2 * max(0, math.frexp(x)[1])):
+            ball = exact(x)
+            if (1 + ball) ** 2 * 4 * ball.sqrt().bessel_j(1) ** 2 / ball > constant:
+                return x
+        k += 1 + k // 50
+    raise WorkLimitError(f"No counterexample to the constant {constant:g} was verified.")

@@ -1,1 +1,1 @@
-"""What reproduces the paper."""
+"""Reproduction of the paper: its figures, their numbers, and its constants."""

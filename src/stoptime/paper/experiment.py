@@ -1,17 +1,19 @@
-"""An experiment: a figure, the numbers behind it, and what it shows."""
+"""An experiment: a figure, the numbers behind it, and a caption."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoptime.support import plots
 from stoptime.support.files import atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from matplotlib.figure import Figure
 
 __all__ = ["Experiment"]
@@ -21,16 +23,16 @@ FORMATS = ("pdf", "svg", "png")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure, the numbers behind it, and what it shows."""
+    """A figure, the numbers behind it, and a caption."""
 
     name: str
     figure: Figure
     columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    rows: Sequence[tuple[Any, ...]]
     caption: str
 
     def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
-        """Write the figure as PDF, SVG and PNG and the numbers as CSV; each file is whole or absent.
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV; no file is left incomplete.
 
         With ``dark`` a PNG for dark pages is written too; the figure stays dark.
         """
@@ -43,16 +45,12 @@ class Experiment:
             self._save(files[-1])
         files.append(folder / f"{self.name}.csv")
         with atomic(files[-1]) as path, path.open("w", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(self.columns)
-            table.writerows(self.rows)
+            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
         return files
 
     def _save(self, target: Path) -> None:
-        # no date in the file: the same run gives the same bytes
+        # The files carry no date and no random names, so the same run gives the same bytes.
         metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
-        with (
-            atomic(target) as path,
-            import_module("matplotlib").rc_context({"svg.hashsalt": self.name}),
-        ):
+        salted = import_module("matplotlib").rc_context({"svg.hashsalt": self.name})
+        with atomic(target) as path, salted:
             self.figure.savefig(path, dpi=150, metadata=metadata)

@@ -1,39 +1,37 @@
-"""The paper's experiments and one of our own: figures, numbers behind them, and a table of constants."""
+"""The paper's experiments and one more: figures, their numbers, and a table of constants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stoptime.bounds import (
-    BoundsRow,
-    BoundsTable,
-    heavy_ball_theorem,
-    risk_inflation,
-    statements,
-    table,
-)
+from stoptime.bounds import BoundsTable, heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball_plan import make_plan
-from stoptime.methods import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.base import Array
+from stoptime.bounds.summary import TABLE_CONDITION_NUMBERS, paper_bound
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.registry import METHODS
 from stoptime.paper.discretisation import from_flow_to_iteration
 from stoptime.paper.experiment import Experiment
 from stoptime.support import plots
+from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
+from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import calibrate, guarantee
 from stoptime.theory.risk import RiskCurve, risk
 
 __all__ = ["Experiment", "reproduce"]
 
-N_SAMPLES, N_FEATURES = 500, 100
+N_SAMPLES = 500
+N_FEATURES = 100
 SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
-CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
-CERTIFIED_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
-CURVE_TOLERANCE, TABLE_TOLERANCE = 3e-3, 1e-3  # of constants that are not proven
+CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
+CURVE_TOLERANCE = 3e-3  # of constants in the figure that are not proven
+TABLE_TOLERANCE = 1e-3  # of constants in the table that are not proven
 SOURCES = {  # the statement of the paper that a constant belongs to, by how its name begins
     "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
     "gradient flow / ridge": "Lemma: risk inflation for gradient flow",
@@ -43,7 +41,6 @@ SOURCES = {  # the statement of the paper that a constant belongs to, by how its
     "accelerated flow, parameter error": "Theorem: parameter error bound",
     "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
     "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
-    "gradient flow, parameter error": "beyond the paper",
 }
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
 
@@ -57,39 +54,27 @@ def polynomial_spectra() -> dict[str, Array]:
 def random_spectra() -> dict[str, Array]:
     """Return the spectra of the appendix: Gaussian, Student-t, and two orthogonal designs."""
     rng = np.random.default_rng(SEED)
-
-    def spectrum(X: Array) -> Array:
-        return np.asarray(np.linalg.eigvalsh(X.T @ X / N_SAMPLES))
-
-    shape = N_SAMPLES, N_FEATURES
+    gaussian = rng.standard_normal((N_SAMPLES, N_FEATURES))
+    student = rng.standard_t(3, gaussian.shape)
     return {
-        "Gaussian": spectrum(rng.standard_normal(shape)),
-        "Student t, 3 degrees of freedom": spectrum(rng.standard_t(3, shape)),
+        "Gaussian": np.linalg.eigvalsh(gaussian.T @ gaussian / N_SAMPLES),
+        "Student t, 3 degrees of freedom": np.linalg.eigvalsh(student.T @ student / N_SAMPLES),
         "orthogonal, s = 0.1": np.full(N_FEATURES, 0.1),
         "orthogonal, s = 1": np.full(N_FEATURES, 1.0),
     }
 
 
 def dense_signal() -> Array:
-    """Return dense coordinates of β₀ with ‖β₀‖² = 1, so that a noise of 1 is a signal-to-noise of 1."""
+    """Return dense coordinates of β₀ with ‖β₀‖² = 1: noise 1 gives a signal-to-noise ratio of 1."""
     a = np.random.default_rng(SEED + 1).standard_normal(N_FEATURES)
     return np.asarray(a / np.linalg.norm(a))
 
 
 def paper_curves(eigenvalues: Array) -> dict[str, RiskCurve]:
     """Return the exact risk of the four methods of the paper, at t = 1/λ or t = 1/√λ."""
-    signal = dense_signal()
-    return {
-        name: risk(
-            name,
-            INVERSE_PENALTIES ** (1 / METHODS[name].order),
-            eigenvalues=eigenvalues,
-            signal=signal,
-            noise=1.0,
-            n_samples=N_SAMPLES,
-        )
-        for name in ORDER
-    }
+    known: dict[str, Any] = {"signal": dense_signal(), "noise": 1.0, "n_samples": N_SAMPLES}
+    stops = {name: INVERSE_PENALTIES ** (1 / METHODS[name].order) for name in ORDER}
+    return {name: risk(name, stops[name], eigenvalues=eigenvalues, **known) for name in ORDER}
 
 
 def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -> Experiment:
@@ -117,56 +102,58 @@ def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -
 
 def heavy_ball_bound(certify: bool) -> Experiment:
     """Draw the paper's h(κ) and the sharp constant on the same axes."""
-    theorem = heavy_ball_theorem(CONDITION_NUMBERS)
-    ends = [_sharp_heavy_ball(float(kappa), certify) for kappa in CONDITION_NUMBERS]
+    theorem = heavy_ball_theorem(CURVE_CONDITION_NUMBERS)
+    tolerance = None if certify else CURVE_TOLERANCE
+    ends = [_sharp_heavy_ball(kappa, tolerance) for kappa in CURVE_CONDITION_NUMBERS.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     kind = "certified" if certify else "numerical"
-    plots.heavy_ball_constant(CONDITION_NUMBERS, theorem, [upper for _, upper in ends], kind, ax=ax)
-    rows: list[tuple[Any, ...]] = [
-        (float(kappa), float(h), *end)
-        for kappa, h, end in zip(CONDITION_NUMBERS, theorem, ends, strict=True)
-    ]
+    lower, upper = np.transpose(ends)
+    plots.heavy_ball_constant(CURVE_CONDITION_NUMBERS, theorem, upper, kind, ax=ax)
+    numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, lower, upper])
+    rows = [tuple(row) for row in numbers.tolist()]
     columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
-    caption = "Risk of heavy-ball flow over the best ridge risk: the paper's bound h(κ) and the sharp constant."
+    caption = "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and a sharp one."
     return Experiment("heavy_ball_constant", figure, columns, rows, caption)
 
 
-def _sharp_heavy_ball(kappa: float, certify: bool) -> tuple[float, float]:
-    if certify:
+def _sharp_heavy_ball(kappa: float, tolerance: float | None) -> tuple[float, float]:
+    """Return both ends of the constant: certified, or found numerically to a given tolerance."""
+    if tolerance is None:
         enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa)
         return enclosure.lower, enclosure.upper
-    plan = make_plan(kappa, CURVE_TOLERANCE)
+    # One eigenvalue: some stop has exactly ridge's shrinkage, and the search has no interval.
+    if kappa == 1:
+        return 1.0, 1.0
+    plan = make_plan(kappa, tolerance)
     return 1 + plan.floor, 1 + plan.cap
 
 
 def friction_tradeoff() -> Experiment:
     """Draw guaranteed inflation and best stop against friction."""
-    frictions = np.unique(
-        np.concatenate([np.geomspace(2, 21, 20), np.linspace(4, 5, 9), [3, 6, 7, 9]])
-    )
+    frictions = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])
     best = [calibrate(AcceleratedFlow(r)) for r in frictions]
     columns = frictions, [c.inflation for c in best], [c.stop for c in best]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     plots.friction(*columns, ax=ax)
-    rows: list[tuple[Any, ...]] = [tuple(map(float, row)) for row in zip(*columns, strict=True)]
-    caption = "What friction buys in guaranteed risk and costs in time: 5 instead of 3 gives 26 % instead of 60 %."
+    rows = [tuple(map(float, row)) for row in zip(*columns, strict=True)]
+    caption = (
+        "Risk over the best ridge risk: at most 26 % more (friction 5), 60 % more (friction 3)."
+    )
     return Experiment("friction_tradeoff", figure, ("friction", "inflation", "stop"), rows, caption)
 
 
 def calibration_tradeoff() -> Experiment:
     """Draw the guaranteed distance from ridge against the constant of the calibration."""
-    c = np.unique(np.append(np.geomspace(0.3, 12, 90), [0.790875, 1.0, 5.0002]))
+    c = np.unique([*np.geomspace(0.3, 12, 90), 0.790875, 1.0, 5.0002])
     flows = {"gradient-flow": GradientFlow(), "nesterov-flow": AcceleratedFlow()}
-    errors = {
-        name: [guarantee(flow, float(value ** (1 / flow.order))).parameter_error for value in c]
-        for name, flow in flows.items()
-    }
+    errors = {}
+    for name, flow in flows.items():
+        stops = c ** (1 / flow.order)
+        errors[name] = [guarantee(flow, stop).parameter_error for stop in stops.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     plots.calibration(c, errors, ax=ax)
-    rows: list[tuple[Any, ...]] = [
-        tuple(map(float, row)) for row in zip(c, *errors.values(), strict=True)
-    ]
-    caption = "Distance from the ridge path: with λ = 5/t² instead of 1/t² it is at most 14 % instead of 77 %."
+    rows = [tuple(map(float, row)) for row in zip(c, *errors.values(), strict=True)]
+    caption = "Squared relative distance from ridge: at most 14.1 % (λ = 5/t²), 76.6 % (λ = 1/t²)."
     columns = ("c", "gradient_flow", "accelerated_flow")
     return Experiment("calibration_tradeoff", figure, columns, rows, caption)
 
@@ -183,7 +170,7 @@ def reproduce(
     Parameters
     ----------
     folder : path, default="reproduction"
-        Made if it is missing. Files of an earlier run are replaced, each only by a whole one.
+        Created if it is missing. Files of an earlier run are replaced, each only by a complete one.
     certify : bool, default=False
         Prove the constants; needs the extra ``certify``.
     dark : bool, default=False
@@ -199,7 +186,7 @@ def reproduce(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tell = progress or (lambda _: None)
-    proven = table(CERTIFIED_NUMBERS, progress=tell) if certify else None
+    proven = table(progress=tell) if certify else None
     files: list[Path] = []
     captions: list[tuple[str, str]] = []
     for name, run in experiments(certify):
@@ -214,25 +201,20 @@ def reproduce(
 
 
 def steps(certify: bool) -> list[str]:
-    """Return the names of the parts, in the order in which :func:`reproduce` tells them."""
-    proofs = statements(CERTIFIED_NUMBERS) if certify else ()
-    return [*proofs, *(name for name, _ in experiments(certify)), "summary"]
+    """Return the names of the parts, in the order in which :func:`reproduce` reports them."""
+    proofs = statements() if certify else ()
+    return [*proofs, *dict(experiments(certify)), "summary"]
 
 
 def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
-    polynomial = "Bias, variance and risk for s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
+    main = "Bias, variance, risk: s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
     designs = "The same for Gaussian, Student-t and orthogonal designs (appendix)."
+    names = ("stability_polynomial", "stability_designs")
     return [
-        (
-            "stability_polynomial",
-            lambda: stability("stability_polynomial", polynomial_spectra(), 1e7, polynomial),
-        ),
-        (
-            "stability_designs",
-            lambda: stability("stability_designs", random_spectra(), 1e4, designs),
-        ),
-        ("heavy_ball_constant", lambda: heavy_ball_bound(certify)),
+        (names[0], lambda: stability(names[0], polynomial_spectra(), 1e7, main)),
+        (names[1], lambda: stability(names[1], random_spectra(), 1e4, designs)),
+        ("heavy_ball_constant", partial(heavy_ball_bound, certify)),
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
         ("from_flow_to_iteration", from_flow_to_iteration),
@@ -241,78 +223,50 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
-    lines = ["# The paper, recomputed", "", "## Constants", ""]
+    intro = "Computed numerically; run `stoptime reproduce --certify` for proofs."
+    columns = ["constant", "statement of the paper", "printed there", "at most", "verdict"]
     if proven is None:
-        lines += ["Computed numerically; run `stoptime reproduce --certify` for proofs.", ""]
-        columns = ("constant", "statement of the paper", "printed there", "recomputed", "verdict")
-        lines += _markdown(
-            columns, ((name, _source(name), *rest) for name, *rest in _numerical_constants())
-        )
+        rows = _numerical_constants()
     else:
-        header = (
-            "constant",
-            "statement of the paper",
-            "printed there",
-            "at least",
-            "at most",
-            "verdict",
-        )
-        lines += ["Certified in ball arithmetic.", ""]
-        lines += _markdown(header, (_proven_row(row) for row in proven.rows))
+        rows = [
+            (row.statement, paper_bound(row.paper), *row.certified.printed(), row.verdict)
+            for row in proven.rows
+        ]
+        intro = "Certified in ball arithmetic."
+        columns.insert(3, "at least")
+    cells = [columns, ["---"] * len(columns)]
+    cells += [[name, _source(name), *rest] for name, *rest in rows]
+    lines = ["# The paper, recomputed", "", "## Constants", "", intro, ""]
+    lines += ["| " + " | ".join(row) + " |" for row in cells]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
 
 
-def _proven_row(row: BoundsRow) -> tuple[str, ...]:
-    paper = "" if row.paper is None else f"{row.paper:.7g}"
-    return row.statement, _source(row.statement), paper, *row.certified.printed(), row.verdict
-
-
 def _source(constant: str) -> str:
-    return next(source for start, source in SOURCES.items() if constant.startswith(start))
+    found = (source for start, source in SOURCES.items() if constant.startswith(start))
+    return next(found, "beyond the paper")
 
 
 def _numerical_constants() -> list[tuple[str, ...]]:
-    gradient, nesterov = GradientFlow(), AcceleratedFlow()
+    """Return name, number of the paper, recomputed upper bound (rounded up) and verdict."""
+    gradient = rounded_up(calibrate(GradientFlow()).inflation, 8)
+    prior = rounded_up(calibrate(GradientFlow(), "paper").inflation, 8)
+    nesterov = rounded_up(calibrate(AcceleratedFlow()).inflation, 8)
+    error = rounded_up(calibrate(AcceleratedFlow(), "paper").parameter_error, 8)
+    friction = rounded_up(calibrate(AcceleratedFlow(5)).inflation, 8)
     return [
-        ("gradient flow / ridge", "1.0786", f"{calibrate(gradient).inflation:.8f}", "confirmed"),
-        (
-            "gradient flow / ridge, t = 1/λ*",
-            "1.2147",
-            f"{calibrate(gradient, 'paper').inflation:.8f}",
-            "confirmed",
-        ),
-        (
-            "accelerated flow / ridge",
-            "1.5991",
-            f"{calibrate(nesterov).inflation:.8f}",
-            "rounded down in the paper: 1.5992 is true",
-        ),
-        (
-            "accelerated flow, parameter error",
-            "0.7657",
-            f"{calibrate(nesterov, 'paper').parameter_error:.8f}",
-            "confirmed: 49/64",
-        ),
-        *(
-            (
-                f"heavy-ball flow / ridge, κ = {kappa:g}",
-                f"{float(heavy_ball_theorem(kappa)):.5g}",
-                f"{1 + make_plan(kappa, TABLE_TOLERANCE).floor:.3g}",
-                "sharper",
-            )
-            for kappa in CERTIFIED_NUMBERS
-        ),
-        (
-            "accelerated flow / ridge, friction 5",
-            "",
-            f"{calibrate(AcceleratedFlow(5)).inflation:.8f}",
-            "new",
-        ),
+        ("gradient flow / ridge", "1.0786", gradient, "confirmed"),
+        ("gradient flow / ridge, t = 1/λ*", "1.2147", prior, "confirmed"),
+        ("accelerated flow / ridge", "1.5991", nesterov, "rounded down in the paper: use 1.5992"),
+        ("accelerated flow, parameter error", "0.7657", error, "confirmed: 49/64"),
+        *map(_numerical_heavy_ball, TABLE_CONDITION_NUMBERS),
+        ("accelerated flow / ridge, friction 5", "-", friction, "new"),
     ]
 
 
-def _markdown(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [header, tuple("---" for _ in header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+def _numerical_heavy_ball(kappa: float) -> tuple[str, ...]:
+    # The search knows this constant to about three decimals only, so its upper end is printed.
+    _, upper = _sharp_heavy_ball(kappa, TABLE_TOLERANCE)
+    theorem = paper_bound(float(heavy_ball_theorem(kappa)))
+    return f"heavy-ball flow / ridge, κ = {kappa:g}", theorem, rounded_up(upper, 3), "sharper"

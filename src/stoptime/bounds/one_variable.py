@@ -1,0 +1,245 @@
+r"""Certificates of the methods whose shrinkage has one variable: all but heavy-ball flow.
+
+With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 + D², where
+
+.. math:: D = \frac{A(u)}{\sigma} - \sigma B(u), \qquad A(u) = u g(u), \quad B(u) = (1 - g(u))/u.
+
+The stop enters only through σ, and every |D(σ, u)| is a quasi-convex function of σ, as B ≥ 0. The
+parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u².
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from stoptime.bounds.balls import (
+    Box,
+    Bracket,
+    Enclosure,
+    WorkLimitError,
+    bracket_square,
+    centre_and_radius,
+    downward,
+    exact,
+    supremum,
+    upward,
+)
+from stoptime.bounds.filters import CosineFilter, sample, scale_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flint import arb
+
+    from stoptime.support.arrays import Array
+
+PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
+WINDOW = 0.02  # of log σ, around the best σ of the grid
+PROOF_SHARE = 0.5  # of the tolerance; the rest is left to the search for the best stop
+HORIZON_GROWTH = 1.25
+HORIZON_STEPS = 80
+
+
+def ridge_inflation(stop: float | None, _: float) -> Enclosure:
+    """Ridge with penalty λ*/τ: the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ."""
+    tau = exact(1.0 if stop is None else stop)
+    value = (1 + tau) ** 2 / (4 * tau)
+    return Enclosure(downward(value), upward(value), float(tau))
+
+
+def ridge_error(calibration: float, _: float) -> Enclosure:
+    """Ridge against ridge: c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0."""
+    value = (exact(calibration) - 1) ** 2
+    return Enclosure(downward(value), upward(value), 0.0)
+
+
+def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: float) -> Enclosure:
+    """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
+    if stop is not None:
+        return _inflation_at(cosine_filter, stop, tolerance)
+    stop, witnesses = _search(cosine_filter)
+    floor = _floor(cosine_filter, scale_of(cosine_filter, stop), witnesses)
+    upper = _inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
+    lower = downward(1 + floor)
+    # The two ends are proven independently, so only now it is known how far they are apart.
+    if upper - lower > tolerance * max(1.0, lower):
+        raise WorkLimitError(
+            f"The inflation is only known to lie in [{lower!r}, {upper!r}]; "
+            f"use a larger tolerance than {tolerance:g}."
+        )
+    return Enclosure(lower, upper, stop)
+
+
+def _inflation_at(
+    cosine_filter: CosineFilter, stop: float, tolerance: float, known: float = 0.0
+) -> Enclosure:
+    """Enclose the largest inflation at one stop; ``known`` is a value of D² known to be reached."""
+    sigma = scale_of(cosine_filter, stop)
+    # |D''(u)| ≤ curvature·u: D = u·G with G = g/σ - σφ, so |D''| ≤ 2|G'| + u|G''|, and
+    # |G'| ≤ u·max|G''| because G is even.
+    second = cosine_filter.even_moment(1) / sigma
+    curvature = 3 * (second + sigma * cosine_filter.even_moment(2) / 12)
+
+    def bracket(box: Box) -> Bracket:
+        u, radius = centre_and_radius(box[0])
+        g = cosine_filter.shrinkage(u)
+        g_slope = cosine_filter.slope(u)
+        value = u * g / sigma - sigma * (1 - g) / u
+        slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
+        # Taylor's formula to second order; |D''| is capped at the right end of the cell.
+        variation = abs(slope) * radius + curvature * box[0][1] * radius**2 / 2
+        return bracket_square(box, value, variation)
+
+    def tail(start: float) -> arb:
+        # A cap on D² beyond this point: each of its terms falls.
+        g = cosine_filter.tail(start)
+        return (start * g / sigma + sigma * (1 + g) / start) ** 2
+
+    # The larger the value known in advance, the nearer the horizon can be.
+    u, g = sample(cosine_filter)
+    peak = float(u[np.argmax(np.abs(u * g / float(sigma) - float(sigma) * (1 - g) / u))])
+    known = max(known, bracket(((peak, peak),)).attained)
+    end = _horizon(tail, cosine_filter.tail_start, known)
+    beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
+    excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
+    return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
+
+
+def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:
+    """Return the first point of a growing sequence beyond which the cap lies below a level."""
+    point = start
+    for _ in range(HORIZON_STEPS):
+        if cap_beyond(point) < below:
+            return point
+        point *= HORIZON_GROWTH
+    raise WorkLimitError(
+        f"The tail beyond u = {point:.3g} is not proven to stay below {below:.6g}: "
+        "it decays too slowly for this friction."
+    )
+
+
+def _floor(cosine_filter: CosineFilter, sigma: arb, witnesses: list[float]) -> arb:
+    """Return a lower bound of D² that holds at every stop: the lower end of the enclosure.
+
+    A stop is earlier or later than σ, and on each side the witness with the largest infimum counts.
+    """
+    parts = [_parts(cosine_filter, u) for u in witnesses]
+    earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)
+    later = max((_least(a, b, sigma, side=-1) for a, b in parts), key=downward)
+    return earlier.min(later) ** 2
+
+
+def _parts(cosine_filter: CosineFilter, u: float) -> tuple[arb, arb]:
+    """Return A = u·g and B = (1 - g)/u."""
+    g = cosine_filter.shrinkage(exact(u))
+    return u * g, (1 - g) / u
+
+
+def _least(a: arb, b: arb, sigma: arb, *, side: int) -> arb:
+    """Return a lower bound of |A/σ' - σ'B| over σ' ≤ σ (``side`` 1) or over σ' ≥ σ (``side`` -1).
+
+    A > 0: the difference falls in σ', so it keeps its sign on one side of σ; else 0 is the bound.
+    A < 0: the sum |A|/σ' + σ'B falls until σ'² = |A|/B, then grows; its minimum is 2·sqrt(|A|·B).
+    """
+    value = a / sigma - sigma * b
+    if a > 0:
+        return (side * value).max(exact(0))
+    if a < 0:
+        minimum_is_elsewhere = side * (-a - sigma**2 * b) >= 0
+        return -value if minimum_is_elsewhere else 2 * (-a * b).sqrt()
+    # The sign of A is not certain: 0 is a lower bound in any case.
+    return exact(0)
+
+
+def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
+    """Return a good stop and the places where |D| is largest there, found in floating point."""
+    u, g = sample(cosine_filter)
+
+    def heights(log_sigma: float) -> Array:
+        sigma = math.exp(log_sigma)
+        return np.abs(u * g / sigma - sigma * ((1 - g) / u))
+
+    def peaks(log_sigma: float) -> list[tuple[float, float]]:
+        # The high local maxima of |D|, as (height, place), refined between grid points.
+        sigma = math.exp(log_sigma)
+
+        def depth(at: float) -> float:
+            a, b = _parts(cosine_filter, at)
+            return -abs(float(a / sigma - sigma * b))
+
+        height = heights(log_sigma)
+        inner = height[1:-1]
+        local = (inner >= height[:-2]) & (inner >= height[2:]) & (inner > PEAK_SHARE * height.max())
+        places = np.flatnonzero(local).tolist()
+        best = [minimize_scalar(depth, bounds=(u[i], u[i + 2]), method="bounded") for i in places]
+        return [(-float(found.fun), float(found.x)) for found in best]
+
+    natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
+    window = (natural - 2, natural + 1)
+    start = minimize_scalar(
+        lambda log: float(heights(log).max()), bounds=window, method="bounded"
+    ).x
+    # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
+    offset = minimize_scalar(
+        lambda offset: max(peaks(start + offset))[0],
+        bounds=(-WINDOW, WINDOW),
+        method="bounded",
+        options={"xatol": 1e-13},
+    ).x
+    places = [at for _, at in peaks(start + offset)]
+    return math.exp(start + offset) ** (2 // cosine_filter.order), places
+
+
+def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float) -> Enclosure:
+    """Enclose the supremum of h², with λ = c/t² or, for gradient flow, λ = c/t."""
+    c = exact(calibration)
+    curvature = c * cosine_filter.even_moment(2) / 12 + cosine_filter.even_moment(1)
+
+    def bracket(box: Box) -> Bracket:
+        # Taylor's formula to second order; the even moments cap the second derivative everywhere.
+        u, radius = centre_and_radius(box[0])
+        g = cosine_filter.shrinkage(u)
+        g_slope = cosine_filter.slope(u)
+        phi = (1 - g) / (u * u)
+        slope = -c * (g_slope / u + 2 * phi) / u - g_slope
+        variation = abs(slope) * radius + curvature * radius**2 / 2
+        return bracket_square(box, c * phi - g, variation)
+
+    def tail(start: float) -> arb:
+        g = cosine_filter.tail(start)
+        return (c * (1 + g) / exact(start) ** 2 + g) ** 2
+
+    # At u = 0 the formulas divide by zero; the limit is known from the second moment.
+    origin = bracket_square(((0.0, 0.0),), c * cosine_filter.even_moment(1) / 2 - 1, exact(0))
+    u, g = sample(cosine_filter)
+    peak = float(u[np.argmax(np.abs(calibration * (1 - g) / u**2 - g))])
+    best = max(origin, bracket(((peak, peak),)), key=lambda found: found.attained)
+    head = _head(cosine_filter, c)
+    end = max(_horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
+    # Outside [head, end] are the tail and, if there is a head, values up to that of the origin.
+    outside = max(upward(tail(end)), origin.cap if head > 0 else 0.0)
+    known = Bracket(best.attained, outside, best.box)
+    error = supremum(bracket, ((head, end),), known=known, tolerance=tolerance)
+    u_there = sum(error.box[0]) / 2
+    return Enclosure(error.attained, error.cap, u_there ** (2 // cosine_filter.order))
+
+
+def _head(cosine_filter: CosineFilter, c: arb) -> float:
+    """Return a point up to which |h| ≤ |h(0)| is certain, or 0 where |h| grows from the origin.
+
+    h is even, so near 0 it moves by h''(0)·u²/2, and h'' keeps its sign while M·u²/2 < |h''(0)|,
+    where M caps the fourth derivative. Without a head, halving cells would never settle the limit.
+    """
+    second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
+    start = c * second / 2 - 1
+    bend = second - c * fourth / 12
+    if not start * bend < 0:
+        return 0.0
+    keeps_sign = (abs(bend) / (c * sixth / 30 + fourth)).sqrt()
+    # The head also ends before h could have crossed zero and reached -h(0).
+    stays_small = (2 * abs(start) / (c * fourth / 12 + second)).sqrt()
+    return max(0.0, downward(keeps_sign.min(stays_small)))
