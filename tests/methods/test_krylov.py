@@ -76,8 +76,9 @@ def test_filter_is_made_of_ritz_values(data):
     for k, one in enumerate(run.filters):
         assert len(one.values) == k
         np.testing.assert_allclose(one.gain(s) * z, run.components[k], rtol=1e-8, atol=1e-11)
-        np.testing.assert_allclose(one.gain(s) * s + one.shrinkage(s), 1, atol=1e-12)
-        np.testing.assert_allclose(one.shrinkage(one.values), 0, atol=1e-9)
+        product = np.prod(1 - s[:, None] / one.values, axis=1)
+        np.testing.assert_allclose(one.gain(s) * s + product, 1, atol=1e-12)
+        np.testing.assert_allclose(one.gain(one.values) * one.values, 1, atol=1e-9)
         assert one.gain(0.0) == pytest.approx(np.sum(1 / one.values))
         if k:
             assert s[0] <= one.values[0] * (1 + 1e-12)
