@@ -8,8 +8,8 @@ import pytest
 
 import stoptime as st
 from iteration_cases import each, each_auto, make_data
-from stoptime.methods import recurrence
 from methods.closed_forms import closed_form
+from stoptime.methods import recurrence
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import closer_stops, filtered
 

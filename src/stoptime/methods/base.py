@@ -176,7 +176,7 @@ class Method(ABC):
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
-        """Return the gain at one stop for one response, or a bound of it, as a function of s."""
+        """Return the gain at one stop for one response, or its size, as a function of s."""
         return partial(self.gain, t=stop)
 
 

@@ -72,7 +72,7 @@ class ConjugateGradient(Method):
         return components, np.stack(gains, axis=-1).swapaxes(0, 1)
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
-        """Return an upper bound of the gain: it falls with the eigenvalue."""
+        """Return the size of the gain: 1/s where learned, and at most the gain at s = 0."""
         (filter_,) = conjugate_gradients(s, z, np.array([stop])).filters
         converged = stop > len(filter_.values)
         most = np.inf if converged else float(np.sum(1 / filter_.values))

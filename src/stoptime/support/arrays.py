@@ -1,7 +1,7 @@
-"""NumPy arrays and torch tensors by the same few words.
+"""The same functions for NumPy arrays and torch tensors.
 
-Filters are evaluated on the host, in double precision; what is large stays where the data are. Code that
-may meet either keeps to operators and methods that both have, and to these functions.
+Filters are evaluated on the host, in double precision; large arrays stay where the data are. Code
+for both kinds uses operators and methods that both have, and these functions.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def as_complex(values: Any) -> Any:
 
 
 def as_real(values: Any) -> Any:
-    """Return real numbers as they are, complex ones as real, imaginary, real, ... along the last axis.
+    """Return complex numbers as real, imaginary, real, ... along the last axis.
 
     Examples
     --------
