@@ -93,10 +93,7 @@ class Method(ABC):
         return self
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002
-        """Return this method tuned so that it still converges after removing any row.
-
-        Without a row, eigenvalues may be ``scale`` times as large.
-        """
+        """Return this method tuned to converge without any row, which scales eigenvalues up."""
         return self.tuned_to(eigenvalues)
 
     @property

@@ -67,49 +67,37 @@ class ConjugateGradient(Method):
         runs = [conjugate_gradients(s, column, stops) for column in z.T]
         # rounding can make a late filter overflow between Ritz values
         with np.errstate(over="ignore", invalid="ignore"):
-            gains = [np.array([one.gain(at) for one in run.filters]) for run in runs]
+            gains = [np.array([ritz_gain(values, at) for values in run.ritz]) for run in runs]
         components = np.stack([run.components.T for run in runs], axis=-1)
         return components, np.stack(gains, axis=-1).swapaxes(0, 1)
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
         """Return the size of the gain: 1/s where learned, and at most the gain at s = 0."""
-        (filter_,) = conjugate_gradients(s, z, np.array([stop])).filters
-        converged = stop > len(filter_.values)
-        most = np.inf if converged else float(np.sum(1 / filter_.values))
+        (values,) = conjugate_gradients(s, z, np.array([stop])).ritz
+        most = np.inf if stop > len(values) else float(np.sum(1 / values))
         return lambda at: np.minimum(most, 1 / at)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
         self.require_filter()
 
-    def _gain(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self.require_filter()
-
-
-@dataclass(frozen=True)
-class RitzFilter:
-    r"""The filter of one iterate for one response, given by its Ritz values.
-
-    .. math:: g(s) = \prod_j (1 - s/\theta_j)
-    """
-
-    values: Array
-
-    def gain(self, s: ArrayLike) -> Array:
-        """Return (1 - g)/s, finite at s = 0."""
-        s = nonnegative("s", s)
-        g = np.ones_like(s)
-        gain = np.zeros_like(s)
-        for theta in self.values[::-1]:
-            gain = gain + g / theta
-            g = g * (1 - s / theta)
-        return gain
+    _gain = _shrinkage
 
 
 class KrylovRun(NamedTuple):
-    """Coefficients in the eigenbasis, of shape (n_stops, rank), and the filter of every stop."""
+    """Coefficients in the eigenbasis, of shape (n_stops, rank), and Ritz values at every stop."""
 
     components: Array
-    filters: tuple[RitzFilter, ...]
+    ritz: tuple[Array, ...]
+
+
+def ritz_gain(values: Array, s: Floats) -> Floats:
+    """Return (1 - g)/s of the filter with these Ritz values, finite at s = 0."""
+    g = np.ones_like(s)
+    gain = np.zeros_like(s)
+    for theta in values[::-1]:
+        gain = gain + g / theta
+        g = g * (1 - s / theta)
+    return gain
 
 
 def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: ArrayLike) -> KrylovRun:
@@ -122,7 +110,7 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     >>> run = conjugate_gradients([1.0, 4.0], [1.0, 1.0], [1, 2])
     >>> run.components[1]
     array([1.  , 0.25])
-    >>> run.filters[1].values
+    >>> run.ritz[1]
     array([1., 4.])
     """
     s = np.asarray(eigenvalues, dtype=np.float64)
@@ -140,7 +128,7 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
         ritz[k] = unit * np.asarray(eigvalsh_tridiagonal(diagonal[:k], off[: k - 1]))
     with np.errstate(over="ignore"):  # the path checks its coefficients
         components = np.array(coefs)[reached] * size / unit
-    return KrylovRun(components, tuple(RitzFilter(ritz[k]) for k in reached))
+    return KrylovRun(components, tuple(ritz[k] for k in reached))
 
 
 def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import factorial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MOST_FRICTION = 1e12
 LEAST_GUARANTEED_FRICTION = 2.0
 DAMPING_RANGE = (1e-150, 1e150)  # the square of the damping must be a normal float
+OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
 
 @dataclass(frozen=True)
@@ -232,13 +234,14 @@ def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> A
     """Return (1 - g)/s of the oscillator."""
     omega = np.sqrt(np.abs(omega_squared))
     oscillates = omega_squared > 0
-    # later on 1 - g is not small, except where it returns to zero after a whole oscillation
-    early = np.where(oscillates, t * np.sqrt(s), s / (gamma + omega) * t) <= 1
+    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
+    slow = s / (gamma + omega) * t <= 1
     cases = [
-        (oscillates & early, _oscillating_gain),
-        (oscillates & ~early, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
-        (~oscillates & early, _overdamped_gain),
-        (~oscillates & ~early, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
+        (early, _early_gain),
+        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
+        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
+        (~early & ~oscillates & slow, _slow_gain),
+        (~early & ~oscillates & ~slow, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
     ]
     return special.piecewise(cases, s, t, omega, gamma)
 
@@ -249,21 +252,23 @@ def _oscillating(_: Array, t: Array, omega: Array, gamma: Array) -> Array:
     return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
 
 
-def _oscillating_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    a = gamma * t
-    theta = omega * t
-    # a sum of positive terms, from which t² is taken out so that small squares do not underflow
-    waves = np.sinc(theta / (2 * np.pi)) ** 2 / 2 + a * special.sinc_defect(theta)
-    damped = gamma / s * gamma * special.exprel2(a)
-    return t * (t * np.exp(-a) * (damped + omega / s * omega * waves))
-
-
 def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     d = s / (gamma + omega) * t  # γt - ωt without cancellation
     return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
 
 
-def _overdamped_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
+    # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
+    # has symmetric polynomials of the roots, whose recurrence needs neither root.
+    before = np.zeros_like(t)
+    term = np.ones_like(t)
+    total = term / 2
+    for n in range(3, OSCILLATOR_TERMS):
+        term, before = -2 * gamma * t * term - t * s * t * before, term
+        total = total + term / factorial(n)
+    return t * (t * total)
+
+
+def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     d = s / (gamma + omega) * t
-    rest = special.exprel_minus_one(d) - special.exprel_minus_one(-2 * omega * t)
-    return t / (gamma + omega) * np.exp(-d) * rest
+    return np.asarray(t / (gamma + omega) * (exprel(-d) - np.exp(-d) * exprel(-2 * omega * t)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -65,12 +64,6 @@ class GradientDescent(Iteration):
     def as_flow(self) -> GradientFlow:
         """Return gradient flow: iterate k is near time εk, within O(ε)."""
         return GradientFlow()
-
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ in tables, in one run where most iterations are wanted, else by powers."""
-        dense = stops.size and stops[-1] <= 4 * len(stops)
-        tables = Iteration.filters if dense else Method.filters
-        yield from tables(self, s, stops, height)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         x = self.epsilon * s

@@ -204,8 +204,11 @@ class Iteration(Method):
         return self.epsilon * filtered(self.coefficients, x, iteration_numbers(t), 0.0, 1.0)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ as :meth:`Method.filters` does, all from one run where stops ascend."""
-        if np.any(np.diff(stops) < 0) or not stops.size or np.isinf(stops[-1]):
+        """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
+        last = stops.max() if stops.size else np.inf
+        # A formula in place of steps is cheaper where few of the iterations are wanted.
+        sparse = not self.runs_steps and last > 4 * len(stops)
+        if sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return
         start = np.array([[1.0], [0.0]])

@@ -151,18 +151,6 @@ def exprel2(x: Array) -> Array:
     return _horner([1 / gamma(k + 3) for k in range(TAYLOR_TERMS)], x)
 
 
-def exprel_minus_one(x: Array) -> Array:
-    r"""Return :math:`(e^x - 1)/x - 1`, free of cancellation."""
-    near = np.abs(x) <= 1
-    cases = [(near, lambda v: v * exprel2(v)), (~near, lambda v: special.exprel(v) - 1)]
-    return piecewise(cases, x)
-
-
-def sinc_defect(x: Array) -> Array:
-    r"""Return :math:`(1 - \sin(x)/x)/x^2` for :math:`|x| \le 1`, by its series."""
-    return _horner([1 / gamma(2 * k + 4) for k in range(TAYLOR_TERMS // 2)], -x * x)
-
-
 def _horner(coefficients: Iterable[float], x: Array) -> Array:
     """Sum ``c_k x^k``, lowest power first."""
     total = np.zeros_like(x)
