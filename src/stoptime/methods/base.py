@@ -17,6 +17,7 @@ from stoptime.support.checks import nonnegative
 from stoptime.support.checks import positive_number as positive_number  # noqa: PLC0414
 
 Formula = Callable[[Array, Array], Array]
+Checks = dict[str, Callable[[str, object], float]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class Method(ABC):
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
     stop_meaning: ClassVar[str] = "time of the flow"
     """What a stop is, for labels."""
+    _checks: ClassVar[Checks] = {}
+    """The check of each parameter, which returns it as a number; a default word stays as it is."""
+
+    def __post_init__(self) -> None:
+        for name, check in self._checks.items():
+            value = getattr(self, name)
+            default = getattr(type(self), name)
+            if isinstance(default, float) or value != default:
+                object.__setattr__(self, name, check(name, value))
 
     @property
     def universal_guarantee(self) -> bool:

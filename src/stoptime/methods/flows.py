@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import factorial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import exprel, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_FRICTION = 1e12
 LEAST_GUARANTEED_FRICTION = 2.0
-DAMPING_RANGE = (1e-150, 1e150)  # the square of the damping must be a normal float
+LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
 OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
 
@@ -93,10 +94,7 @@ class AcceleratedFlow(Method):
     friction: float = 3.0
     name: ClassVar[str] = "nesterov-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        friction = positive_number("friction", self.friction, high=MOST_FRICTION)
-        object.__setattr__(self, "friction", friction)
+    _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}
 
     @property
     def universal_guarantee(self) -> bool:
@@ -162,37 +160,30 @@ class HeavyBallFlow(Method):
     damping: float | str = "critical"
     name: ClassVar[str] = "heavy-ball-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        if self.damping != "critical":
-            low, high = DAMPING_RANGE
-            damping = positive_number("damping", self.damping, low=low, high=high)
-            object.__setattr__(self, "damping", damping)
+    _checks: ClassVar[Checks] = {
+        "damping": partial(positive_number, low=LEAST_DAMPING, high=1 / LEAST_DAMPING)
+    }
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "critical" damping as a number: √ of the smallest eigenvalue."""
         if self.damping != "critical":
             return self
         s = nonnegative("eigenvalues", eigenvalues)
-        least = DAMPING_RANGE[0] ** 2
         instead = "HeavyBallFlow(damping=0.1)"
+        least = LEAST_DAMPING**2
         smallest = smallest_positive('damping="critical"', s, least=least, instead=instead)
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
-        return np.inf, self._damped_to(level)
+        # the t with (1 + γt)exp(-γt) = level
+        return np.inf, float((-lambertw(-level / np.e, -1).real - 1) / self._gamma)
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction has settled, oscillating or overdamped."""
         creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
         # Oscillations decay fast, so a tenth of the level is a cheap margin.
-        return float(max(self._damped_to(level / 10), creep))
-
-    def _damped_to(self, level: float) -> float:
-        """Return the t with (1 + γt)exp(-γt) = level."""
-        x = -lambertw(-level / np.e, -1).real - 1
-        return float(x / self._gamma)
+        return float(max(self.visible_until(level / 10)[1], creep))
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
@@ -260,12 +251,14 @@ def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
 def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
     # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
     # has symmetric polynomials of the roots, whose recurrence needs neither root.
+    roots_sum = -2 * gamma * t
+    roots_product = t * s * t
     before = np.zeros_like(t)
     term = np.ones_like(t)
     total = term / 2
     for n in range(3, OSCILLATOR_TERMS):
-        term, before = -2 * gamma * t * term - t * s * t * before, term
-        total = total + term / factorial(n)
+        term, before = roots_sum * term - roots_product * before, term
+        total += term / factorial(n)
     return t * (t * total)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import exprel
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, smallest_positive
+from stoptime.methods.base import Checks, Method, concrete, smallest_positive
 from stoptime.methods.flows import oscillator_gain, oscillator_shrinkage
 from stoptime.methods.iterations import Nesterov
 from stoptime.support.checks import nonnegative, positive_number
@@ -55,12 +55,7 @@ class HighResolutionFlow(Method):
     strong_convexity: float | str = "auto"
     name: ClassVar[str] = "high-resolution-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("step", "strong_convexity"):
-            value = getattr(self, name)
-            if value != "auto":
-                object.__setattr__(self, name, positive_number(name, value))
+    _checks: ClassVar[Checks] = {"step": positive_number, "strong_convexity": positive_number}
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "auto" as numbers: 1/L, and the smallest eigenvalue."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.support.arrays import EPS
@@ -119,12 +119,11 @@ class Nesterov(Iteration):
     momentum: float | None = None
     name: ClassVar[str] = "nesterov"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "friction", positive_number("friction", self.friction))
-        if self.momentum is not None:
-            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+    _checks: ClassVar[Checks] = {
+        "step": positive_number,
+        "friction": positive_number,
+        "momentum": fraction_below_one,
+    }
 
     @property
     def limit(self) -> float:
@@ -187,11 +186,7 @@ class HeavyBall(Iteration):
     name: ClassVar[str] = "heavy-ball"
     order: ClassVar[int] = 2
     oscillates_at_limit: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.momentum != "auto":
-            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+    _checks: ClassVar[Checks] = {"step": positive_number, "momentum": fraction_below_one}
 
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
@@ -252,10 +247,7 @@ class NuMethod(Iteration):
     oscillates_at_limit: ClassVar[bool] = True
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "nu", positive_number("nu", self.nu))
+    _checks: ClassVar[Checks] = {"step": positive_number, "nu": positive_number}
 
     @property
     def universal_guarantee(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Method, concrete
+from stoptime.methods.base import Checks, Method, concrete
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
@@ -123,10 +123,7 @@ class Iteration(Method):
     runs_steps: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = LONGEST_SEARCH
-
-    def __post_init__(self) -> None:
-        if self.step != "auto":
-            object.__setattr__(self, "step", positive_number("step", self.step))
+    _checks: ClassVar[Checks] = {"step": positive_number}
 
     @abstractmethod
     def coefficients(self, k: int) -> Coefficients:
