@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import factorial
+from math import gamma as gamma_function
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -258,7 +258,7 @@ def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
     total = term / 2
     for n in range(3, OSCILLATOR_TERMS):
         term, before = roots_sum * term - roots_product * before, term
-        total += term / factorial(n)
+        total += term / gamma_function(n + 1)
     return t * (t * total)
 
 
