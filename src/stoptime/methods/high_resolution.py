@@ -119,6 +119,7 @@ class HighResolutionFlow(Method):
         """Return stiffness, ω² and a."""
         epsilon, mu = self._parameters
         half = np.sqrt(epsilon) * s / 2
+        # differences first: near critical damping ω² is small
         return (1 + self._root) * s, (s - mu) - half * half, np.sqrt(mu) + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:

@@ -195,6 +195,7 @@ class HeavyBall(Iteration):
         instead = "HeavyBall(momentum=0.9)"
         smallest = smallest_positive('momentum="auto"', s, least=EPS * largest, instead=instead)
         self.check_convergence(largest)
+        # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
         ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
         return replace(self, momentum=float(np.max(ends**2)))
 
@@ -264,6 +265,7 @@ class NuMethod(Iteration):
         nu = self.nu
         if k == 1:
             return Coefficients(0.0, 0.0, (4 * nu + 2) / (4 * nu + 1))
+        # the three-term recurrence of these Jacobi polynomials, divided by their values at one
         ratio = (2 * k + 2 * nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
         momentum = (k - 1) * (2 * k - 3) / (2 * k + 2 * nu - 3) * ratio
         return Coefficients(momentum, 0.0, 4 * (k + nu - 1) * ratio)

@@ -9,10 +9,10 @@ from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import Ridge
 
-FLOWS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
+CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
 STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
 
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in FLOWS}
+METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
 ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in STEPPED}
