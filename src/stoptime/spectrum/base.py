@@ -1,4 +1,4 @@
-"""The spectrum: eigenvalues, eigenvectors and rotated response, all that methods see of the data."""
+"""The spectrum: eigenvalues, eigenvectors and rotated response, all that a method ever sees."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Density:
 
     def trace(self, values: Floats) -> tuple[Floats, Floats]:
         """Return the sum of ``values``, known at the nodes, and its standard error over probes."""
-        parts = [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
-        parts = np.stack(parts)
+        alone = [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
+        parts = np.stack(alone)
         spread = np.full(parts.shape[1:], np.nan)
         if self.n_probes > 1:
             spread = parts.std(axis=0, ddof=1)
@@ -87,7 +87,8 @@ class Krylov:
     r"""What a spectrum of Ritz values knows of its own error.
 
     .. math:: \hat\beta(t) - V\varphi(\Theta, t)z = h(\hat\Sigma)v, \qquad
-        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}, \quad \|v\| = 1
+        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j},
+        \quad \|v\| = 1
 
     Attributes
     ----------
