@@ -19,6 +19,7 @@ from stoptime.stopping import StopWarning
 from stoptime.support.notes import warnings_noted
 from stoptime.tables import Policy, Prepared, Table, prepare, read_table
 from stoptime.tables.assessment import FOLDS, Assessment, Score, assess, compare, rivals
+
 from stoptime.tables.memory import fits_in_memory
 from stoptime.tables.streaming import TableRows, opening
 
