@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 
 CONCRETE = [
     GradientDescent(0.8),

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.methods import ConjugateGradient, Iteration, Method, get_method
-from stoptime.methods.base import list_of_stops
-from stoptime.methods.conjugate_gradient import conjugate_gradients
-from stoptime.spectrum.base import Floats, Krylov, Spectrum
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Krylov, Spectrum
 from stoptime.spectrum.decompose import borrow
 from stoptime.spectrum.dense import DTYPES
 from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
@@ -23,7 +22,8 @@ from stoptime.spectrum.streamed.chunks import Chunks
 from stoptime.spectrum.streamed.rounding import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.spectrum.tensors import rows_like
-from stoptime.support.arrays import empty, is_tensor, like
+from stoptime.support.arrays import Floats, empty, is_tensor, like
+from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -209,25 +209,15 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
 
 def largest_gain(method: Method, stops: ArrayLike) -> float:
     """Return a bound of the gain φ(s, t) over all eigenvalues at the largest stop."""
-    if isinstance(method, ConjugateGradient) or (
-        isinstance(method, Iteration) and method.step == "auto"
-    ):
-        return np.inf  # it depends on the data, which are not yet factored
-    with np.errstate(over="ignore"):
-        return float((method.pace * np.max(stops, initial=0)) ** method.order)
+    return method.largest_gain(np.max(stops, initial=0))
 
 
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     """Draw the path of a method from a spectrum; arguments already validated."""
     error = _converged(spectrum, method, stops)
     method = method.tuned_to(spectrum.padded_eigenvalues)
-    s, z = spectrum.eigenvalues[:, None], spectrum.response
-    if isinstance(method, ConjugateGradient):
-        components, freedom = _conjugate(spectrum, stops)
-    else:
-        gain = method.gain(s, stops)
-        components = gain * z[:, None] if z.ndim == 1 else gain[:, :, None] * z[:, None, :]
-        freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))
+    z = spectrum.response
+    components, freedom = _followed(spectrum, method, stops)
     with np.errstate(over="ignore", invalid="ignore"):
         flat = components.reshape(len(z), int(np.prod(components.shape[1:]))).astype(
             z.dtype, copy=False
@@ -266,19 +256,23 @@ def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | Non
     return errors
 
 
-def _conjugate(spectrum: Spectrum, stops: Floats) -> tuple[Floats, Floats]:
-    """Return components of conjugate gradients, and Σ (1 - g) of the filter that each response has made."""
-    s, z = spectrum.eigenvalues.astype(np.float64), spectrum.response
+def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats]:
+    """Return the path in the eigenbasis, and its degrees of freedom Σ sφ, NaN where not known."""
+    s: Floats = spectrum.eigenvalues.astype(np.float64)
+    columns = spectrum.response.reshape(len(s), int(np.prod(spectrum.response.shape[1:])))
     known = spectrum.krylov is None or spectrum.density is not None
-    atoms, weights = spectrum.atoms if known else (s[:0], s[:0])
-    columns = z.reshape(len(s), int(np.prod(z.shape[1:])))
-    runs = [conjugate_gradients(s, column, stops) for column in columns.T]
-    with np.errstate(over="ignore", invalid="ignore"):  # a filter that rounding has undone, late
-        sums = [[(weights * atoms) @ one.gain(atoms) for one in run.filters] for run in runs]
-    freedom = np.clip(np.array(sums).T, 0, spectrum.n_features)
+    atoms, weights = (s, np.ones_like(s)) if spectrum.krylov is None else (s[:0], s[:0])
+    if spectrum.density is not None:
+        atoms, weights = spectrum.atoms
+    components, gains = method.follow(s, columns, stops, atoms)
+    freedom = np.tensordot(weights * atoms, gains, axes=1)
+    if not method.has_filter:  # rounding may undo a late filter, whose sum is then no trace
+        freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (float(spectrum.fit_intercept) if known else np.nan)
-    components = np.stack([run.components.T for run in runs], axis=-1)
-    return (components[..., 0], freedom[:, 0]) if z.ndim == 1 else (components, freedom)
+    single = freedom.shape[1] == 1
+    if spectrum.response.ndim == 1:
+        components = components[..., 0]
+    return components, freedom[:, 0] if single else freedom
 
 
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
@@ -300,7 +294,7 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     if spectrum.rounding is not None:
         errors = rounding_errors(spectrum, method, distinct)
         warn_of_rounding(errors[own, np.arange(len(stops))])
-    if isinstance(method, ConjugateGradient):
+    if not method.has_filter:
         drawn, targets = draw(spectrum, method, distinct), np.arange(len(stops))
         freedom = drawn.degrees_of_freedom[own, targets]
         return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom

@@ -10,7 +10,8 @@ import pytest
 
 from bounds_formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
-from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
 
 flint = pytest.importorskip("flint")
 

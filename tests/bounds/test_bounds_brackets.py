@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoptime.bounds import balls, certificates, filters, inflation, oscillator
-from stoptime.methods import AcceleratedFlow, GradientFlow
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow
 
 pytest.importorskip("flint")
 

@@ -9,7 +9,7 @@ import pytest
 from bounds_formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
 from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, inflation, oscillator
-from stoptime.methods import GradientFlow
+from stoptime.methods.flows import GradientFlow
 
 flint = pytest.importorskip("flint")
 

@@ -8,18 +8,10 @@ from scipy.integrate import solve_ivp
 
 import stoptime as st
 from iteration_cases import AUTO, CONCRETE, make_data
-from stoptime.methods import (
-    ITERATIONS,
-    AcceleratedFlow,
-    GradientDescent,
-    GradientFlow,
-    HeavyBall,
-    HeavyBallFlow,
-    HighResolutionFlow,
-    Nesterov,
-    NuMethod,
-    get_method,
-)
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.registry import ITERATIONS, get_method
 
 STABILITY = [
     (GradientDescent, {}, 2.0),

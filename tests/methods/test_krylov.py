@@ -5,8 +5,7 @@ import pytest
 from scipy.sparse.linalg import cg, lsqr
 
 import stoptime as st
-from stoptime.methods import ConjugateGradient
-from stoptime.methods.conjugate_gradient import conjugate_gradients
+from stoptime.methods.conjugate_gradient import ConjugateGradient, conjugate_gradients
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import gamma
 
 from stoptime import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, get_method
-from stoptime.methods.base import whole_number
+from stoptime.support.checks import whole_number
 
 EPS = np.finfo(float).eps
 UNDERFLOW = 1e-290

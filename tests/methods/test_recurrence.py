@@ -8,8 +8,9 @@ import pytest
 
 import stoptime as st
 from iteration_cases import each, each_auto, make_data
-from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod, recurrence
+from stoptime.methods import recurrence
 from stoptime.methods.closed_forms import closed_form
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import closer_stops, filtered
 
 X_EXACT = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.methods import GradientDescent, HeavyBall, Nesterov
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
 torch = pytest.importorskip("torch", reason="the real optimiser is wanted: pip install torch")
 

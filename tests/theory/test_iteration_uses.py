@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from iteration_cases import each_auto, make_data
-from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 
 
 def refit_errors(X, y, tuned, stops, weights):

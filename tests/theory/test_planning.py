@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stoptime as st
-from stoptime.methods import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.theory.plan import plan
 from stoptime.theory.worst_case import risk_ratio
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.methods.base import positive_number
-from stoptime.spectrum.base import Floats
-from stoptime.support.arrays import is_tensor, like, on_host, pairs
+from stoptime.support.arrays import Floats, is_tensor, like, on_host, pairs
+from stoptime.support.checks import positive_number
 
 __all__ = ["jackknife", "sizes_of"]
 

@@ -12,13 +12,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
-from stoptime.methods import Method
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import Arguments
 from stoptime.spectrum.dense import DTYPES
 from stoptime.spectrum.kernel import decompose_kernel, largest_entry
 from stoptime.spectrum.kinds import kind_of
 from stoptime.stopping import Rule
+from stoptime.support.arrays import Floats
 
 __all__ = ["StoppedKernelRegressor", "StoppedKernelRegressorCV"]
 

@@ -16,17 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.validation import checked_data, checked_rows
 from stoptime.estimators.versioned import Versioned
-from stoptime.methods import ConjugateGradient, Method, get_method
-from stoptime.methods.base import nonnegative
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
 from stoptime.paths import at_stop, at_stops, needs
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import Arguments, borrow
 from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.spectrum.streamed.streams import as_stream, noted, predictions, scored
 from stoptime.stopping import Choice, Discrepancy, Problem, Rule, get_rule
 from stoptime.stopping.growing import open_data, plug_in
 from stoptime.stopping.streaming import streamed_problems
-from stoptime.support.arrays import is_tensor, on_host
+from stoptime.support.arrays import Floats, is_tensor, on_host
+from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
@@ -380,10 +381,7 @@ class StoppedRegressorCV(_LinearRegressor):
         if problem.parts is not None:  # the rows have passed by
             return self
         exact = spectrum.krylov is None and kind_of(problem.X) != "operator"
-        filtered = not isinstance(
-            method, ConjugateGradient
-        )  # which is no filter without its response
-        if problem.has_few_targets and exact and filtered:
+        if problem.has_few_targets and exact and method.has_filter:
             self.left_out_residuals_ = problem.left_out.residuals(stop)
         shares = (
             np.ones(problem.X.shape[0]) if problem.sample_weight is None else problem.sample_weight

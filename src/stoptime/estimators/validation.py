@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.dense import DTYPES
 from stoptime.spectrum.kinds import STREAMED, kind_of
 from stoptime.spectrum.krylov.operator import checked
 from stoptime.spectrum.streamed.streams import as_stream, noted
 from stoptime.spectrum.tensors import checked_tensors, rows_like
-from stoptime.support.arrays import is_tensor
+from stoptime.support.arrays import Floats, is_tensor
 
 __all__ = ["checked_data", "checked_rows"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stoptime.spectrum.base import Floats
+from stoptime.support.arrays import Floats
 
 __all__ = ["ErrorCurve", "standard_error"]
 

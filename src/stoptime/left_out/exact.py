@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import WITHOUT_ROWS, Rows
-from stoptime.methods import Method, get_method
-from stoptime.methods.base import list_of_stops, nonnegative
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose, factored, validated
 from stoptime.spectrum.kinds import MATRIX_FREE, kind_of
 from stoptime.spectrum.krylov.spaces import LARGEST_GRAM
+from stoptime.support.arrays import Floats
+from stoptime.support.checks import list_of_stops, nonnegative
 
 __all__ = ["leave_one_out", "left_out_residuals"]
 

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods import GradientFlow, Iteration, Method, Ridge
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array
 
 Numbers = NDArray[np.inexact[Any]]
 
@@ -104,11 +104,11 @@ def ridge_mixture(
     True
     """
     scales = np.ones(1) if scales is None else scales
-    if isinstance(method, Ridge):
+    if method.mixture == "pole":
         return _of_ridge(stops, scales)
     with np.errstate(over="ignore"):
         late = stops * (scales.max() * largest) > EARLY
-    if isinstance(method, GradientFlow) and late.any():
+    if method.mixture == "hyperbola" and late.any():
         parts = [(late, _on_hyperbolas(stops[late], scales))]
         early = None if late.all() else _on_ellipse(method, stops[~late], largest, scales)
         return _joined(parts if early is None else [*parts, (~late, early)])
@@ -155,9 +155,7 @@ def _chebyshev_coefficients(
 ) -> Array | None:
     """Return coefficients of shape (scales, stops, degree), the first one doubled, resolved to rounding."""
     degree = FIRST_DEGREE
-    if isinstance(
-        method, Iteration
-    ):  # every attempt runs all iterations: begin where it may succeed
+    if method.whole_stops:  # every attempt runs all iterations: begin where it may succeed
         radians = np.sqrt((method.pace * stops.max()) ** method.order * scales.max() * largest)
         degree = int(np.clip(PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
     while degree <= MAX_DEGREE:

@@ -19,10 +19,8 @@ from stoptime.left_out.routes import BySecular
 from stoptime.left_out.routing import MANY_TARGETS, Routing
 from stoptime.left_out.rows import Rows
 from stoptime.left_out.skeleton import Skeleton, combination, curve_skeleton, skeleton
-from stoptime.methods import Method
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import Floats
-from stoptime.support.arrays import empty, like, on_host
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array, Floats, empty, like, on_host
 from stoptime.support.progress import progress
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for their products

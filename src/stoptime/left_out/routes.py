@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from stoptime.left_out.mixture import Numbers, RidgeMixture
 from stoptime.left_out.rows import RowBlock
 from stoptime.left_out.secular import Downdate, downdate
-from stoptime.methods import Method
-from stoptime.methods.base import Array
-from stoptime.support.arrays import as_complex, as_real, empty, like, on_host
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
 
 WORK_PER_PAIR = (
     1500.0  # of eigenvalues: half a dozen steps of a few divisions, in units of a matrix product

@@ -13,18 +13,8 @@ from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ridge_mixture
 from stoptime.left_out.routes import ByMixture, BySecular, Route, least_squares
 from stoptime.left_out.rows import Index, RowBlock, Rows
 from stoptime.left_out.skeleton import Skeleton, skeleton
-from stoptime.methods import (
-    GradientDescent,
-    GradientFlow,
-    HeavyBall,
-    Iteration,
-    Method,
-    NuMethod,
-    Ridge,
-)
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import Floats
-from stoptime.support.arrays import empty, like
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array, Floats, empty, like
 
 MANY_TARGETS = 16  # from here on the operator of a row is formed once for all targets
 HEAVY = 0.05  # share of the weights from which on a row takes the exact route by itself
@@ -186,9 +176,8 @@ def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Arr
     if not (stops.size and scales.size and eigenvalues.size):
         return exact
     largest, radians = float(eigenvalues[-1]), 0.0
-    if isinstance(method, Iteration):
-        method.check_convergence(largest * float(scales.max()))
-    if not isinstance(method, Ridge | GradientFlow):
+    method.check_convergence(largest * float(scales.max()))
+    if method.oscillates:
         with np.errstate(over="ignore", under="ignore"):
             radians = float(
                 np.sqrt((method.pace * stops.max()) ** method.order * largest * scales.max())
@@ -198,7 +187,7 @@ def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Arr
         return exact
     nodes = _scale_nodes(method, scales, radians)
     work = exact.work
-    if isinstance(method, Iteration) and not isinstance(method, GradientDescent):
+    if method.runs_steps:
         work += WORK_PER_STEP * float(stops.max()) * len(eigenvalues)
     if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes)) > work:
         return exact
@@ -217,7 +206,7 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     else:
         share = radius / middle
         # these oscillate up to the end of their reach, there with the square root of what is missing
-        share = np.sqrt(2 * share) if isinstance(method, NuMethod | HeavyBall) else share
+        share = np.sqrt(2 * share) if method.oscillates_at_limit else share
         count = SCALE_NODES + int(radians * share)
     if len(distinct) <= count:
         return distinct

@@ -18,10 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Array
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.decompose import Data, validated
-from stoptime.support.arrays import as_float64, like, on_host
+from stoptime.support.arrays import Array, as_float64, like, on_host
 
 ROUNDINGS = 16.0  # safety factor of the estimated rounding error of a leverage
 WITHOUT_ROWS = (

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods.base import Array
+from stoptime.support.arrays import Array
 
 Places = NDArray[np.intp]
 

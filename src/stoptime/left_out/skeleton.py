@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods import Method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array
 
 REDUNDANT = 1e-12  # a stop that others determine up to this is left out
 GROWTH = 100.0  # largest sum of weights by which rounding errors may be multiplied

@@ -1,83 +1,24 @@
-"""What a method is: a formula with parameters and no data."""
+"""What a method is: a formula with parameters and no data, and what it can do."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-
-
-def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Array:
-    """Return ``values`` as a float array, refusing what is negative, NaN or (unless allowed) infinite.
-
-    Examples
-    --------
-    >>> nonnegative("stops", [0, 1])
-    array([0., 1.])
-    >>> nonnegative("stops", [1, -2])
-    Traceback (most recent call last):
-    ValueError: stops must be finite non-negative numbers; got -2.0.
-    """
-    try:
-        given = np.asarray(values)
-        array = np.asarray(given if given.dtype.kind in "iufO" else "no number", dtype=np.float64)
-    except (TypeError, ValueError):  # strings and truth values do not pass as numbers
-        raise ValueError(f"{name} must be numbers; got {values!r}.") from None
-    good = (array >= 0) & (infinite | np.isfinite(array))
-    if not good.all():
-        kind = "non-negative numbers" if infinite else "finite non-negative numbers"
-        raise ValueError(f"{name} must be {kind}; got {float(array[~good].flat[0])!r}.")
-    return array
-
-
-def list_of_stops(stops: ArrayLike) -> Array:
-    """Return stops as an array of one dimension, from one number or a list of them.
-
-    Examples
-    --------
-    >>> list_of_stops(2)
-    array([2.])
-    """
-    found = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    if found.ndim != 1:
-        raise ValueError(f"stops must be one number or a list of them; got shape {found.shape}.")
-    return found
-
-
-def positive_number(name: str, value: object, *, low: float = 0.0, high: float = np.inf) -> float:
-    """Return ``value`` as a float, refusing what is not a finite number strictly inside (low, high)."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
-        limits = (
-            "a positive number"
-            if low == 0 and high == np.inf
-            else f"a number between {low:g} and {high:g}"
-        )
-        raise ValueError(f"{name} must be {limits}; got {value!r}.")
-    return number
-
-
-def is_whole(value: Any) -> bool:
-    """Tell a whole number from all else, truth values included."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def whole_number(name: str, value: Any, *, least: int = 0) -> int:
-    """Return ``value`` as an int, refusing what is not a whole number of at least ``least``."""
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
-    return int(value)
+from stoptime.support.arrays import Array as Array
+from stoptime.support.arrays import Floats
+from stoptime.support.checks import nonnegative
+from stoptime.support.checks import positive_number as positive_number
 
 
 def concrete(name: str, value: float | str) -> float:
-    """Return a parameter as a number, refusing a word such as "auto" that only a spectrum makes one.
+    """Return a parameter as a number; refuse a word such as "auto", which needs a spectrum.
 
     Examples
     --------
@@ -87,21 +28,22 @@ def concrete(name: str, value: float | str) -> float:
     """
     if isinstance(value, str):
         raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
-            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a number.'
+            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a '
+            "number."
         )
     return value
 
 
 def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
-    """Return the smallest eigenvalue, which a parameter is made of, if it is above ``least``."""
+    """Return the smallest eigenvalue, which a parameter is made of, if it exceeds ``least``."""
     smallest = float(eigenvalues.min(initial=np.inf))
     if not least < smallest < np.inf:
-        # a Krylov space puts a zero for what it does not know
-        known = f"{smallest:g}, a singular spectrum"
-        found = known if smallest else f"{known}, or unknown as of sparse matrices and operators"
+        found = f"{smallest:g}, a singular spectrum"
+        if not smallest:  # a Krylov space puts a zero for eigenvalues that it does not know
+            found += ", or unknown as for sparse matrices and operators"
         raise ValueError(
-            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, for "
-            f"example {instead}."
+            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, "
+            f"for example {instead}."
         )
     return smallest
 
@@ -112,15 +54,60 @@ class Method(ABC):
 
     .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
 
-    with shrinkage :math:`g` (what is not yet learned) and gain :math:`\varphi`. A new method gives its
-    ``name``, its ``order`` and the two formulas for finite non-negative arguments; everything else,
-    validation, broadcasting and the limit t = ∞ included, is done here.
+    with shrinkage :math:`g` (the part not yet learned) and gain :math:`\varphi`. A new method gives
+    its ``name``, its ``order`` and the two formulas for finite non-negative arguments. Validation,
+    broadcasting and the limit t = ∞ are done here. The other attributes say what a method can do;
+    their defaults promise nothing, so that a new method is safe before it says more.
     """
 
     name: ClassVar[str]
     """The word by which :func:`stoptime.get_method` finds it."""
     order: ClassVar[int]
     """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
+    whole_stops: ClassVar[bool] = False
+    """Whether stops are whole numbers, the iterations."""
+    has_filter: ClassVar[bool] = True
+    """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
+    oscillates: ClassVar[bool] = True
+    """False only where the shrinkage falls monotonically to zero in every direction."""
+    oscillates_at_limit: ClassVar[bool] = False
+    """Whether oscillations grow faster where the step approaches the limit of convergence."""
+    runs_steps: ClassVar[bool] = False
+    """Whether a stop t costs t steps of a recurrence."""
+    mixture: ClassVar[Literal["pole", "hyperbola", "ellipse"]] = "ellipse"
+    """The contour of penalties on which the filter is a mixture of ridges."""
+    gcv_is_consistent: ClassVar[bool] = False
+    """Whether generalised cross-validation with the degrees of freedom estimates the error."""
+    stop_meaning: ClassVar[str] = "time of the flow"
+    """What a stop is, for labels."""
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """Whether some stop is proven to be close to ridge on every spectrum."""
+        return False
+
+    @property
+    def pace(self) -> float:
+        """Time that passes while the stop grows by one: 1 for a flow, by the step otherwise."""
+        return 1.0
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search for the best stop looks at."""
+        return np.inf
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """The eigenvalue from which on the method diverges."""
+        return np.inf
+
+    @property
+    def possible_eigenvalues(self) -> tuple[float, float]:
+        """The range of eigenvalues for which a calibration holds where no spectrum is given."""
+        return 0.0, np.inf
+
+    def require_filter(self) -> None:
+        """Raise a ValueError if the filter depends on the response."""
 
     @abstractmethod
     def _shrinkage(self, s: Array, t: Array) -> Array:
@@ -130,32 +117,52 @@ class Method(ABC):
     def _gain(self, s: Array, t: Array) -> Array:
         """Return (1 - g)/s for finite s, t ≥ 0 of broadcastable shapes, without cancellation."""
 
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - the contract of methods that adapt
-        """Return this method with every "auto" or "critical" parameter made concrete for a spectrum."""
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - for methods that adapt
+        """Return this method with every "auto" or "critical" parameter computed for a spectrum."""
         return self
 
-    def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002 - for methods that swing
-        """Return a phase U and a time T: a direction swings by less than level where t√s > U or t > T."""
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002
+        """Return this method tuned so that it still converges after removing any row.
+
+        Without a row, eigenvalues may be ``scale`` times as large.
+        """
+        return self.tuned_to(eigenvalues)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether every parameter is a number."""
+        return not any(isinstance(value, str) for value in vars(self).values())
+
+    def check_convergence(self, largest: float) -> None:
+        """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
+
+    def as_flow(self) -> Method:
+        """Return the flow that this method follows, at time ``pace`` times the stop."""
+        return self
+
+    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time scale
+        """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled too."""
+        return self
+
+    def safer(self) -> Self | None:
+        """Return the same method with a better guarantee for a few more steps, if there is one."""
+        return None
+
+    def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
+        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T."""
         return 0.0, 0.0
 
     def settled_at(self, s: float, level: float) -> float:
         """Return a time from which on the shrinkage stays below level, for s > 0."""
-        return float(
-            (1 / level - 1) / s
-        )  # that of ridge, the slowest of the methods that do not swing
+        # that of ridge, the slowest of the methods that do not oscillate
+        return float((1 / level - 1) / s)
 
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002 - for iterations
-        """Return this method tuned, fit for eigenvalues up to ``scale`` times as large without some row."""
-        return self.tuned_to(eigenvalues)
-
-    @property
-    def pace(self) -> float:
-        """The time that passes while the stop grows by one: one for a flow, by the step for an iteration."""
-        return 1.0
-
-    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time of their own
-        """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled to match."""
-        return self
+    def largest_gain(self, stop: float) -> float:
+        """Return a bound of the gain φ(s, t) over all eigenvalues at a stop."""
+        if not (self.is_tuned and self.has_filter):
+            return np.inf  # it depends on the data
+        with np.errstate(over="ignore"):
+            return float((self.pace * np.float64(stop)) ** self.order)
 
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.
@@ -172,12 +179,13 @@ class Method(ABC):
         ndarray
             1 where t = 0 or s = 0.
         """
-        s, t = nonnegative("s", s), nonnegative("t", t, infinite=True)
+        s = nonnegative("s", s)
+        t = nonnegative("t", t, infinite=True)
         with np.errstate(over="ignore", under="ignore"):
             return _with_limit(self._shrinkage, s, t, np.where(s > 0, 0.0, 1.0))
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
-        """Return φ(s, t) = (1 - g)/s: what multiplies the response in an eigendirection.
+        """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
         Parameters
         ----------
@@ -191,7 +199,8 @@ class Method(ABC):
         ndarray
             Smooth and finite at s = 0 for every finite t.
         """
-        s, t = nonnegative("s", s), nonnegative("t", t, infinite=True)
+        s = nonnegative("s", s)
+        t = nonnegative("t", t, infinite=True)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             return _with_limit(self._gain, s, t, 1 / s)
 
@@ -200,6 +209,31 @@ class Method(ABC):
         for first in range(0, len(stops), height):
             chunk = stops[first : first + height]
             yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
+
+    def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Return the path in the eigenbasis, and the gains at other eigenvalues.
+
+        Parameters
+        ----------
+        s, z : arrays of shape (rank,) and (rank, n_targets)
+            Eigenvalues, and the response in the eigenbasis.
+        stops : array of shape (n_stops,)
+            Where.
+        at : array of shape (n_atoms,)
+            Eigenvalues at which the gains are wanted.
+
+        Returns
+        -------
+        components : array of shape (rank, n_stops, n_targets)
+        gains : array of shape (n_atoms, n_stops, 1), or n_targets in place of 1
+        """
+        gain = self.gain(s[:, None], stops)
+        gains = gain if at is s else self.gain(at[:, None], stops)
+        return gain[:, :, None] * z[:, None, :], gains[:, :, None]
+
+    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
+        """Return the gain at one stop for one response, or a bound of it, as a function of s."""
+        return partial(self.gain, t=stop)
 
 
 def _with_limit(

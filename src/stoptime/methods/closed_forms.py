@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import eval_gegenbauer, eval_jacobi
 
-from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.recurrence import Iteration, whole
+from stoptime.methods.recurrence import Iteration
+from stoptime.support.arrays import Array
+from stoptime.support.checks import iteration_numbers, nonnegative
 
 __all__ = ["closed_form"]
 
@@ -46,7 +47,7 @@ def closed_form(method: Iteration, s: ArrayLike, k: int) -> Array:
     True
     """
     x = method.epsilon * nonnegative("s", s)
-    k = int(whole(nonnegative("k", k)))
+    k = int(iteration_numbers(nonnegative("k", k)))
     if k == 0:
         return np.ones_like(x)
     match method:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
-from stoptime.methods.base import Array, Method, nonnegative
-from stoptime.methods.recurrence import whole
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import iteration_numbers, nonnegative
 
 __all__ = ["ConjugateGradient", "KrylovRun", "RitzFilter", "conjugate_gradients"]
 
@@ -43,13 +45,22 @@ class ConjugateGradient(Method):
 
     name: ClassVar[str] = "conjugate-gradient"
     order: ClassVar[int] = 2
+    whole_stops: ClassVar[bool] = True
+    has_filter: ClassVar[bool] = False
+    stop_meaning: ClassVar[str] = "iterations"
+
+    @property
+    def horizon(self) -> float:
+        """How many iterations a search looks at: later ones mostly fit noise."""
+        return 100.0
 
     @property
     def pace(self) -> float:
         """Refused: iterations of this method keep no time."""
-        self._refuse()
+        self.require_filter()
 
-    def _refuse(self) -> NoReturn:
+    def require_filter(self) -> NoReturn:
+        """Refuse: the filter depends on the response."""
         raise ValueError(
             "The filter of conjugate gradients depends on the response: it draws path(X, y, "
             '"conjugate-gradient", stops), but shrinkage, gain, risk, calibration and exact leave-one-out '
@@ -57,11 +68,26 @@ class ConjugateGradient(Method):
             "cv=5 or HoldOut(X_val, y_val)."
         )
 
+    def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Return the path in the eigenbasis, and the gains of the filter of every target."""
+        runs = [conjugate_gradients(s, column, stops) for column in z.T]
+        with np.errstate(over="ignore", invalid="ignore"):  # rounding may undo a late filter
+            gains = [np.array([one.gain(at) for one in run.filters]) for run in runs]
+        components = np.stack([run.components.T for run in runs], axis=-1)
+        return components, np.stack(gains, axis=-1).swapaxes(0, 1)
+
+    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
+        """Return an upper bound of the gain, which grows from the largest eigenvalues down."""
+        (filter_,) = conjugate_gradients(s, z, np.array([stop])).filters
+        converged = stop > len(filter_.values)
+        most = np.inf if converged else float(np.sum(1 / filter_.values))
+        return lambda at: np.minimum(most, 1 / at)
+
     def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self._refuse()
+        self.require_filter()
 
     def _gain(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self._refuse()
+        self.require_filter()
 
 
 @dataclass(frozen=True)
@@ -137,8 +163,8 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     """
     s, z = np.asarray(eigenvalues, dtype=np.float64), np.asarray(response, dtype=np.float64)
     t = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    last = whole(np.minimum(t, len(s)))
-    whole(t[np.isfinite(t)])
+    last = iteration_numbers(np.minimum(t, len(s)))
+    iteration_numbers(t[np.isfinite(t)])
     # squares of all else must be floats
     unit, size = s.max(initial=0) or 1.0, np.abs(z).max(initial=0) or 1.0
     coefs, diagonal, off = _run(s / unit, z / size, int(last.max(initial=0)))

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import (
-    Array,
-    Method,
-    concrete,
-    nonnegative,
-    positive_number,
-    smallest_positive,
-)
+from stoptime.methods.base import Method, concrete, smallest_positive
 from stoptime.methods.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
 MOST_FRICTION = 1e12
+LEAST_GUARANTEED_FRICTION = 2.0
 UNDAMPED = (
     1 / 32
 )  # of γt: below it the rounding of the phase shows where the path returns to its start
@@ -49,6 +45,13 @@ class GradientFlow(Method):
 
     name: ClassVar[str] = "gradient-flow"
     order: ClassVar[int] = 1
+    oscillates: ClassVar[bool] = False
+    mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """Proven by :func:`stoptime.bounds.risk_inflation`."""
+        return True
 
     def as_iteration(self, step: float) -> GradientDescent:
         """Return gradient descent: its iterate k is near time step·k, within O(step)."""
@@ -101,6 +104,11 @@ class AcceleratedFlow(Method):
         object.__setattr__(
             self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION)
         )
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """Proven for friction 2 and above; below, bias over ridge bias grows without bound in s."""
+        return self.friction >= LEAST_GUARANTEED_FRICTION
 
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""

@@ -10,15 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import exprel
 
 from stoptime.methods import special
-from stoptime.methods.base import (
-    Array,
-    Method,
-    concrete,
-    nonnegative,
-    positive_number,
-    smallest_positive,
-)
+from stoptime.methods.base import Method, concrete, smallest_positive
 from stoptime.methods.flows import creep, oscillator_gain, swing
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import Nesterov

@@ -9,10 +9,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from stoptime.methods import special
-from stoptime.methods.base import Array, Method, concrete, positive_number, smallest_positive
+from stoptime.methods.base import Method, concrete, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.recurrence import Coefficients, Iteration, fraction_below_one, whole
+from stoptime.methods.recurrence import Coefficients, Iteration
+from stoptime.support.arrays import Array
+from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
+SAFER_FRICTION = 5.0
 ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
 
 
@@ -40,6 +43,12 @@ class GradientDescent(Iteration):
 
     name: ClassVar[str] = "gradient-descent"
     order: ClassVar[int] = 1
+    runs_steps: ClassVar[bool] = False
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """As that of gradient flow: every step of at most 1/L shrinks every direction."""
+        return True
 
     @property
     def limit(self) -> float:
@@ -52,7 +61,7 @@ class GradientDescent(Iteration):
         return self.epsilon
 
     @property
-    def horizon(self) -> int:
+    def horizon(self) -> float:
         """How many iterations a search looks at: its power costs the same for any number."""
         return 10**12
 
@@ -72,7 +81,7 @@ class GradientDescent(Iteration):
         )
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        x, k = self.epsilon * s, whole(t).astype(np.float64)
+        x, k = self.epsilon * s, iteration_numbers(t).astype(np.float64)
         slow = x < 0.5
         cases = [
             (slow, lambda x, k: np.exp(k * np.log1p(-x))),  # 1 - x would round, k times over
@@ -81,7 +90,7 @@ class GradientDescent(Iteration):
         return special.piecewise(cases, x, k)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        x, k = self.epsilon * s, whole(t).astype(np.float64)
+        x, k = self.epsilon * s, iteration_numbers(t).astype(np.float64)
         begun, slow = x > 0, x < 0.5
         cases = [
             (~begun, lambda _, k: k),
@@ -136,6 +145,17 @@ class Nesterov(Iteration):
         eta = 1.0 if self.momentum is None else self.momentum
         return (2 + 2 * eta) / (1 + 2 * eta)
 
+    @property
+    def universal_guarantee(self) -> bool:
+        """As that of accelerated flow; a constant momentum needs the range of the eigenvalues."""
+        return self.momentum is None and AcceleratedFlow(self.friction).universal_guarantee
+
+    def safer(self) -> Self | None:
+        """Return the method with friction 5, whose guarantee is much better for little more work."""
+        if self.momentum is not None or self.friction == SAFER_FRICTION:
+            return None
+        return replace(self, friction=SAFER_FRICTION)
+
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
         if self.momentum is not None:
@@ -179,6 +199,7 @@ class HeavyBall(Iteration):
     momentum: float | str = "auto"
     name: ClassVar[str] = "heavy-ball"
     order: ClassVar[int] = 2
+    oscillates_at_limit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,6 +262,12 @@ class NuMethod(Iteration):
     nu: float = 1.0
     name: ClassVar[str] = "nu-method"
     order: ClassVar[int] = 2
+    oscillates_at_limit: ClassVar[bool] = True
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """As that of the accelerated flow that it follows, whose friction is 4ν."""
+        return self.as_flow().universal_guarantee
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,12 +14,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Array, Method, concrete, nonnegative, positive_number
+from stoptime.methods.base import Method, concrete
+from stoptime.support.arrays import Array
+from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
 Places = NDArray[np.intp]
 
@@ -153,6 +155,9 @@ class Iteration(Method):
     """
 
     step: float | str = "auto"
+    whole_stops: ClassVar[bool] = True
+    runs_steps: ClassVar[bool] = True
+    stop_meaning: ClassVar[str] = "iterations"
 
     def __post_init__(self) -> None:
         if self.step != "auto":
@@ -172,6 +177,16 @@ class Iteration(Method):
         """The εs from which on the iteration diverges."""
 
     @property
+    def largest_eigenvalue(self) -> float:
+        """The eigenvalue from which on the iteration diverges."""
+        return self.limit / self.epsilon
+
+    @property
+    def possible_eigenvalues(self) -> tuple[float, float]:
+        """From 0 to 1/step: an automatic step has its largest eigenvalue there."""
+        return 0.0, 1 / self.epsilon
+
+    @property
     def epsilon(self) -> float:
         """The step as a number."""
         return concrete("step", self.step)
@@ -182,7 +197,7 @@ class Iteration(Method):
         return float(np.sqrt(self.epsilon))
 
     @property
-    def horizon(self) -> int:
+    def horizon(self) -> float:
         """How many iterations a search for the best stop looks at, at most."""
         return LONGEST_SEARCH
 
@@ -221,10 +236,12 @@ class Iteration(Method):
         return replace(self, step=self.epsilon * penalty)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.coefficients, self.epsilon * s, whole(t), 1.0, 0.0)
+        return filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 1.0, 0.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return self.epsilon * filtered(self.coefficients, self.epsilon * s, whole(t), 0.0, 1.0)
+        return self.epsilon * filtered(
+            self.coefficients, self.epsilon * s, iteration_numbers(t), 0.0, 1.0
+        )
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ in tables as :meth:`Method.filters` does, all from one run where stops ascend."""
@@ -233,7 +250,7 @@ class Iteration(Method):
             return
         start, source = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
         run = iterates(self.coefficients, self.epsilon * s, start, source)
-        k, last = -1, whole(stops)
+        k, last = -1, iteration_numbers(stops)
         for first in range(0, len(last), height):
             chunk = last[first : first + height]
             table = np.empty((len(chunk), 2, len(s)))
@@ -243,24 +260,3 @@ class Iteration(Method):
                     k += 1
                 row[...] = value
             yield table[:, 0].T, self.epsilon * table[:, 1].T
-
-
-def whole(stops: Array) -> Places:
-    """Return stops as integers, refusing what is not an iteration number."""
-    rounded = np.round(stops)
-    if np.any(rounded != stops):
-        wrong = float(stops[rounded != stops].flat[0])
-        raise ValueError(
-            f"The stops of an iteration are whole numbers, its iterations; got {wrong!r}."
-        )
-    return np.minimum(rounded, 2.0**62).astype(np.intp)
-
-
-def fraction_below_one(name: str, value: object) -> float:
-    """Return ``value`` as a float in [0, 1): from 1 on momentum makes every iteration diverge."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not 0 <= number < 1:
-        raise ValueError(
-            f"{name} must be a number from 0 to below 1 (from 1 on the iteration diverges); got {value!r}."
-        )
-    return number

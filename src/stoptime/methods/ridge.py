@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from stoptime.methods.base import Array, Method
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,15 @@ class Ridge(Method):
 
     name: ClassVar[str] = "ridge"
     order: ClassVar[int] = 1
+    oscillates: ClassVar[bool] = False
+    mixture: ClassVar[Literal["pole"]] = "pole"
+    gcv_is_consistent: ClassVar[bool] = True
+    stop_meaning: ClassVar[str] = "1/penalty"
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """Ridge is what all others are compared with."""
+        return True
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + t * s)

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.base import Floats
+from stoptime.support.arrays import Floats
 
 __all__ = [
     "CONSTANT",

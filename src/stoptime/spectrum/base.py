@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.support.arrays import Floats as Floats
 from stoptime.support.arrays import is_tensor, on_host
 
-Floats = NDArray[np.floating[Any]]
 MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale are floating-point numbers
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import DualVectors, Floats, Vectors
+from stoptime.spectrum.base import DualVectors, Vectors
+from stoptime.support.arrays import Array, Floats
 
 __all__ = ["CentredOperator", "Mirror", "owned", "product"]
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import nonnegative
 from stoptime.spectrum import dense, tensors
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE
 from stoptime.spectrum.base import Spectrum
@@ -22,6 +21,7 @@ from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.streamed.rounding import VISIBLE
 from stoptime.spectrum.streamed.streams import as_stream, spectrum_of
 from stoptime.spectrum.tensors import TensorData
+from stoptime.support.checks import nonnegative
 
 __all__ = ["Arguments", "Data", "Solver", "borrow", "decompose", "factored", "validated"]
 

@@ -13,10 +13,11 @@ from scipy import linalg
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.spectrum.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.spectrum.base import DualVectors, Floats, Spectrum, Vectors
+from stoptime.spectrum.base import DualVectors, Spectrum, Vectors
 from stoptime.spectrum.centred import CentredOperator, Mirror
 from stoptime.spectrum.moments import NEAR, Moments, moments
 from stoptime.spectrum.streamed.statistics import checked_weights
+from stoptime.support.arrays import Floats
 
 DTYPES = [np.float64, np.float32]
 BLOCK_NUMBERS = 2**22  # of a temporary array

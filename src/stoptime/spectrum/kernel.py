@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
-from stoptime.spectrum.base import DualVectors, Floats, Spectrum
+from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
 from stoptime.spectrum.dense import DenseData
+from stoptime.support.arrays import Floats
 
 __all__ = ["decompose_kernel"]
 

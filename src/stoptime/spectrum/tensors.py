@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.spectrum.base import DualVectors, Floats, Spectrum
+from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.dense import sample_sizes
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.moments import NEAR, Moments, heaviest_rows
-from stoptime.support.arrays import is_tensor, like, on_host
+from stoptime.support.arrays import Floats, is_tensor, like, on_host
 
 __all__ = ["TensorData", "by_gram", "by_svd", "checked_tensors", "rows_like"]
 

@@ -13,9 +13,8 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.left_out.curve import FEWEST_FOLDS, ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
-from stoptime.methods.base import Array
 from stoptime.paths import draw, goals, largest_gain
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import Data, factored, validated
 from stoptime.spectrum.kernel import decompose_kernel
 from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
@@ -27,7 +26,7 @@ from stoptime.spectrum.tensors import checked_tensors, rows_like
 from stoptime.stopping.passed import errors_of_folds
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import CurveRule
-from stoptime.support.arrays import as_float64, is_tensor, like, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, is_tensor, like, on_host
 from stoptime.support.progress import progress
 
 __all__ = ["CrossValidation", "HoldOut"]

@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.curve import standard_error
 from stoptime.left_out.routing import cheapest_route, last_stop
 from stoptime.left_out.rows import average_row
-from stoptime.methods import Method, Ridge, get_method
-from stoptime.methods.base import Array, list_of_stops
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.problem import energies, shaped
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import list_of_stops
 
 __all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]
 
@@ -151,7 +153,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     descent.
     """
     method = get_method(method)
-    if not isinstance(method, Ridge):
+    if not method.gcv_is_consistent:
         warnings.warn(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every method but "
             "ridge: use path_gcv or leave_one_out.",

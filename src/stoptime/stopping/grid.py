@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stoptime.methods import ConjugateGradient, GradientFlow, Iteration, Method, Ridge, get_method
-from stoptime.methods.base import Array, is_whole
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import Array
+from stoptime.support.checks import is_whole
 
 __all__ = ["default_stops", "last_swing"]
 
@@ -18,7 +20,6 @@ SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short b
 POINTS_PER_SWING = 8
 LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
 FEWEST, MOST = 50, 1000
-MOST_CONJUGATE = 100
 
 
 def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
@@ -47,9 +48,9 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     if spectrum.rank == 0:
         return np.array([0.0, np.inf] if spectrum.krylov is None else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    if isinstance(method, ConjugateGradient):
-        return np.arange(min(spectrum.rank, MOST_CONJUGATE, size or MOST_CONJUGATE) + 1.0)
-    if isinstance(method, Iteration):
+    if not method.has_filter:
+        return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
+    if method.whole_stops:
         return _whole_stops(spectrum, method, size)
     largest, smallest = float(spectrum.eigenvalues[-1]), float(spectrum.eigenvalues[0])
     first = BEGUN / largest ** (1 / method.order)
@@ -66,7 +67,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     return np.concatenate([[0.0], between, [np.inf] if spectrum.krylov is None else []])
 
 
-def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Array:
+def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     """Return whole stops from the first iteration to where the slowest direction has settled."""
     power = 1 / method.order
     first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
@@ -81,7 +82,7 @@ def _whole_stops(spectrum: Spectrum, method: Iteration, size: int | None) -> Arr
 
 def last_swing(spectrum: Spectrum, method: Method) -> float:
     """Return how far swings are followed: eigenvalues of a kernel fall to rounding, and they never end."""
-    swings = not isinstance(method, Ridge | GradientFlow | ConjugateGradient)
+    swings = method.oscillates and method.has_filter
     if spectrum.solver != "kernel" or spectrum.rank == 0 or not swings:
         return np.inf
     return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)

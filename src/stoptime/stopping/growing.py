@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.rows import WITHOUT_ROWS
-from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
+from stoptime.methods.base import Method
+from stoptime.methods.ridge import Ridge
 from stoptime.paths import goals, largest_gain
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import Arguments, factored, validated
 from stoptime.spectrum.kinds import MATRIX_FREE, STREAMED, kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.krylov.spaces import SMALL, Goal, KrylovLimitError, KrylovSpaces, is_small
-from stoptime.stopping.grid import MOST_CONJUGATE
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXTENSIONS
 from stoptime.theory.oracle import Oracle, UnresolvedError, estimate_oracle
@@ -83,16 +83,16 @@ def _first_look(spaces: KrylovSpaces, wanted: list[Goal]) -> Spectrum:
 
 
 def _half(method: Method, stop: float) -> float:
-    return stop // 2 if isinstance(method, Iteration | ConjugateGradient) else stop / 2
+    return stop // 2 if method.whole_stops else stop / 2
 
 
 def _horizon(method: Method, spaces: KrylovSpaces) -> Goal:
     """Return how far to look at first."""
-    if isinstance(method, ConjugateGradient):
-        return Goal(method, MOST_CONJUGATE)
+    if not method.has_filter:
+        return Goal(method, method.horizon)
     largest = spaces.largest() or 1.0
     time = SMOOTH_HORIZON / largest if method.order == 1 else HORIZON / np.sqrt(largest)
-    if isinstance(method, Iteration):
+    if method.whole_stops:
         time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)
     return Goal(method, float(time))
 

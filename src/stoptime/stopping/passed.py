@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from stoptime.left_out.curve import FEWEST_FOLDS, ErrorCurve, standard_error
-from stoptime.methods.base import Array
 from stoptime.paths import Path, draw
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.streamed.products import by_statistics
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.stopping.problem import Problem
+from stoptime.support.arrays import Array, Floats
 
 __all__ = ["errors_of_folds", "mean_squared_error"]
 

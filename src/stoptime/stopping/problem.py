@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
-from stoptime.methods import Method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
 from stoptime.paths import goals
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.krylov.spaces import Goal, KrylovSpaces
 from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.support.arrays import Array, Floats
 
 __all__ = ["Problem", "energies", "shaped"]
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods.base import Array
 from stoptime.stopping.cross_validation import CrossValidation
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, stops_to_try
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.support.arrays import Array
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import Oracle
 

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods import ConjugateGradient, Iteration
-from stoptime.methods.base import Array, nonnegative
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.krylov.spaces import KrylovLimitError
 from stoptime.stopping.grid import default_stops, last_swing
 from stoptime.stopping.problem import Problem
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import nonnegative
 
 __all__ = ["Choice", "CurveRule", "Rule", "StopWarning"]
 
@@ -147,7 +146,7 @@ class CurveRule(Rule):
 
     def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Look again between grid points, around the deepest dips."""
-        if isinstance(problem.method, Iteration | ConjugateGradient):
+        if problem.method.whole_stops:
             return self._between_whole_stops(problem, curve, per_target=per_target)
         dips = _dips(curve, per_target=per_target)
         if not dips.size:
@@ -206,11 +205,11 @@ class CurveRule(Rule):
 
 def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to be looked at."""
-    if isinstance(problem.method, ConjugateGradient):
+    if not problem.method.has_filter:
         return np.empty(0)
     later = last * EXTENSION
     later = later[later <= LATEST * last_swing(problem.spectrum, problem.tuned)]
-    if not isinstance(problem.tuned, Iteration):
+    if not problem.tuned.whole_stops:
         return np.asarray(later)
     later = np.unique(np.round(later))
     return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])

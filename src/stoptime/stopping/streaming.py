@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import Method
+from stoptime.methods.base import Method
 from stoptime.spectrum.streamed.folds import Folds
 from stoptime.spectrum.streamed.products import by_statistics
 from stoptime.spectrum.streamed.streams import Stream, total

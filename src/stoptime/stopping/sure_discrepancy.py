@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods import Iteration, Method, get_method
-from stoptime.methods.base import Array, list_of_stops, positive_number
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.krylov.spaces import KrylovLimitError
 from stoptime.stopping.growing import resolved_oracle
 from stoptime.stopping.problem import Problem, energies, shaped
@@ -29,6 +29,8 @@ from stoptime.stopping.rule import (
     later_stops,
     stops_to_try,
 )
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import list_of_stops, positive_number
 
 __all__ = ["SURE", "Discrepancy", "training_error"]
 
@@ -185,7 +187,7 @@ def _crossing(
 
     if first == 0 or residuals(grid[first])[0] > level:
         return float(grid[first])
-    if isinstance(problem.tuned, Iteration):
+    if problem.tuned.whole_stops:
         inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
         return float(inner[np.argmax(residuals(inner) <= level)])
     return _root(

@@ -10,6 +10,12 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 
 __all__ = ["as_complex", "as_float64", "as_real", "empty", "is_tensor", "like", "on_host", "pairs"]
 

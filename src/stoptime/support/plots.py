@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from stoptime.methods import Method
+    from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.stopping import Choice
     from stoptime.theory.risk import RiskCurve

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stoptime.methods import Method
+    from stoptime.methods.base import Method
     from stoptime.tables.assessment import Assessment
 
 __all__ = ["aligned", "guarantee_in_words", "method_in_words", "number", "rounded_up", "with_error"]

@@ -21,20 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods import (
-    AcceleratedFlow,
-    HeavyBall,
-    HeavyBallFlow,
-    HighResolutionFlow,
-    Iteration,
-    Method,
-    Nesterov,
-    Ridge,
-    get_method,
-)
-from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number
 from stoptime.theory.search import dips
 from stoptime.theory.worst_case import (
     Ratio,
@@ -50,7 +43,6 @@ __all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop", 
 
 Kind = Literal["risk", "parameter", "paper"]
 
-LEAST_FRICTION = 2.0  # below it the bias over the ridge bias is unbounded as x grows
 SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
 COARSE = 80
 TINY = float(np.finfo(np.float64).tiny)
@@ -103,6 +95,7 @@ def calibrate(
     '0.45711 1.07858'
     """
     method = get_method(method)
+    method.require_filter()
     if not 0 <= low <= high:
         raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
     return _calibrate(method, kind, low, high)
@@ -111,8 +104,8 @@ def calibrate(
 @lru_cache(maxsize=512)  # of a private function: the cache would hide the types of the public one
 def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibration:
     ratio = _ratio(kind)
-    if isinstance(method, Iteration):
-        low, high = (low, high) if high < np.inf else (0.0, 1 / method.epsilon)
+    if method.whole_stops:
+        low, high = (low, high) if high < np.inf else method.possible_eigenvalues
         if stop_with_gain(method, 1.0) > LIKE_A_FLOW:
             return _calibrate_long_run(method, kind, low, high)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
@@ -155,9 +148,10 @@ def guarantee(
     0.765625
     """
     method = get_method(method)
+    method.require_filter()
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
-    if high < np.inf or _universal(method):
+    if high < np.inf or method.universal_guarantee:
         inflation = largest_ratio(method, risk_ratio, stop, low, high)
     return Calibration(stop, inflation, largest_ratio(method, distance_ratio, stop, low, high))
 
@@ -203,7 +197,8 @@ def equivalent_stop(
     if penalty == 0 or np.isinf(penalty):
         return np.inf if penalty == 0 else 0.0
     method = get_method(method)
-    if calibration == "paper" and not isinstance(method, Iteration):
+    method.require_filter()
+    if calibration == "paper" and not method.whole_stops:
         return float(penalty ** (-1 / method.order))
     return calibrate_to(method, penalty, calibration, eigenvalues).stop
 
@@ -214,7 +209,7 @@ def calibrate_to(
     """Return the calibration for one positive penalty, its stop in the time of the method."""
     low, high, scaled = range_in_units(method, eigenvalues, penalty)
     unit = calibrate(scaled, kind, low, high)
-    if isinstance(method, Iteration):
+    if method.whole_stops:
         return unit
     return replace(unit, stop=unit.stop / penalty ** (1 / method.order))
 
@@ -252,12 +247,13 @@ def equivalent_penalty(
     0.01
     """
     method = get_method(method)
+    method.require_filter()
     stop = float(nonnegative("stop", stop, infinite=True))
     if stop == 0 or np.isinf(stop):
         return np.inf if stop == 0 else 0.0
-    if isinstance(method, Iteration):
+    if method.whole_stops:
         return _penalty_of_iterate(method, stop, calibration, eigenvalues)
-    if calibration == "paper" or _universal(method):
+    if calibration == "paper" or method.universal_guarantee:
         unit = equivalent_stop(method, 1.0, calibration=calibration)
         return float((unit / stop) ** method.order)
     return _best_penalty(method, stop, calibration, eigenvalues)
@@ -283,17 +279,8 @@ def _best_penalty(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLik
     return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
 
 
-def _universal(method: Method) -> bool:
-    """Tell whether some stop is good for every spectrum."""
-    if isinstance(method, AcceleratedFlow):
-        return method.friction >= LEAST_FRICTION
-    if isinstance(method, Nesterov):
-        return method.momentum is None and method.friction >= LEAST_FRICTION
-    return not isinstance(method, HeavyBallFlow | HeavyBall | HighResolutionFlow)
-
-
 def _check_bounded(method: Method, high: float) -> None:
-    if np.isinf(high) and not _universal(method):
+    if np.isinf(high) and not method.universal_guarantee:
         raise ValueError(
             f"No stop of {method} is close to ridge on every spectrum: give the eigenvalues, "
             'or use calibration="paper".'
@@ -305,16 +292,16 @@ def range_in_units(
 ) -> tuple[float, float, Method]:
     """Return the eigenvalues to be calibrated for, and the method for them, in units of the penalty."""
     if eigenvalues is None:
-        if isinstance(method, HeavyBallFlow) and isinstance(method.damping, str):
+        if not (method.is_tuned or method.whole_stops):
             _check_bounded(method, np.inf)
         return 0.0, np.inf, method.in_units_of(penalty)
     s = nonnegative("eigenvalues", eigenvalues)
     method = method.tuned_to(s).in_units_of(penalty)
-    if isinstance(method, Iteration):  # beyond the largest eigenvalue it may diverge
+    if method.whole_stops:  # beyond the largest eigenvalue it may diverge
         largest = float(s.max(initial=0)) or 1.0
-        smallest = 0.0 if _universal(method) else float(s.min(where=s > 0, initial=largest))
+        smallest = 0.0 if method.universal_guarantee else float(s.min(where=s > 0, initial=largest))
         return smallest / penalty, largest / penalty, method
-    if _universal(method):
+    if method.universal_guarantee:
         return 0.0, np.inf, method
     positive = s[s > 0] / penalty
     low, high = (positive.min(), positive.max()) if positive.size else (1.0, 1.0)
@@ -342,21 +329,21 @@ def _minimum(worst: Callable[[float], float], centre: float) -> float:
     return float(found.x)
 
 
-def _calibrate_long_run(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
+def _calibrate_long_run(method: Method, kind: Kind, low: float, high: float) -> Calibration:
     """Return the calibration of the flow; beyond any number of steps, that of never stopping."""
     flow = method.as_flow()
-    unit = calibrate(flow, kind, *((0.0, np.inf) if _universal(flow) else (low, high)))
+    unit = calibrate(flow, kind, *((0.0, np.inf) if flow.universal_guarantee else (low, high)))
     stop = float(np.round(unit.stop / method.pace))
     return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
 
 
-def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
+def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
     """Return the iteration with the best guarantee for unit penalty, by search among whole numbers."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
     centre, ratio = stop_with_gain(method, 1.0), _ratio(kind)
     x = eigenvalue_grid(low, high)[:, None]
-    first = centre / 8 if _universal(method) else centre / SEARCH
+    first = centre / 8 if method.universal_guarantee else centre / SEARCH
     closer = np.unique(np.round(np.append(np.geomspace(first, 4 * centre + 2, COARSE), [0, 1])))
     stops = worst = np.empty(0)
     while closer.size:
@@ -368,7 +355,7 @@ def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> f
 
 
 def _penalty_of_iterate(
-    method: Iteration, stop: float, kind: Kind, eigenvalues: ArrayLike | None
+    method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None
 ) -> float:
     """Return the penalty against which this iterate has the best guarantee."""
     low, high, _ = range_in_units(method, eigenvalues, 1.0)
@@ -378,7 +365,7 @@ def _penalty_of_iterate(
     if stop > LIKE_A_FLOW:
         flow, time = method.as_flow(), method.pace * stop
         return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
-    high = high if high < np.inf else 1 / method.epsilon
+    high = min(high, method.possible_eigenvalues[1]) if np.isinf(high) else high
     s = eigenvalue_grid(low, high)
     g, gain = method.shrinkage(s, stop), method.gain(s, stop)
 
@@ -395,7 +382,7 @@ def _penalty_of_iterate(
         )
         for i in dips(np.array([worst(log) for log in logs]))
     ]
-    if _universal(method) or len(found) < 2:
+    if method.universal_guarantee or len(found) < 2:
         return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
 
     def mismatch(penalty: float) -> float:

@@ -12,8 +12,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import Method, get_method
-from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number
 from stoptime.theory.risk import RiskCurve, curve_of
 from stoptime.theory.risk_model import RiskModel
 

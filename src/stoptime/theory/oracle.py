@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods import Method
-from stoptime.spectrum.base import Floats, Spectrum
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import Floats
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
 
 __all__ = ["Oracle", "UnresolvedError", "estimate_oracle"]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import GradientDescent, HeavyBall, Iteration, Method, Nesterov, get_method
-from stoptime.methods.base import Array, nonnegative, positive_number
+from stoptime.methods.base import Method
+from stoptime.methods.iterations import GradientDescent
+from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number
 from stoptime.support.wording import aligned
 from stoptime.theory.calibration import (
     calibrate_to,
@@ -25,9 +28,9 @@ from stoptime.theory.worst_case import eigenvalue_grid, risk_ratio
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Plan", "PlannedRun", "plan"]
+    from stoptime.methods.recurrence import Iteration
 
-SAFER_FRICTION = 5.0  # its guarantee is much better than that of 3, for a few iterations more
+__all__ = ["Plan", "PlannedRun", "plan"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class PlannedRun:
         The range for which ``inflation`` holds.
     """
 
-    method: Iteration
+    method: Method
     iterations: int
     penalty: float
     inflation: float
@@ -145,17 +148,14 @@ class Plan:
         )
 
 
-def describe(method: Iteration) -> str:
-    """Return the method in a few words, torch's where it has them."""
-    options = f"lr {method.epsilon:.3g}"
-    if isinstance(method, Nesterov):
-        fixed = method.momentum is not None
-        options += (
-            f", momentum {method.momentum:.3g}" if fixed else f", friction {method.friction:g}"
-        )
-    elif isinstance(method, HeavyBall):
-        options += f", momentum {method.eta:.3g}"
-    return f"{method.name} ({options})"
+def describe(method: Method) -> str:
+    """Return the method in a few words, in torch's where it has them."""
+    words = {"step": "lr"}
+    shown = {one.name: getattr(method, one.name) for one in fields(method)}
+    if shown.get("momentum") is not None:
+        shown.pop("friction", None)  # a constant momentum takes its place
+    options = [f"{words.get(k, k)} {v:.3g}" for k, v in shown.items() if v is not None]
+    return f"{method.name} ({', '.join(options)})"
 
 
 def plan(
@@ -213,18 +213,15 @@ def plan(
     eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     chosen = _configured(get_method(method), step, lr, momentum, friction)
-    if eigenvalues is None and chosen.step == "auto":
+    if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
         )
     penalty = _penalty(penalty, known)
-    runs = [chosen, GradientDescent(chosen.step)]
-    if (
-        isinstance(chosen, Nesterov)
-        and chosen.momentum is None
-        and chosen.friction != SAFER_FRICTION
-    ):
-        runs.append(replace(chosen, friction=SAFER_FRICTION))
+    runs: list[Method] = [chosen, GradientDescent(chosen.step)]
+    safer_method = chosen.safer()
+    if safer_method is not None:
+        runs.append(safer_method)
     run, descent, *safer = (_planned(one, penalty, eigenvalues, complete=complete) for one in runs)
     return Plan(penalty, run, descent, safer[0] if safer else None)
 
@@ -245,7 +242,7 @@ def _spectrum(
 
 def _configured(method: Method, step: Any, lr: Any, momentum: Any, friction: Any) -> Iteration:
     """Return the iteration with the options that were given put in."""
-    if not isinstance(method, Iteration):
+    if not (method.whole_stops and method.has_filter):
         raise ValueError(  # noqa: TRY004 - the value is at fault: a flow is a legal method elsewhere
             f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
             '"gradient-descent" or "nu-method".'
@@ -257,7 +254,7 @@ def _configured(method: Method, step: Any, lr: Any, momentum: Any, friction: Any
     wrong = [name for name in given if not hasattr(method, name)]
     if wrong:
         raise ValueError(f"{method} has no {' and no '.join(wrong)}.")
-    return replace(method, **given)
+    return cast("Iteration", replace(method, **given))
 
 
 def _penalty(penalty: float | None, known: Spectrum | Array | None) -> float:
@@ -277,7 +274,7 @@ def _penalty(penalty: float | None, known: Spectrum | Array | None) -> float:
 
 
 def _planned(
-    method: Iteration, penalty: float, eigenvalues: Array | None, *, complete: bool
+    method: Method, penalty: float, eigenvalues: Array | None, *, complete: bool
 ) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
@@ -291,5 +288,5 @@ def _planned(
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
     low, high, _ = range_in_units(method, eigenvalues, 1.0)
-    reach = low, min(high, 1 / method.epsilon) if eigenvalues is None else high
+    reach = low, min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
     return PlannedRun(method, int(found.stop), like, found.inflation, expected, reach)

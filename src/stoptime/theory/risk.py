@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import Method, Ridge, get_method
-from stoptime.methods.base import Array, list_of_stops, nonnegative, positive_number
+from stoptime.methods.base import Method
+from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import Ridge
+from stoptime.support.arrays import Array
+from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory.risk_model import RiskModel
 from stoptime.theory.worst_case import stop_with_gain
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stoptime.methods import Iteration, Method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
+from stoptime.support.arrays import Array
 from stoptime.theory.search import dips, lowest_between
 
 __all__ = ["RiskModel"]
@@ -72,7 +72,7 @@ class RiskModel:
         The curve oscillates, so its lowest dip is looked for on a grid that follows the fastest
         oscillation, and every dip that may be the lowest is refined between grid points.
         """
-        if isinstance(self.method, Iteration):
+        if self.method.whole_stops:
             return self._whole_minimum(first, last)
         grid = self._grid(first, last)
         total = self.total(grid)
@@ -106,8 +106,7 @@ class RiskModel:
         pace = self.method.pace
         begin = max(first, BEGUN / largest**power / pace)
         end = last if np.isfinite(last) else max(begin, SETTLED / positive.min() ** power / pace)
-        if isinstance(self.method, Iteration):
-            end = min(end, max(first, self.method.horizon))
+        end = min(end, max(first, self.method.horizon))
         if begin >= end:
             return np.unique([first, last])
         grids = [
@@ -116,6 +115,6 @@ class RiskModel:
         ]
         if self.method.order == 2:
             step = np.pi / (np.sqrt(largest) * POINTS_PER_SWING) / pace
-            step = max(step, 1.0) if isinstance(self.method, Iteration) else step
+            step = max(step, 1.0) if self.method.whole_stops else step
             grids.append(begin + step * np.arange(min(MOST_POINTS, (end - begin) / step)))
         return np.unique(np.concatenate(grids))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods.base import Array
+from stoptime.support.arrays import Array
 
 __all__ = ["dips", "lowest_between"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from stoptime.methods import Iteration, Method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
+from stoptime.support.arrays import Array
 from stoptime.theory.search import dips, lowest_between
 
 __all__ = [
@@ -42,7 +42,7 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
 
 def stop_with_gain(method: Method, gain: float) -> float:
     """Return the t with φ(0, t) = gain; for an iteration by the flow it follows, not rounded."""
-    if isinstance(method, Iteration):
+    if method.whole_stops:
         return stop_with_gain(method.as_flow(), gain) / method.pace
     return unit_gain_stop(method.in_units_of(1 / gain)) * float(gain ** (1 / method.order))
 

@@ -28,7 +28,7 @@ def response(rng):
 @pytest.mark.parametrize("method", [st.HeavyBallFlow(), st.HeavyBall(), st.HighResolutionFlow()])
 def test_a_smallest_eigenvalue_that_is_not_known_is_not_called_zero(operator, response, method):
     with pytest.raises(
-        ValueError, match=r"unknown as of sparse matrices and operators: .* for example"
+        ValueError, match=r"unknown as for sparse matrices and operators: .* for example"
     ):
         st.path(operator, response, method, [3])
 

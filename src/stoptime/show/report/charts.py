@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.base import Floats
+from stoptime.support.arrays import Floats
 
 __all__ = ["Chart", "Mark", "Section", "Series", "TableOf", "thinned"]
 

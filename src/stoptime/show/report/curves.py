@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stoptime.methods import ConjugateGradient, Iteration
-from stoptime.methods.base import Array
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.recurrence import Iteration
 from stoptime.paths import path
 from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
 from stoptime.show.report.subject import Subject
 from stoptime.stopping import estimate_oracle
+from stoptime.support.arrays import Array
 from stoptime.support.wording import number
 from stoptime.tables.assessment import Assessment
 from stoptime.theory.risk import bayes_risk

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from stoptime.methods import AcceleratedFlow, GradientFlow, HeavyBallFlow, Method, Ridge
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
 from stoptime.show.report.charts import Chart, Section, Series, TableOf
 from stoptime.show.report.subject import Subject
-from stoptime.spectrum.base import Floats
 from stoptime.stopping import StopWarning
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.wording import method_in_words, number, with_error
 from stoptime.tables.assessment import Assessment, Score, assess
 

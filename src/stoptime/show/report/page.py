@@ -10,7 +10,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from stoptime.methods import ConjugateGradient, Iteration, Method, Ridge
+from stoptime.methods.base import Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.ridge import Ridge
 from stoptime.show.report.charts import Chart, Section, TableOf
 from stoptime.show.report.subject import Subject
 from stoptime.support.version import __version__

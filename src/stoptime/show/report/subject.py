@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.methods.base import Array
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
+from stoptime.support.arrays import Array
 from stoptime.tables import Recipe
 from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
 from stoptime.tables.fitting import Fitted

@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import Floats, Krylov
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Krylov
+from stoptime.support.arrays import Array, Floats
 
 __all__ = ["relative_errors", "step_errors", "unconverged"]
 
@@ -62,7 +62,7 @@ def relative_errors(
     z = response.reshape(len(theta), len(krylov.sizes))
     errors = np.zeros((len(stops), len(krylov.sizes)))
     forever = np.isinf(stops)
-    if isinstance(method, ConjugateGradient):  # exact up to the dimension of the space
+    if not method.has_filter:  # conjugate gradients are exact up to the dimension of the space
         errors = np.where(stops[:, None] >= krylov.sizes, _rounding(theta, z), 0.0)
         errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), errors)
     else:
@@ -80,7 +80,7 @@ def relative_errors(
 
 def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> NDArray[np.bool_]:
     """Tell at which stops a larger space would have a smaller error: what least squares has is rounding."""
-    last = np.isinf(stops) | isinstance(method, ConjugateGradient)
+    last = np.isinf(stops) | (not method.has_filter)
     return np.asarray(np.where(last, np.isinf(errors), ~(errors <= tol)))
 
 
@@ -106,8 +106,8 @@ def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Flo
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
     start, unit = method.gain(0.0, stops), krylov.largest
-    if isinstance(method, Iteration):  # beyond its limit it diverges: there is no such eigenvalue
-        unit = min(unit, method.limit / method.epsilon)
+    # beyond its limit an iteration diverges: there is no such eigenvalue
+    unit = min(unit, method.largest_eigenvalue)
     radians = np.sqrt(8 * unit * start.max()) if method.order == 2 else 0.0
     grid = _grid(theta, unit, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
     # all in units of the largest eigenvalue, the first gain and the response: nothing over- or underflows

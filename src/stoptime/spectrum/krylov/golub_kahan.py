@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import Floats
+from stoptime.support.arrays import Array, Floats
 
 __all__ = ["GolubKahan", "KrylovVectors", "Matrix", "Ritz"]
 

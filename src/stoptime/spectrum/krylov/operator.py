@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.dense import Centred, DenseData, lengths_of, sample_sizes
 from stoptime.spectrum.moments import Moments
+from stoptime.support.arrays import Floats
 
 __all__ = ["MatrixFreeData", "checked"]
 

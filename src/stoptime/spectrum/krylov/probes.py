@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from stoptime.methods import ConjugateGradient, Iteration, Method
-from stoptime.methods.base import Array
+from stoptime.methods.base import Method
 from stoptime.spectrum.base import Density
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan
 from stoptime.spectrum.krylov.operator import MatrixFreeData
+from stoptime.support.arrays import Array
 
 __all__ = ["density"]
 
@@ -64,7 +64,7 @@ def density(
         ):  # the direction that centring takes away has no eigenvalue to be seen
             signs -= np.multiply.outer(signs @ A.root, A.root)
     matrix, size = (A.T, size) if wide else (A, p)
-    finite = [(m, t) for m, t in goals if np.isfinite(t) and not isinstance(m, ConjugateGradient)]
+    finite = [(m, t) for m, t in goals if np.isfinite(t) and m.has_filter]
     most = min(most, max(size, 1), most if finite else MOST_STEPS)
     parts = [_followed(GolubKahan(matrix, sign, data.rounding), finite, most) for sign in signs]
     nodes = np.concatenate([values for values, _ in parts])
@@ -95,5 +95,5 @@ def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> 
 
 
 def _freedom(method: Method, stop: float, values: Array, weights: Array) -> Array:
-    stops = np.ceil(stop * EARLIER) if isinstance(method, Iteration) else stop * EARLIER
+    stops = np.ceil(stop * EARLIER) if method.whole_stops else stop * EARLIER
     return np.asarray((weights * values) @ method.gain(values[:, None], stops))

@@ -17,21 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from stoptime.methods import (
-    ConjugateGradient,
-    GradientFlow,
-    HeavyBallFlow,
-    Iteration,
-    Method,
-    Ridge,
-)
-from stoptime.methods.base import positive_number, whole_number
-from stoptime.spectrum.base import Density, Floats, Krylov, Spectrum
+from stoptime.methods.base import Method
+from stoptime.methods.flows import GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.dense import by_gram
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.krylov.probes import density
+from stoptime.support.arrays import Floats
+from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
 
 __all__ = ["Goal", "KrylovLimitError", "KrylovSpaces", "decompose_matrix_free", "is_small"]
@@ -220,9 +216,7 @@ class KrylovSpaces:
     @staticmethod
     def _batch(size: int, goals: tuple[Goal, ...]) -> int:
         """Return how many vectors to add before the next look; an iteration needs as many as it has steps."""
-        whole = [
-            goal.stop for goal in goals if isinstance(goal.method, Iteration | ConjugateGradient)
-        ]
+        whole = [goal.stop for goal in goals if goal.method.whole_stops]
         ahead = [int(stop) - size for stop in whole if size < stop < np.inf]
         return min([1 + size // LOOKS, *ahead])
 
@@ -314,7 +308,7 @@ class KrylovSpaces:
 
     def _gain(self, goal: Goal, values: Floats) -> float:
         """Return a bound of the gain at a goal."""
-        if isinstance(goal.method, ConjugateGradient):
+        if not goal.method.has_filter:
             return 0.0
         tuned = self._tuned(goal.method, values)
         with np.errstate(over="ignore"):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods.base import whole_number
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.streamed.folds import (
     WHOLE,
@@ -23,6 +22,7 @@ from stoptime.spectrum.streamed.folds import (
     parts_of_block,
 )
 from stoptime.spectrum.streamed.statistics import check_size, column_names
+from stoptime.support.checks import whole_number
 from stoptime.support.progress import throughput
 
 __all__ = ["BLOCK_BYTES", "Block", "Chunks", "Columns", "rows_per_block"]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.streamed.folds import (
     WHOLE,
     Folds,
@@ -20,6 +19,7 @@ from stoptime.spectrum.streamed.folds import (
     parts_of_block,
 )
 from stoptime.spectrum.streamed.statistics import check_size
+from stoptime.support.arrays import Floats
 
 __all__ = ["DaskRows", "predicted"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
-from stoptime.methods.base import is_whole
 from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.support.checks import is_whole
 
 __all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block", "row_numbers"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
-from stoptime.spectrum.base import Floats, Left, Rounding, Spectrum
+from stoptime.spectrum.base import Left, Rounding, Spectrum
 from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.support.arrays import Floats
 
 __all__ = ["by_statistics"]
 

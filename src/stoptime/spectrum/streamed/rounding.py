@@ -22,11 +22,9 @@ from functools import partial
 
 import numpy as np
 
-from stoptime.methods import ConjugateGradient, Method
-from stoptime.methods.base import Array
-from stoptime.methods.conjugate_gradient import conjugate_gradients
-from stoptime.spectrum.base import Floats, Rounding, Spectrum
-from stoptime.support.arrays import on_host
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Rounding, Spectrum
+from stoptime.support.arrays import Array, Floats, on_host
 
 __all__ = ["VISIBLE", "rounding_errors", "warn_of_rounding"]
 
@@ -75,12 +73,12 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
         rounding, left=replace(rounding.left, response=rounding.left.response / size)
     )
     for row, stop in enumerate(stops):
-        if not isinstance(method, ConjugateGradient):
+        if method.has_filter:
             errors[row] = _at_stop(s, z, power, rounding, partial(method.gain, t=stop))
             continue
         for target in range(z.shape[1]):
             mine = slice(target, target + 1)
-            gain = _conjugate_gain(s, z[:, target], stop)
+            gain = method.gain_for(s, z[:, target], stop)
             left = replace(rounding.left, response=rounding.left.response[:, mine])
             part = replace(rounding, left=left)
             errors[row, mine] = _at_stop(s, z[:, mine], power[mine], part, gain)
@@ -138,11 +136,3 @@ def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gai
     lowest = (left.response / np.sqrt(np.where(power > 0, power, 1))) ** 2  # as z² ≤ s‖y‖²/n
     gains = gain(np.maximum(lowest, left.eigenvalues[:, None]))
     return np.where(seen, gains * np.abs(left.response), 0.0)
-
-
-def _conjugate_gain(s: Floats, z: Floats, stop: float) -> Gain:
-    """Return an upper estimate of the gain of one iterate, which grows from the largest eigenvalues down."""
-    (filter_,) = conjugate_gradients(s, z, np.array([stop])).filters
-    converged = stop > len(filter_.values)
-    most = np.inf if converged else float(np.sum(1 / filter_.values))
-    return lambda at: np.minimum(most, 1 / at)

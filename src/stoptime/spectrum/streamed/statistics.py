@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.spectrum.base import Floats
 from stoptime.spectrum.moments import Moments, sums
 from stoptime.spectrum.streamed.stored import FORMAT, fault
+from stoptime.support.arrays import Floats
 from stoptime.support.files import load_arrays, save_arrays
 
 __all__ = ["Statistics", "checked_weights"]

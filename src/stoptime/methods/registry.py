@@ -1,0 +1,50 @@
+"""Every method by its name."""
+
+from __future__ import annotations
+
+from stoptime.methods.base import Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.ridge import Ridge
+
+__all__ = ["ALL_METHODS", "ITERATIONS", "METHODS", "get_method"]
+
+METHODS: dict[str, type[Method]] = {
+    cls.name: cls for cls in (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
+}
+"""The methods in continuous time by their names: any number from zero on is a stop of theirs."""
+
+ITERATIONS: dict[str, type[Method]] = {
+    cls.name: cls
+    for cls in (
+        GradientDescent,
+        Nesterov,
+        HeavyBall,
+        NuMethod,
+        ConjugateGradient,
+        HighResolutionFlow,
+    )
+}
+"""The methods that know a step by their names: the iterations, and the flow that models one of them."""
+
+ALL_METHODS = METHODS | ITERATIONS
+"""All methods by their names."""
+
+
+def get_method(method: str | Method) -> Method:
+    """Return the method of that name with its default parameters; a method is returned as it is.
+
+    The names are the keys of ``METHODS`` and of ``ITERATIONS``.
+
+    Examples
+    --------
+    >>> get_method("nesterov-flow")
+    AcceleratedFlow(friction=3.0)
+    """
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str) or method not in ALL_METHODS:
+        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(ALL_METHODS)}.")
+    return ALL_METHODS[method]()

@@ -1,0 +1,96 @@
+"""Checks of numbers that users give: each returns the number in one type, or says what is wrong."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stoptime.support.arrays import Array
+
+__all__ = [
+    "fraction_below_one",
+    "is_whole",
+    "iteration_numbers",
+    "list_of_stops",
+    "nonnegative",
+    "positive_number",
+    "whole_number",
+]
+
+LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
+
+
+def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Array:
+    """Return ``values`` as a float array; refuse negative numbers, NaN and (unless allowed) infinity.
+
+    Examples
+    --------
+    >>> nonnegative("stops", [1, -2])
+    Traceback (most recent call last):
+    ValueError: stops must be finite non-negative numbers; got -2.0.
+    """
+    try:
+        given = np.asarray(values)
+        # strings and truth values must not pass as numbers
+        array = np.asarray(given if given.dtype.kind in "iufO" else "no number", dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers; got {values!r}.") from None
+    good = (array >= 0) & (infinite | np.isfinite(array))
+    if not good.all():
+        kind = "non-negative numbers" if infinite else "finite non-negative numbers"
+        raise ValueError(f"{name} must be {kind}; got {float(array[~good].flat[0])!r}.")
+    return array
+
+
+def list_of_stops(stops: ArrayLike) -> Array:
+    """Return one stop or a list of stops as an array of one dimension."""
+    found = np.atleast_1d(nonnegative("stops", stops, infinite=True))
+    if found.ndim != 1:
+        raise ValueError(f"stops must be one number or a list of numbers; got shape {found.shape}.")
+    return found
+
+
+def iteration_numbers(stops: Array) -> NDArray[np.intp]:
+    """Return stops as integers; refuse numbers that are not iteration numbers."""
+    rounded = np.round(stops)
+    if np.any(rounded != stops):
+        wrong = float(stops[rounded != stops].flat[0])
+        raise ValueError(f"The stops of an iteration are whole numbers; got {wrong!r}.")
+    return np.minimum(rounded, LARGEST_WHOLE).astype(np.intp)
+
+
+def positive_number(name: str, value: object, *, low: float = 0.0, high: float = np.inf) -> float:
+    """Return ``value`` as a float; refuse all but finite numbers strictly inside (low, high)."""
+    number = float(value) if isinstance(value, int | float | np.number) else np.nan
+    if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
+        limits = f"a number between {low:g} and {high:g}"
+        if low == 0 and high == np.inf:
+            limits = "a positive number"
+        raise ValueError(f"{name} must be {limits}; got {value!r}.")
+    return number
+
+
+def fraction_below_one(name: str, value: object) -> float:
+    """Return ``value`` as a float in [0, 1)."""
+    number = float(value) if isinstance(value, int | float | np.number) else np.nan
+    if isinstance(value, bool) or not 0 <= number < 1:
+        raise ValueError(
+            f"{name} must be a number from 0 to below 1 (from 1 on the iteration diverges); "
+            f"got {value!r}."
+        )
+    return number
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether ``value`` is an integer and not a truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole_number(name: str, value: Any, *, least: int = 0) -> int:
+    """Return ``value`` as an int; refuse all but whole numbers of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
