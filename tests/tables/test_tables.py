@@ -166,7 +166,9 @@ def test_unknown_categories_are_zeros_and_told(frame):
     recipe = prepare(frame, "price", Policy(standardise=False)).recipe
     X, messages = recipe.transform(frame.head(2).assign(town=["Bern", "Oslo"]))
     np.testing.assert_array_equal(X[:, 1:4], [[0, 0, 0], [0, 1, 0]])
-    assert messages == ("Values not seen in fitting, treated as none of those seen: town (1).",)
+    assert messages == (
+        "Values not seen in fitting, treated as none of the known categories: town (1).",
+    )
 
 
 def test_columns_that_say_nothing_are_left_out_with_a_note(frame):
@@ -216,11 +218,11 @@ def test_iso_dates_in_text_are_days(frame):
         ({}, {"target": "built"}, "must be numbers, not dates such as"),
         ({}, {"drop": ["nothing"]}, 'no column "nothing"'),
         ({}, {"drop": ["size", "town", "garden", "built"]}, "No column is left"),
-        ({}, {"weights": "town"}, "non-negative numbers"),
-        ({"w": -1.0}, {"weights": "w"}, "non-negative numbers"),
+        ({}, {"weights": "town"}, "must be numbers, not text such as"),
+        ({"w": -1.0}, {"weights": "w"}, "must be non-negative"),
         ({"w": 0.0}, {"weights": "w"}, "all zero"),
         ({"price": 1.0}, {}, "the same in every row"),
-        ({"price": [1.0] + [np.nan] * 39}, {}, "there is 1 row to learn from"),
+        ({"price": [1.0] + [np.nan] * 39}, {}, "has 1 row: nothing can be learned"),
         ({"list": [[1, 2]] * 40}, {}, "drop it"),
         (
             {"size": [*map(str, range(39)), "unknown"]},

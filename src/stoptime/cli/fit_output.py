@@ -17,7 +17,7 @@ from stoptime.support.files import atomic
 from stoptime.support.notes import warnings_noted
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables import pandas, read_table, write_table
-from stoptime.tables.fitting import STEPS, Fitted, Request, fit_table
+from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
 from stoptime.tables.model_file import as_model, save
 
 __all__ = ["run"]
@@ -32,7 +32,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Fit, write the outputs that were asked for, and show the result."""
-    steps = STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
+    steps = FIT_STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
     with bar(steps) as advance, warnings_noted() as warned:
         fitted = fit_table(request, progress=advance)
         messages = list(fitted.messages)

@@ -17,7 +17,7 @@ from stoptime.tables.reading import pandas
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stoptime.methods.base import Array
+    from stoptime.support.arrays import Array
 
 __all__ = ["Column", "Kind", "Note", "column_kind", "counted", "described", "encoded", "sentences"]
 

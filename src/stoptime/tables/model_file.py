@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
-from stoptime.methods import ALL_METHODS, Method
+from stoptime.methods.base import Method
+from stoptime.methods.registry import ALL_METHODS
 from stoptime.spectrum.dense import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
@@ -28,7 +29,7 @@ from stoptime.tables.recipe import Prepared, Recipe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stoptime.spectrum.base import Floats
+    from stoptime.support.arrays import Floats
 
 __all__ = ["Model", "PreparationWarning", "load", "save"]
 

@@ -25,7 +25,7 @@ from stoptime.tables.reading import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoptime.methods.base import Array
+    from stoptime.support.arrays import Array
 
 __all__ = ["Policy", "Prepared", "Recipe", "prepare"]
 
