@@ -1,5 +1,8 @@
 """Least squares fitted by momentum and stopped early: what stopping did, and when to stop."""
 
+from stoptime.support import interrupts  # noqa: F401 - first, for Ctrl-C while the others load
+
+# isort: split
 from importlib import import_module
 from types import ModuleType
 

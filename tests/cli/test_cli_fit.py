@@ -266,7 +266,8 @@ def test_an_interrupt_leaves_no_half_file(houses, monkeypatch):
 def test_a_real_ctrl_c_is_one_line(houses):
     code = (
         "import signal, stoptime.tables.fitting as f; from stoptime.__main__ import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # off where tests run in the background
+        # Ctrl-C is ignored where tests run in the background.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "f.read_table = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
         "main()"
     )

@@ -35,7 +35,7 @@ class Assessment:
     ``penalty`` is the equivalent ridge penalty λ. ``error`` and ``standard_error`` are the rule's
     estimate of the mean squared prediction error, and ``explained`` is the share of the variance
     that this error explains. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
-    ``penalty`` is the best one: on any spectrum if ``universal``, else on spectra in the same range.
+    ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
     ``inflation`` is that ratio on this spectrum at the best stop, for estimated noise and signal.
     """
 

@@ -39,16 +39,8 @@ UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 class Column:
     """A column of the table and how it becomes features.
 
-    Attributes
-    ----------
-    name : str
-        The name in the table.
-    kind : {"number", "date", "category"}
-        A date is counted in days since 1970.
-    fill : float or None
-        Replaces a missing number: the median. None if missing numbers are refused.
-    levels : tuple of str or None
-        The values of a category that have a feature each; None stands for missing.
+    A "date" is counted in days since 1970. ``fill`` replaces missing numbers and is None if they
+    are refused. Each of the ``levels`` of a category gets a feature; None stands for missing.
     """
 
     name: str
@@ -105,7 +97,7 @@ def column_kind(series: Any, name: str) -> tuple[Kind, Any]:
         return "date", pd.to_datetime(series, utc=True)
     if inferred not in TEXT_TYPES or any(isinstance(value, NESTED) for value in series):
         raise ValueError(
-            f'Column "{name}" holds {inferred} values, which cannot be turned into numbers: drop it.'
+            f'Column "{name}" holds {inferred} values, which cannot become numbers: drop it.'
         )
     return _text_kind(series, name)
 
@@ -121,8 +113,8 @@ def _text_kind(series: Any, name: str) -> tuple[Kind, Any]:
     odd = different[pd.to_numeric(different, errors="coerce").isna()]
     if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
         raise ValueError(
-            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that is '
-            "a missing value, read it as such (--na), else correct the file or drop the column."
+            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
+            "is a missing value, read it as such (--na), else correct the file or drop the column."
         )
     return "category", series
 

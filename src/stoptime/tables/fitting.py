@@ -191,11 +191,11 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
         model, spectrum, n_rows, told = _fit_chunks(request, prepared)
         # The first rows decide what each column is; values are counted over all rows.
         decisions = (one for one in prepared.messages if one.startswith("Column"))
-        messages = [
+        how = (
             f"Read in chunks: {n_rows} rows were fitted. The first {len(prepared.y)} rows decide "
-            "what each column is, and are used for comparisons and figures.",
-            *(*changed, *table.messages, *decisions, *told),
-        ]
+            "what each column is, and are used for comparisons and figures."
+        )
+        messages = [how, *changed, *table.messages, *decisions, *told]
     step("assessing")
     found = assess(model, spectrum)
     candidates = {"stoptime": request.estimator(), **rivals(spectrum)}

@@ -27,7 +27,7 @@ from stoptime.tables.reading import pandas
 from stoptime.tables.recipe import Prepared, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from stoptime.support.arrays import Floats
 
@@ -114,16 +114,10 @@ def _framed(X: Any, recipe: Recipe) -> Any:
 
 
 def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
-    """Write a fitted model to a JSON file. A write that fails leaves no file.
+    """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
 
-    Parameters
-    ----------
-    model : StoppedRegressor, StoppedRegressorCV or Model
-        A fitted model.
-    target : str or Path
-        The file to write.
-    prepared : Prepared, optional
-        The table of the fit. The loaded model then predicts for rows of such a table.
+    With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
+    A write that fails leaves no file.
 
     Examples
     --------
@@ -172,18 +166,16 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))
+    target = recipe = None
+    if prepared is not None:
+        target = prepared.target
+        recipe = prepared.recipe
+        features = recipe.features
+    fitted = model.method_, model.stop_, on_host(model.coef_), on_host(model.intercept_)
     residuals = getattr(model, "left_out_residuals_", None)
-    return Model(
-        model.method_,
-        model.stop_,
-        on_host(model.coef_),
-        on_host(model.intercept_),
-        features if prepared is None else prepared.recipe.features,
-        None if prepared is None else prepared.target,
-        None if prepared is None else prepared.recipe,
-        None if residuals is None else sizes_of(residuals),
-        None if residuals is None else model._observations,
-    )
+    if residuals is None:
+        return Model(*fitted, features, target, recipe)
+    return Model(*fitted, features, target, recipe, sizes_of(residuals), model._observations)
 
 
 def _content(model: Model) -> dict[str, Any]:
@@ -264,25 +256,22 @@ def _model(file: Any) -> Model:
     if parts["residuals"] is not None and np.ndim(parts["observations"]) == 0:
         parts["observations"] = np.full(len(parts["residuals"]), parts["observations"], np.float64)
     model = Model(**parts)
-    _check(model)
+    for key, right in _consistent(model):
+        _require(right, f'"{key}" does not fit the other entries.')
     written = _content(model) | {"version": file["version"]}
     for key in file.keys() | written.keys():
-        same = key in written and _as_text(key, written[key]) == _as_text(key, file.get(key))
+        # JSON text, unlike ==, tells 1 from 1.0 and from true; it has no infinity.
+        same = key in written and _json(written[key]) == _json(file.get(key))
         _require(same, f'"{key[:40]}" is not as stoptime writes it.')
     return model
 
 
-def _require(condition: bool | np.bool_, message: str) -> None:
+_json = partial(json.dumps, allow_nan=False)
+
+
+def _require(condition: Any, message: str) -> None:
     if not condition:
         raise ValueError(message)
-
-
-def _as_text(key: str, value: Any) -> str:
-    """Return JSON, which unlike == tells 1 from 1.0 and from true."""
-    try:
-        return json.dumps(value, allow_nan=False)
-    except ValueError:
-        raise ValueError(f'"{key}" must be finite.') from None
 
 
 def _read_stop(content: Any) -> float | Floats:
@@ -323,39 +312,33 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _check(model: Model) -> None:
-    """Refuse shapes that do not fit together, and numbers out of their range."""
-    coef = model.coef
-    _require(coef.ndim in {1, 2} and coef.size > 0, '"coef" must be numbers, and not empty.')
-    p = coef.shape[-1]
-    targets = coef.shape[:-1]
-    _require(model.intercept.shape == targets, '"intercept" must be one number for each target.')
-    _require(np.shape(model.stop) in {(), targets}, '"stop" must be one, or one for each target.')
-    _require(np.all(np.asarray(model.stop) >= 0), '"stop" must not be negative.')
-    _require(model.features is None or len(model.features) == p, f'"features" must be {p} names.')
+def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
+    """Yield each key and whether its shape and range fit the model."""
+    yield "coef", model.coef.ndim in {1, 2} and model.coef.size
+    p = model.coef.shape[-1]
+    targets = model.coef.shape[:-1]
+    yield "intercept", model.intercept.shape == targets
+    yield "stop", np.shape(model.stop) in {(), targets} and np.all(np.asarray(model.stop) >= 0)
+    yield "features", model.features is None or len(model.features) == p
     if model.recipe is not None:
-        _check_recipe(model.recipe, model.features, p)
+        yield "recipe", model.recipe.features == model.features and _sound(model.recipe)
     sizes = model.residuals
     shares = model.observations
-    if sizes is None or shares is None:
-        _require(sizes is shares, '"residuals" must be given with "observations".')
-        return
-    fits = sizes.ndim == 2 and sizes.shape[1] == np.prod(targets)
-    _require(fits and np.all(sizes >= 0), '"residuals" must be sizes, a list for each target.')
-    _require(shares.shape == sizes.shape[:1], '"observations" must be one for each residual.')
-    _require(np.all(shares >= 0) and shares.any(), '"observations" must not be negative or all 0.')
+    yield "observations", (sizes is None) == (shares is None)
+    if sizes is not None and shares is not None:
+        fits = sizes.ndim == 2 and sizes.shape[1] == np.prod(targets)
+        yield "residuals", fits and np.all(sizes >= 0)
+        yield "observations", len(shares) == len(sizes) and np.all(shares >= 0) and shares.any()
 
 
-def _check_recipe(recipe: Recipe, features: tuple[str, ...] | None, p: int) -> None:
-    names = {column.name for column in recipe.columns}
-    _require(len(names) == len(recipe.columns), '"recipe" has two columns of the same name.')
+def _sound(recipe: Recipe) -> bool:
     for column in recipe.columns:
-        known = column.kind in get_args(Kind)
-        _require(known, f'"recipe" has an unknown kind in the column "{column.name:.40}".')
         levels = column.levels
-        right = (column.kind == "category") == bool(levels) and len(set(levels)) == len(levels)
-        _require(right, f'"recipe" has wrong levels in the column "{column.name:.40}".')
-    _require(recipe.features == features, '"features" must be those of the "recipe".')
-    scales = recipe.scales
-    _require(len(recipe.centres) == len(scales) == p, '"recipe" must have a scale per feature.')
-    _require(min(scales) > 0, '"recipe" must have positive scales.')
+        if column.kind not in get_args(Kind) or (column.kind == "category") != bool(levels):
+            return False
+        if len(set(levels)) < len(levels):
+            return False
+    different = len({column.name for column in recipe.columns}) == len(recipe.columns)
+    n_features = len(recipe.features)
+    complete = len(recipe.centres) == len(recipe.scales) == n_features
+    return different and complete and min(recipe.scales) > 0

@@ -30,17 +30,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table and the messages from reading it.
-
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        The rows. All column names differ.
-    source : str
-        The file, or the name of the built-in data.
-    messages : tuple of str
-        What the reader should know, such as a guessed encoding.
-    """
+    """A pandas.DataFrame with different column names, its source, and messages from reading it."""
 
     frame: Any
     source: str
@@ -58,19 +48,10 @@ def pandas() -> Any:
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read a table.
 
-    The ending of the name gives the format: csv, tsv or parquet, and text may be compressed (.gz).
-    Other names are read by their content. Delimiter, encoding and decimal comma are detected.
-
-    Parameters
-    ----------
-    source : str or Path
-        A file, or "diabetes" for the data set that comes with scikit-learn.
-    missing : sequence of str
-        Words for a missing value, besides an empty field, NA, N/A, NaN, null and None.
-
-    Returns
-    -------
-    Table
+    ``source`` is a file, or "diabetes" for the data set that comes with scikit-learn. The ending of
+    the name gives the format: csv, tsv or parquet, and text may be compressed (.gz); other names
+    are read by their content. Delimiter, encoding and decimal comma are detected. ``missing`` lists
+    words for a missing value, besides an empty field, NA, N/A, NaN, null and None.
 
     Examples
     --------

@@ -40,9 +40,9 @@ SHOWN_COLUMNS = 12  # column names in an error message
 class Policy:
     """How to prepare a table.
 
-    ``missing="impute"`` replaces missing numbers by the median and gives missing text a category of
-    its own; "drop" leaves out rows with a missing value; "error" refuses them. ``categories`` is the
-    largest number of features for one text column: its most frequent values get one each.
+    ``missing="impute"`` replaces missing numbers by the median and gives missing text a category
+    of its own; "drop" leaves out rows with a missing value; "error" refuses them. ``categories``
+    is the largest number of features for one text column: its most frequent values get one each.
     ``standardise`` scales every feature to mean zero and variance one.
     """
 
@@ -82,7 +82,7 @@ class Recipe:
         return X, sentences(notes)
 
     def encode(self, frame: Any) -> tuple[Array, list[Note]]:
-        """Return the matrix of a table, and notes on its values that can be added up over blocks."""
+        """Return the matrix, and notes on values that can be added up over blocks of rows."""
         X, notes = _matrix(self.columns, frame)
         return np.asarray((X - np.array(self.centres)) / np.array(self.scales)), notes
 
@@ -113,24 +113,8 @@ def prepare(
     """Turn a table into a matrix of features and a response.
 
     Numbers stay numbers, text and categories get a feature of zeros and ones for each frequent
-    value, and dates are counted in days. ``messages`` lists everything that was changed.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    target : str
-        The column to predict; rows where it is missing are left out.
-    policy : Policy, optional
-        What to do with missing values and categories, and whether to standardise.
-    weights : str, optional
-        The column of sample weights.
-    drop : sequence of str
-        Columns not to use.
-
-    Returns
-    -------
-    Prepared
+    value, and dates are counted in days. Rows without a target are left out, and so are the columns
+    in ``drop``; ``weights`` names the column of sample weights. ``messages`` lists all changes.
 
     Examples
     --------
