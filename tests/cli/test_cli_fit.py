@@ -46,13 +46,13 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     assert result.exit_code == 0, result.output
     for words in (
         "nesterov-flow (friction 3)",
-        "like ridge penalty",
+        "equivalent ridge penalty",
         "degrees of freedom",
         "loo error",
         "1.599",
     ):
         assert words in result.stdout
-    for words in ("RidgeCV", "least squares", "more than stoptime"):
+    for words in ("RidgeCV", "least squares", "minus stoptime's error"):
         assert words in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
 
@@ -221,8 +221,8 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "say which column"),
-        (["-t", "a", "-t", "b"], "one at a time"),
+        ([], "say which column to predict"),
+        (["-t", "a", "-t", "b"], "give one at a time"),
         (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
         (["-t", "price", "-m", "ridge:friction=3"], "it has none"),
         (["-t", "price", "-m", "nesterov-flow:friction=-1"], "friction must be"),

@@ -1,4 +1,4 @@
-"""The command line: thin commands over the functions of the library, one file each."""
+"""The command line: one file for each command."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from stoptime.cli.terminal import AsJson, bar, print_json
+from stoptime.cli.options import AsJson
+from stoptime.cli.terminal import bar, print_json
 
 
 def reproduce(
@@ -19,20 +20,18 @@ def reproduce(
     ] = Path("reproduction"),
     certify: Annotated[
         bool | None,
-        typer.Option(
-            help="Prove the constants; by default where the extra 'certify' is installed."
-        ),
+        typer.Option(help="Prove the constants; by default if python-flint is installed."),
     ] = None,
     dark: Annotated[
-        bool, typer.Option("--dark", help="Draw every figure for dark pages too.")
+        bool, typer.Option("--dark", help="Also draw every figure for dark pages.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the paper's experiments: four figures, the numbers behind them, and a table of constants.
+    """Run the experiments of the paper: figures, the numbers behind them, and its constants.
 
     Example: stoptime reproduce --out figures
     """
-    from stoptime.paper import reproduction  # noqa: PLC0415 - matplotlib only when needed
+    from stoptime.paper import reproduction  # noqa: PLC0415 - needs matplotlib
 
     certify = find_spec("flint") is not None if certify is None else certify
     with bar(len(reproduction.steps(certify))) as advance:
