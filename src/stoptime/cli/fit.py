@@ -12,12 +12,13 @@ from stoptime.cli.options import (
     AsJson,
     bad,
     checked_output,
-    complete_method,
-    complete_rule,
+    completed,
+    known_name,
     parsed_method,
-    parsed_rule,
     parsed_stops,
 )
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.stopping import RULES
 from stoptime.tables.reading import BUILT_IN
 from stoptime.tables.recipe import MOST_CATEGORIES, Policy
 
@@ -43,12 +44,12 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         of_model(
             *("--method", "-m"),
             help=HELP_METHOD,
-            autocompletion=complete_method,
+            autocompletion=completed(ALL_METHODS),
             show_default="nesterov-flow",
         ),
     ] = None,
     rule: Annotated[
-        str, of_model(help="Rule that chooses the stop.", autocompletion=complete_rule)
+        str, of_model(help="Rule that chooses the stop.", autocompletion=completed(RULES))
     ] = "loo",
     cv: Annotated[
         int | None, of_model(help="Number of shuffled folds, instead of the rule.", min=2)
@@ -109,7 +110,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         data=str(data),
         target=_one_target(data, target),
         methods=tuple(parsed_method(word) for word in method or ["nesterov-flow"]),
-        rule=parsed_rule(rule),
+        rule=known_name("rule", rule, RULES),
         cv=cv,
         stops=parsed_stops(stops),
         fit_intercept=intercept,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -18,9 +18,6 @@ from stoptime.support.wording import guarantee_in_words, method_in_words, number
 from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
 from stoptime.tables.model_file import as_model, save
 from stoptime.tables.reading import pandas, read_table, write_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["run"]
 
@@ -45,7 +42,10 @@ def run(
             advance("predicting")
             messages += _predict(fitted, predict, outputs["--out"], interval)
         if "--report" in outputs:
-            _report(fitted, outputs["--report"], advance)
+            page = report.of_fit(fitted, progress=advance)
+            advance("writing")
+            with atomic(outputs["--report"]) as path:
+                path.write_text(page, encoding="utf-8")
     messages += [message for message in warned if message not in messages]
     if as_json:
         print_json(_as_object(fitted, messages, outputs))
@@ -57,15 +57,8 @@ def run(
     if fitted.scores:
         console.print()
         console.print(_comparison(fitted))
-    for path in outputs.values():
-        typer.echo(f"wrote {path}")
-
-
-def _report(fitted: Fitted, target: Path, advance: Callable[[str], None]) -> None:
-    page = report.of_fit(fitted, progress=advance)
-    advance("writing")
-    with atomic(target) as path:
-        path.write_text(page, encoding="utf-8")
+    for written in outputs.values():
+        typer.echo(f"wrote {written}")
 
 
 def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> list[str]:
@@ -93,17 +86,8 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
         "features": features,
         "rule": request.how,
         "reason": fitted.model.choice_.message,
-        "method": found.method,
-        "stop": found.stop,
-        "penalty": found.penalty,
+        **vars(found),
         "alpha": None if found.penalty is None else found.penalty * fitted.spectrum.n_samples,
-        "degrees_of_freedom": found.degrees_of_freedom,
-        "error": found.error,
-        "standard_error": found.standard_error,
-        "explained": found.explained,
-        "guarantee": found.guarantee,
-        "universal": found.universal,
-        "inflation": found.inflation,
         "coefficients": dict(zip(features, fitted.model.coef_.tolist(), strict=True)),
         "intercept": float(fitted.model.intercept_),
         "comparison": fitted.scores,

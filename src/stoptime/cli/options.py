@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.stopping import RULES
 from stoptime.tables.reading import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from stoptime.methods.base import Method
 
-__all__ = ["AsJson", "bad", "checked_output", "parsed_method", "parsed_rule", "parsed_stops"]
+__all__ = ["AsJson", "bad", "checked_output", "known_name", "parsed_method", "parsed_stops"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -27,17 +26,17 @@ def bad(option: str, message: str) -> typer.BadParameter:
     return typer.BadParameter(message, param_hint=option)
 
 
-def complete_method(incomplete: str) -> list[str]:
-    """Return the methods that begin like this, for the shell."""
-    return [name for name in ALL_METHODS if name.startswith(incomplete)]
+def completed(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes a name for the shell."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
-def complete_rule(incomplete: str) -> list[str]:
-    """Return the rules that begin like this, for the shell."""
-    return [name for name in RULES if name.startswith(incomplete)]
-
-
-def _known(kind: str, name: str, known: Iterable[str]) -> str:
+def known_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the name of a method or a rule if there is one."""
     names = list(known)
     if name not in names:
         hint = did_you_mean(name, names) or f" (known: {', '.join(names)})"
@@ -54,7 +53,7 @@ def parsed_method(word: str) -> Method:
     AcceleratedFlow(friction=5.0)
     """
     name, _, rest = word.partition(":")
-    kind = ALL_METHODS[_known("method", name, ALL_METHODS)]
+    kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
     names = [field.name for field in fields(kind)]
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
@@ -70,11 +69,6 @@ def parsed_method(word: str) -> Method:
         return kind(**parameters)
     except (TypeError, ValueError) as error:
         raise bad("--method", str(error)) from None
-
-
-def parsed_rule(word: str) -> str:
-    """Return the rule if there is one of this name."""
-    return _known("rule", word, RULES)
 
 
 def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:

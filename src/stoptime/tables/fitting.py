@@ -66,8 +66,10 @@ class Request:
     def reads_at_once(self) -> bool:
         """Tell whether the file is read as a whole rather than in chunks."""
         path = Path(self.data)
-        if self.in_memory is not None or not path.is_file():
-            return self.in_memory is not False or not path.is_file()
+        if not path.is_file():
+            return True
+        if self.in_memory is not None:
+            return self.in_memory
         return MEMORY_PER_BYTE * path.stat().st_size <= free_memory()
 
     def streamed(self) -> tuple[Request, list[str]]:

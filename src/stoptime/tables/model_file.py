@@ -207,9 +207,9 @@ def _content(model: Model) -> dict[str, Any]:
 
 
 def _decoded(content: bytes) -> Any:
-    """Decode JSON, but refuse NaN, infinity, repeated keys and deep nesting."""
+    """Decode JSON, but refuse repeated keys and deep nesting."""
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse)
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deeply.") from None
     except UnicodeDecodeError:
@@ -226,10 +226,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"it contains {word}, which is not a number.")
-
-
 def _model(file: Any) -> Model:
     """Build the model, and refuse a file that differs from what :func:`save` writes for it.
 
@@ -242,7 +238,7 @@ def _model(file: Any) -> Model:
     _require(type(schema) is int and schema > 0, '"schema" must be a whole number from 1 on.')
     _require(schema <= SCHEMA, f"it has schema {schema} of a newer stoptime: upgrade to read it.")
     _require(isinstance(file.get("version"), str), '"version" must be text.')
-    parts = {}
+    parts: dict[str, Any] = {}
     for key, read in READERS.items():
         _require(key in file, f'"{key}" is missing.')
         try:
