@@ -258,3 +258,44 @@ def test_policies_are_checked():
 def test_what_is_written_reads_back(tmp_path, frame, name):
     tables.write_table(frame[["size", "price"]], tmp_path / name)
     pd.testing.assert_frame_equal(read_table(tmp_path / name).frame, frame[["size", "price"]])
+
+
+@pytest.mark.parametrize("method", ["nesterov", "nu-method", "nesterov-flow"])
+@pytest.mark.parametrize(("n", "p", "spread"), [(30, 2, 1e-8), (30, 2, 1.0), (40, 2000, 1.0)])
+def test_an_assessment_of_small_and_wide_data_is_fast(rng, method, n, p, spread):
+    """It searches no more iterations than a fit: such tables once took minutes."""
+    import time
+
+    import stoptime as st
+    from stoptime.tables.assessment import assess
+
+    X = rng.standard_normal((n, p))
+    X[:, 1] = X[:, 0] + spread * X[:, 1]
+    y = X[:, 0] + 1e-6 * rng.standard_normal(n)
+    model = st.StoppedRegressorCV(method, stops=30).fit(X, y)
+    began = time.process_time()
+    found = assess(model, st.decompose(X, y))
+    assert time.process_time() - began < 5
+    assert found.inflation is None or found.inflation >= 1
+    if p < n and found.inflation is not None:  # the full search finds the same
+        assert found.guarantee is None or found.inflation <= found.guarantee
+
+
+def test_the_inflation_of_wide_data_counts_null_directions(rng):
+    import stoptime as st
+    from stoptime.stopping import estimate_oracle
+    from stoptime.tables.assessment import assess
+
+    X = rng.standard_normal((12, 20))
+    y = X @ rng.standard_normal(20) + rng.standard_normal(12)
+    spectrum = st.decompose(X, y)
+    oracle = estimate_oracle(spectrum)
+    found = assess(st.StoppedRegressorCV().fit(X, y), spectrum).inflation
+    expected = st.inflation(
+        "nesterov-flow",
+        eigenvalues=spectrum.padded_eigenvalues,
+        signal=float(oracle.signal),
+        noise=float(oracle.noise),
+        n_samples=spectrum.n_observations,
+    ).ratio
+    assert found == pytest.approx(expected, rel=1e-9)

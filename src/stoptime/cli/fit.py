@@ -26,6 +26,11 @@ of_data = partial(typer.Option, rich_help_panel="Data")
 of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
 
+Words = list[str] | None
+File = Path | None
+
+HELP_DATA = f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.'
+HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
 HELP_METHOD = "Method, such as ridge or nesterov-flow:friction=5; repeat it to choose the best one."
 HELP_MISSING = (
     "Fill in missing values (median, or a category of their own), drop their rows, or stop."
@@ -33,14 +38,10 @@ HELP_MISSING = (
 
 
 def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
-    data: Annotated[
-        Path, typer.Argument(help=f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.')
-    ],
-    target: Annotated[
-        list[str] | None, of_data("--target", "-t", metavar="COLUMN", help="Column to predict.")
-    ] = None,
+    data: Annotated[Path, typer.Argument(help=HELP_DATA)],
+    target: Annotated[Words, of_data("--target", "-t", help="Column to predict.")] = None,
     method: Annotated[
-        list[str] | None,
+        Words,
         of_model(
             *("--method", "-m"),
             help=HELP_METHOD,
@@ -51,41 +52,25 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     rule: Annotated[
         str, of_model(help="Rule that chooses the stop.", autocompletion=completed(RULES))
     ] = "loo",
-    cv: Annotated[
-        int | None, of_model(help="Number of shuffled folds, instead of the rule.", min=2)
-    ] = None,
+    cv: Annotated[int | None, of_model(help="Shuffled folds, instead of the rule.", min=2)] = None,
     stops: Annotated[
         str | None, of_model(help="Number of stops to try, or a list such as 1,10,100.")
     ] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[Literal["impute", "drop", "error"], of_data(help=HELP_MISSING)] = "impute",
-    na: Annotated[
-        list[str] | None, of_data(help="Word that means a missing value; can be repeated.")
-    ] = None,
+    na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
     categories: Annotated[
         int, of_data(help="Largest number of features for one text column.", min=1)
     ] = MOST_CATEGORIES,
     weights: Annotated[str | None, of_data(help="Column of sample weights.")] = None,
-    drop: Annotated[
-        list[str] | None, of_data(help="Column that is not used; can be repeated.")
-    ] = None,
-    in_memory: Annotated[
-        bool | None,
-        of_data(
-            "--in-memory/--chunked",
-            help="Read the file at once or in chunks; the default depends on the free memory.",
-        ),
-    ] = None,
+    drop: Annotated[Words, of_data(help="Column that is not used; can be repeated.")] = None,
+    in_memory: Annotated[bool | None, of_data("--in-memory/--chunked", help=HELP_CHUNKED)] = None,
     seed: Annotated[int, of_model(help="Seed of every shuffle.", min=0)] = 0,
-    report: Annotated[Path | None, of_output(help="Write an HTML report to this file.")] = None,
-    model: Annotated[
-        Path | None, of_output(help="Write the model to this JSON file; stoptime.load reads it.")
-    ] = None,
-    predict: Annotated[Path | None, of_output(help="Predict the rows of this file.")] = None,
-    out: Annotated[
-        Path | None, of_output(help="Write the predictions to this csv, tsv or parquet file.")
-    ] = None,
+    report: Annotated[File, of_output(help="Write an HTML report to this file.")] = None,
+    model: Annotated[File, of_output(help="Write the model to this JSON file.")] = None,
+    predict: Annotated[File, of_output(help="Predict the rows of this file.")] = None,
+    out: Annotated[File, of_output(help="Write predictions to this csv, tsv or parquet.")] = None,
     interval: Annotated[float, of_output(help="Confidence of the prediction intervals.")] = 0.9,
     as_json: AsJson = False,
 ) -> None:

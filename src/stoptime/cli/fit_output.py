@@ -128,7 +128,7 @@ def _summary(fitted: Fitted) -> Table:
 def _comparison(fitted: Fitted) -> Table:
     """Return the table of errors on the same folds."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("cross-validated on the same five folds", style="bold")
+    table.add_column("cross-validated on the same folds", style="bold")
     table.add_column("error", justify="right", no_wrap=True)
     table.add_column("minus stoptime's error", justify="right", no_wrap=True)
     for score in fitted.scores:

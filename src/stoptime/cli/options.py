@@ -28,11 +28,7 @@ def bad(option: str, message: str) -> typer.BadParameter:
 
 def completed(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a function that completes a name for the shell."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:

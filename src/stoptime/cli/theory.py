@@ -68,14 +68,8 @@ def bounds(as_json: AsJson = False) -> None:
         typer.echo(proven)
         return
     rows = [
-        {
-            "statement": row.statement,
-            "paper": row.paper,
-            "lower": row.certified.lower,
-            "upper": row.certified.upper,
-            "stop": row.certified.stop,
-            "verdict": row.verdict,
-        }
+        {"statement": row.statement, "paper": row.paper, "verdict": row.verdict}
+        | vars(row.certified)
         for row in proven.rows
     ]
     print_json({"bounds": rows})

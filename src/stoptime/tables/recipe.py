@@ -33,7 +33,7 @@ Missing = Literal["impute", "drop", "error"]
 
 MOST_CATEGORIES = 50
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
-SHOWN_COLUMNS = 12  # column names in an error message
+COLUMNS_IN_ERROR = 12  # column names in an error message
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ def prepare(
 
 def _check_column(name: str, known: list[str]) -> None:
     if name not in known:
-        more = f" and {len(known) - SHOWN_COLUMNS} more" if len(known) > SHOWN_COLUMNS else ""
-        listed = f"The columns are {', '.join(known[:SHOWN_COLUMNS])}{more}."
+        more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
+        listed = f"The columns are {', '.join(known[:COLUMNS_IN_ERROR])}{more}."
         raise ValueError(f'There is no column "{name}"{did_you_mean(name, known) or "."} {listed}')
 
 
