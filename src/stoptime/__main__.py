@@ -9,7 +9,7 @@ from stoptime.support.interrupts import quit_at_once
 
 def main() -> None:
     """Run the command line."""
-    quit_at_once()
+    quit_at_once()  # while the libraries of the command load
     try:
         from stoptime.cli import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:

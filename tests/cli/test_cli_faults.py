@@ -170,7 +170,7 @@ def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tables, tmp_path):
     assert check_files(tmp_path) == {0, 1, 2}  # of the two, by when the interrupt came
 
 
-@pytest.mark.parametrize("moment", ["numpy", "typer", "stoptime.cli.fit", "pandas"])
+@pytest.mark.parametrize("moment", ["typer", "stoptime.cli.fit"])
 def test_ctrl_c_while_libraries_load_is_one_line(tmp_path, moment):
     (tmp_path / "sitecustomize.py").write_text(
         "import signal, sys\n"

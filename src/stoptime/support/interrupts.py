@@ -77,4 +77,3 @@ def _can_handle() -> bool:
     """Tell whether this is the main thread, and Ctrl-C is not ignored as in background jobs."""
     main = threading.current_thread() is threading.main_thread()
     return main and callable(signal.getsignal(signal.SIGINT))
-

@@ -18,7 +18,7 @@ from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.spectrum.dense import DTYPES
+from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
