@@ -1,4 +1,4 @@
-"""Everything that flows have, for iterations: left-out errors, rules, estimators, risk, calibration."""
+"""Iterations have all that flows have: left-out errors, rules, estimators, risk, calibration."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Plans: where to stop, what ridge that is, what it guarantees, torch's words, and what cannot be planned."""
+"""Plans: where to stop, the equivalent penalty, guarantees, torch's words, and refusals."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import sparse
 import stoptime as st
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.theory.plan import plan
-from stoptime.theory.worst_case import risk_ratio
+from stoptime.theory.search import risk_ratio
 
 
 @pytest.fixture
