@@ -106,6 +106,22 @@ def test_table_names_every_run(data):
     assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
 
 
+@pytest.mark.parametrize("lr", [0.1, 0.3, 0.5, 1.0])
+def test_printed_guarantees_are_still_upper_bounds(lr):
+    found = plan(0.01, lr=lr)
+    printed = [float(line.split(" x ")[0].split()[-1]) for line in str(found).splitlines()[2:]]
+    for shown, run in zip(printed, (found.run, found.safer, found.descent), strict=True):
+        assert run.inflation <= shown <= run.inflation + 1e-3
+
+
+def test_a_plan_of_millions_of_iterations_needs_no_recurrence(monkeypatch):
+    monkeypatch.setattr(HeavyBall, "coefficients", lambda *_: pytest.fail("a step was taken"))
+    run = plan(1e-9, spectrum=[1e-12, 1.0], method="heavy-ball").run
+    assert run.iterations > 10**6
+    assert run.expected_inflation <= run.inflation * (1 + 1e-6)
+    assert np.isfinite(run.guarantees(1e-9, np.array([run.iterations, 2 * run.iterations]))).all()
+
+
 @pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "gradient-descent"])
 def test_plot_shows_that_the_plan_is_the_best_stop(data, method):
     found = plan(X=data[0], y=data[1], method=method)

@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array
 
-__all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop", "guarantee"]
-
 Kind = Literal["risk", "parameter", "paper"]
 
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
 CALIBRATION_POINTS = 80  # of its first grid
+LOG_FACTORS = np.log(np.geomspace(1 / CALIBRATION_RANGE, CALIBRATION_RANGE, CALIBRATION_POINTS))
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
 
@@ -46,14 +45,9 @@ LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a th
 class Calibration:
     """A stop for unit penalty and its guarantees.
 
-    Attributes
-    ----------
-    stop : float
-        The τ of t = τ/λ (first order) or t = τ/√λ (second order).
-    inflation : float
-        Largest ratio of Bayes risk to optimal ridge risk.
-    parameter_error : float
-        Largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
+    ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
+    largest ratio of Bayes risk to optimal ridge risk, and ``parameter_error`` the largest ratio of
+    ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
     """
 
     stop: float
@@ -93,8 +87,13 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
     ratio = _ratio(kind)
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
-        if search.stop_with_gain(method, 1.0) > LIKE_A_FLOW:
-            return _calibrate_long_run(method, kind, low, high)
+        if search.stop_with_gain(method) > LIKE_A_FLOW:
+            flow = method.as_flow()
+            low, high = (0.0, np.inf) if flow.universal_guarantee else (low, high)
+            unit = _calibrate(flow, kind, low, high)
+            stop = float(np.round(unit.stop / method.pace))
+            # a stop that no run can reach becomes infinite
+            return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
@@ -104,8 +103,8 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
     def worst(log_stop: float) -> float:
         return search.largest_ratio(method, ratio, float(np.exp(log_stop)), low, high)
 
-    log_stop = _minimum(worst, float(np.log(search.unit_gain_stop(method))))
-    return guarantee(method, float(np.exp(log_stop)), low, high)
+    stop = np.exp(_minimum(worst, float(np.log(search.stop_with_gain(method)))))
+    return guarantee(method, float(stop), low, high)
 
 
 def guarantee(
@@ -113,17 +112,14 @@ def guarantee(
 ) -> Calibration:
     """Return the guarantees of a stop for unit penalty and eigenvalues in [low, high].
 
+    The inflation is infinite where no bound holds for every spectrum.
+
     Parameters
     ----------
     stop : float
         The τ of t = τ/λ or t = τ/√λ.
     method, low, high
         As in :func:`calibrate`.
-
-    Returns
-    -------
-    Calibration
-        With infinite ``inflation`` where no bound holds for every spectrum.
 
     Examples
     --------
@@ -280,26 +276,13 @@ def _ratio(kind: Kind) -> search.Ratio:
     return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
-def _log_grid(centre: float) -> Array:
-    reach = np.log(CALIBRATION_RANGE)
-    return centre + np.linspace(-reach, reach, CALIBRATION_POINTS)
-
-
 def _minimum(worst: Callable[[float], float], centre: float) -> float:
     """Minimise a guarantee over the logarithm of its argument: on a grid, then between points."""
-    logs = _log_grid(centre)
+    logs = centre + LOG_FACTORS
     best = int(np.argmin([worst(log) for log in logs]))
     bracket = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
     found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
     return float(found.x)
-
-
-def _calibrate_long_run(method: Method, kind: Kind, low: float, high: float) -> Calibration:
-    """Return the calibration of the flow; a stop that no run can reach becomes infinite."""
-    flow = method.as_flow()
-    unit = calibrate(flow, kind, *((0.0, np.inf) if flow.universal_guarantee else (low, high)))
-    stop = float(np.round(unit.stop / method.pace))
-    return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
 
 
 def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
@@ -308,7 +291,7 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
         return float(max(round(1 / method.pace), 1))
     ratio = _ratio(kind)
     x = search.eigenvalue_grid(low, high)[:, None]
-    centre = search.stop_with_gain(method, 1.0)
+    centre = search.stop_with_gain(method)
     first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
     grid = np.append(np.geomspace(first, 4 * centre + 2, CALIBRATION_POINTS), [0, 1])
     stop, _ = search.lowest_whole(
@@ -340,7 +323,7 @@ def _penalty_of_iterate(
             return float(np.max((gain * (penalty + s) - 1) ** 2))
         return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
-    logs = _log_grid(-float(np.log(method.gain(0.0, stop))))
+    logs = LOG_FACTORS - np.log(method.gain(0.0, stop))
     found = [
         minimize_scalar(
             worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10}

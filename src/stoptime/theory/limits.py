@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
-__all__ = ["limiting_risk", "marchenko_pastur"]
-
 GRADED_PANELS = 45  # each half as long as the one before: down to 1e-13 of the left edge
 NODES_PER_PANEL = 16
 PHASE_PER_PANEL = 6.0
@@ -37,17 +35,14 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
         \int_0^\pi h(s(\theta)) \frac{\sin^2\theta}{s(\theta)} d\theta,
         \qquad s(\theta) = 1 + c + 2\sqrt c\cos\theta
 
+    The weights sum to min(1, 1/c); the remaining eigenvalues are zero.
+
     Parameters
     ----------
     aspect : float
         c = p/n, positive.
     phase : float, default=0
         Largest t of filters that oscillate like cos(t√s); more nodes follow more oscillations.
-
-    Returns
-    -------
-    nodes, weights : arrays
-        The weights sum to min(1, 1/c); the remaining eigenvalues are zero.
 
     Examples
     --------
@@ -77,22 +72,16 @@ def limiting_risk(
 ) -> RiskCurve:
     r"""Return the limit of the Bayes estimation risk as n and p grow with p/n → c.
 
-    .. math::
-
-        r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
+    .. math:: r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
 
     Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself.
 
     Parameters
     ----------
-    method : Method or str
-        "critical" damping is that of the lower edge of the bulk, for c < 1.
-    stops : array-like of shape (n_stops,)
-        Non-negative.
-    aspect : float
-        c = p/n, below, at or above one.
-    signal, noise : float
-        r² = E‖β₀‖² and the variance σ² of the noise.
+    method, stops
+        As in :func:`risk`; "critical" damping is that of the lower edge of the bulk, for c < 1.
+    aspect, signal, noise : float
+        c = p/n, below, at or above one; r² = E‖β₀‖²; and the variance σ² of the noise.
 
     Examples
     --------
@@ -100,8 +89,8 @@ def limiting_risk(
     >>> round(curve.best, 6), round(curve.best_total, 6)
     (1.0, 0.618034)
     """
-    r2 = float(nonnegative("signal", signal))
-    sigma2 = float(nonnegative("noise", noise))
+    r2 = nonnegative("signal", signal)
+    sigma2 = nonnegative("noise", noise)
     t = nonnegative("stops", stops, infinite=True)
     last = np.max(t, initial=0, where=np.isfinite(t))
     if last > LATEST_LIMIT_STOP:

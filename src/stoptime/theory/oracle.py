@@ -31,13 +31,9 @@ class UnresolvedError(ValueError):
 class Oracle:
     r"""Noise and signal of :math:`y = X\beta_0 + \varepsilon`, :math:`\beta_0 \sim (0, (r^2/p) I)`.
 
-    Attributes
-    ----------
-    noise, signal : floats or arrays of shape (n_targets,)
-        Variance σ² of one observation of weight one, and r², the expected squared length of the
-        coefficients.
-    penalty : float
-        λ* = σ²p/(r²n), the penalty of the best ridge; shared by all targets.
+    ``noise`` is the variance σ² of one observation of weight one and ``signal`` is r², each an
+    array where there are several targets. ``penalty`` is λ* = σ²p/(r²n), the penalty of the best
+    ridge, which all targets share.
     """
 
     noise: float | Floats
@@ -59,17 +55,9 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
         \hat\sigma^2(\lambda) = \frac nm \Bigl(\sum_i \frac{z_i^2/s_i}{1 + s_i/\lambda} + R\Bigr)
 
     with R the mean square outside the column space and m the number of observations, less one for
-    an intercept. All targets share λ, and each has its own σ².
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        The factorised data. One of Ritz values needs random probes, ``decompose(..., probes=10)``.
-
-    Returns
-    -------
-    Oracle
-        With penalty 0 where there is no noise, and infinity where there is no signal.
+    an intercept. All targets share λ, and each has its own σ². The penalty is 0 where there is no
+    noise, and infinite where there is no signal. A spectrum of Ritz values needs random probes,
+    ``decompose(..., probes=10)``.
 
     Examples
     --------

@@ -12,12 +12,7 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import nonnegative, positive_number
 from stoptime.support.wording import aligned, rounded_up
-from stoptime.theory.calibration import (
-    calibrate_to,
-    equivalent_penalty,
-    possible_eigenvalues,
-    range_in_units,
-)
+from stoptime.theory import calibration
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
 
@@ -28,28 +23,15 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
-__all__ = ["Plan", "PlannedRun", "plan"]
-
 
 @dataclass(frozen=True)
 class PlannedRun:
     """One iteration, stopped where its guarantee against ridge is best.
 
-    Attributes
-    ----------
-    method : Iteration
-        With its step.
-    iterations : int
-        When to stop.
-    penalty : float
-        The equivalent ridge penalty.
-    inflation : float
-        Its Bayes risk is at most this many times that of the best ridge, for any eigenvalues up to
-        the largest (between the smallest and the largest where momentum is constant).
-    expected_inflation : float or None
-        The same ratio on the given spectrum; None where not all of the spectrum is known.
-    eigenvalues : pair of floats
-        The range for which ``inflation`` holds.
+    Stopping there is equivalent to ridge with ``penalty``. The Bayes risk is at most ``inflation``
+    times that of the best ridge if all eigenvalues lie in the range ``eigenvalues``, which begins
+    at zero unless momentum is constant. ``expected_inflation`` is the same ratio on the given
+    spectrum, or None where not all of the spectrum is known.
     """
 
     method: Method
@@ -68,18 +50,10 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to run a method, and how that compares.
+    """How long to run a method to match ridge with a penalty, and how that compares.
 
-    Attributes
-    ----------
-    penalty : float
-        The ridge penalty to be matched.
-    run : PlannedRun
-        The requested method.
-    descent : PlannedRun
-        Gradient descent with the same step.
-    safer : PlannedRun or None
-        The same method with friction 5, if it has a friction other than 5.
+    ``run`` is the requested method, ``descent`` is gradient descent with the same step, and
+    ``safer`` is the same method with friction 5, if it has a friction other than 5.
     """
 
     penalty: float
@@ -95,10 +69,7 @@ class Plan:
     @property
     def speedup(self) -> float:
         """How many iterations of gradient descent one iteration is worth."""
-        return self._speedup(self.run)
-
-    def _speedup(self, run: PlannedRun) -> float:
-        return self.descent.iterations / max(run.iterations, 1)
+        return self.descent.iterations / max(self.run.iterations, 1)
 
     @property
     def _runs(self) -> list[PlannedRun]:
@@ -116,8 +87,7 @@ class Plan:
             k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
             (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=describe(run.method))
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
-        label = "risk over that of the best ridge, at most"
-        ax.set(xscale="log", xlabel="iterations", ylabel=label)
+        ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
         ax.legend()
         return ax
@@ -134,7 +104,7 @@ class Plan:
             f"{run.penalty:.3g}",
             f"{rounded_up(run.inflation)} x",
             "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x",
-            f"{self._speedup(run):.1f} x",
+            f"{self.descent.iterations / max(run.iterations, 1):.1f} x",
         )
 
 
@@ -172,24 +142,15 @@ def plan(
     penalty : float, optional
         The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; torch's ``weight_decay`` for the loss without the
         second term. By default the best one, estimated from the data by marginal likelihood.
-    X, y : array-like, optional
-        Data.
-    spectrum : Spectrum or array-like, optional
-        In place of the data. Eigenvalues alone do not determine a penalty.
+    X, y, spectrum : array-like, or Spectrum, optional
+        Data, or their spectrum or eigenvalues, which alone do not determine a penalty.
     method : Iteration or str, default="nesterov"
         The method to run.
     step, lr : float or "auto", optional
         The step; ``lr`` is torch's word for it. If the spectrum is known, the default is the step
         of the method, or 1/L.
-    momentum : float, optional
-        A constant momentum, for "nesterov" and "heavy-ball".
-    friction : float, optional
-        For "nesterov".
-
-    Returns
-    -------
-    Plan
-        Prints as a small table.
+    momentum, friction : float, optional
+        A constant momentum, for "nesterov" and "heavy-ball"; the friction of "nesterov".
 
     Examples
     --------
@@ -200,8 +161,8 @@ def plan(
     nesterov (lr 1, friction 5)          17       0.00961       1.154 x          -   2.6 x
     gradient-descent (lr 1)              45          0.01       1.082 x          -   1.0 x
     """
-    known = _spectrum(X, y, spectrum)
-    eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
+    known = _known(X, y, spectrum)
+    eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     if step is not None and lr is not None:
         raise ValueError("step and lr are two words for one number: give one of them.")
@@ -218,14 +179,13 @@ def plan(
     return Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
 
 
-def _spectrum(
-    X: ArrayLike | None, y: ArrayLike | None, spectrum: Spectrum | ArrayLike | None
-) -> Spectrum | Array | None:
+def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:
+    """Return the spectrum of the data, or the given spectrum or eigenvalues."""
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither.")
-    if X is not None and y is not None:
-        if spectrum is not None:
-            raise ValueError("Give either X and y or their spectrum.")
+    if X is not None and spectrum is not None:
+        raise ValueError("Give either X and y or their spectrum.")
+    if X is not None:
         return decompose(X, y)
     if spectrum is None or isinstance(spectrum, Spectrum):
         return spectrum
@@ -258,15 +218,13 @@ def _best_penalty(known: Spectrum | Array | None) -> float:
     raise ValueError(f"These data show no {missing}, or give a penalty.")
 
 
-def _planned(
-    method: Method, penalty: float, eigenvalues: Array | None, *, complete: bool
-) -> PlannedRun:
+def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
-    found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
+    found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
     if np.isinf(found.stop):
         raise ValueError(f"Penalty {penalty:.3g} means no noise: run to convergence.")
-    like = equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
+    like = calibration.equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
     expected = None
     if eigenvalues is not None and complete:
         exact, stop = affordable(method, found.stop)
@@ -274,6 +232,6 @@ def _planned(
         gain = exact.gain(eigenvalues, stop)
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
-    low, high, _ = range_in_units(method, eigenvalues, 1.0)
+    low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
     reach = low, min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
     return PlannedRun(method, int(found.stop), like, found.inflation, expected, reach)

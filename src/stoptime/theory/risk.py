@@ -1,31 +1,20 @@
-r"""The exact risk of a method at every stop: bias, variance and their sum, without simulation.
-
-.. math::
-
-    \mathrm{bias}(t) = \sum_i (v_i^T\beta_0)^2 g(s_i, t)^2, \qquad
-    \mathrm{variance}(t) = \frac{\sigma^2}{n} \sum_i s_i \varphi(s_i, t)^2
+"""The exact risk of a method at every stop: bias, variance and their sum, without simulation.
 
 Directions with s = 0, which a wide design always has, have bias and no variance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.theory.search import (
-    affordable,
-    dips,
-    lowest_between,
-    lowest_whole,
-    stop_with_gain,
-)
+from stoptime.theory import search
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +22,6 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
-
-__all__ = ["Inflation", "RiskCurve", "RiskModel", "bayes_risk", "curve_of", "inflation", "risk"]
 
 Target = Literal["estimation", "prediction"]
 
@@ -88,25 +75,21 @@ class RiskModel:
         return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
-        """Return the stop in [first, last] with the least risk, and that risk.
-
-        The risk may oscillate. A grid that follows the fastest oscillation finds its dips, and
-        the deepest dips are refined between grid points.
-        """
+        """Return the stop in [first, last] with the least risk, and that risk."""
         if self.method.whole_stops:
             last = last if np.isinf(last) else float(np.floor(last))
             grid = np.minimum(np.ceil(self._grid(np.ceil(first), last)), last)
-            return lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
+            return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
+        # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
         grid = self._grid(first, last)
         total = self.total(grid)
         best = int(np.argmin(total))
-        inner = dips(total)
+        inner = search.dips(total)
         inner = inner[np.isfinite(grid[inner + 1])]
         deepest = inner[np.argsort(total[inner])[:MOST_DIPS]]
-        left = grid[deepest - 1]
-        right = grid[deepest + 1]
-        between, lower = lowest_between(self.total, left, right, DIP_ZOOMS)
-        return (between, lower) if lower < total[best] else (float(grid[best]), float(total[best]))
+        ends = grid[deepest + np.array([[-1], [1]])]
+        found = search.lowest_between(self.total, ends[0], ends[1], DIP_ZOOMS)
+        return found if found[1] < total[best] else (float(grid[best]), float(total[best]))
 
     def _grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
@@ -117,10 +100,8 @@ class RiskModel:
         pace = self.method.pace
         largest = positive.max()
         begin = max(first, FIRST_PHASE / largest**power / pace)
-        end = last
-        if np.isinf(last):
-            end = max(begin, LAST_PHASE / positive.min() ** power / pace)
-        end = min(end, max(first, self.method.horizon))
+        settled = max(begin, LAST_PHASE / positive.min() ** power / pace)
+        end = min(settled if np.isinf(last) else last, max(first, self.method.horizon))
         if begin >= end:
             return np.unique([first, last])
         decades = np.geomspace(begin, end, int(STOPS_PER_DECADE * np.log10(end / begin)) + 2)
@@ -136,15 +117,7 @@ class RiskModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RiskCurve:
-    """Bias, variance and risk of a method at many stops.
-
-    Attributes
-    ----------
-    stops, bias, variance : arrays of shape (n_stops,)
-        The curve.
-    model : RiskModel
-        The model of the risk; ``model.evaluate`` gives bias and variance at any other stop.
-    """
+    """Bias, variance and risk at many stops; ``model.evaluate`` gives them at any other stop."""
 
     stops: Array
     bias: Array
@@ -211,18 +184,12 @@ def risk(
 
     Parameters
     ----------
-    method : Method or str
-        The method that draws the path.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included.
-    signal : array-like of shape (p,)
-        The coordinates vᵢᵀβ₀ of the true coefficients.
-    noise : float
-        Variance σ² of the noise.
-    n_samples : float
-        Number of observations n.
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    eigenvalues, signal : array-like of shape (p,)
+        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients.
+    noise, n_samples : float
+        Variance σ² of the noise, and number of observations n.
     target : {"estimation", "prediction"}, default="estimation"
         "prediction" is in-sample, :math:`E\|X(\hat\beta - \beta_0)\|^2/n`.
     covariance : array-like of shape (p, p), optional
@@ -242,7 +209,8 @@ def risk(
             f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
         )
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
-    return _curve(method, stops, eigenvalues, weight, noise, n_samples, target, covariance)
+    model = _model(method, eigenvalues, weight, noise, n_samples)
+    return _curve(model, stops, target, covariance)
 
 
 def bayes_risk(
@@ -262,11 +230,9 @@ def bayes_risk(
 
     Parameters
     ----------
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included: the signal is spread evenly over them.
     signal : float
-        r² = E‖β₀‖².
-    method, stops, noise, n_samples, target, covariance
+        r² = E‖β₀‖², spread evenly over all eigenvalues, zeros included.
+    method, stops, eigenvalues, noise, n_samples, target, covariance
         As in :func:`risk`.
 
     Examples
@@ -277,7 +243,8 @@ def bayes_risk(
     """
     p = np.size(eigenvalues)
     weight = np.full(p, float(nonnegative("signal", signal)) / max(p, 1))
-    return _curve(method, stops, eigenvalues, weight, noise, n_samples, target, covariance)
+    model = _model(method, eigenvalues, weight, noise, n_samples)
+    return _curve(model, stops, target, covariance)
 
 
 def inflation(
@@ -289,18 +256,13 @@ def inflation(
         \min_\lambda R_{\mathrm{ridge}} = \frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1},
         \quad \alpha = \frac{r^2 n}{\sigma^2 p}
 
+    This is at least 1 and at most ``stoptime.bounds.risk_inflation(method).upper``. An iteration
+    that would need very many steps is replaced by its flow.
+
     Parameters
     ----------
-    method : Method or str
-        The method that draws the path.
-    eigenvalues, signal, noise, n_samples
+    method, eigenvalues, signal, noise, n_samples
         As in :func:`bayes_risk`; noise and signal positive.
-
-    Returns
-    -------
-    Inflation
-        At least 1, and at most ``stoptime.bounds.risk_inflation(method).upper``. An iteration that
-        would need very many steps is replaced by its flow.
 
     Examples
     --------
@@ -319,7 +281,7 @@ def inflation(
     if isinstance(tuned, Ridge):
         return Inflation(1.0, alpha)
     # the best stop may be later than the one with the gain of ridge, though rarely four times
-    searched, latest = affordable(tuned, 4 * stop_with_gain(tuned, alpha))
+    searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
     centre = float(latest) / 4
     # equal eigenvalues, such as the zeros of a wide design, are evaluated once
     distinct, found = np.unique(s, return_counts=True)
@@ -334,37 +296,35 @@ def inflation(
     return Inflation(float(totals[best]) / oracle, float(stop))
 
 
-def _curve(
-    method: str | Method,
-    stops: ArrayLike,
-    eigenvalues: ArrayLike,
-    weight: Array,
-    noise: float,
-    n_samples: float,
-    target: Target,
-    covariance: ArrayLike | None,
-) -> RiskCurve:
-    s = _spectrum(eigenvalues)
+def _curve(model: RiskModel, stops: ArrayLike, target: Target, covariance: Any) -> RiskCurve:
+    """Return the curve of a model of the estimation error, for the given target."""
+    s = model.eigenvalues
+    weight = model.bias_weight
     if len(weight) != len(s):
         raise ValueError(
             f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}."
         )
-    sigma2 = float(nonnegative("noise", noise))
-    variance = np.full(len(s), sigma2 / positive_number("n_samples", n_samples))
     if target not in {"estimation", "prediction"}:
         raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+    if covariance is not None and target == "prediction":
+        raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
+    error = np.ones(len(s)) if target == "estimation" else s
     if covariance is not None:
-        if target == "prediction":
-            raise ValueError(
-                'Give either covariance (new rows) or target="prediction" (in-sample).'
-            )
         C = _checked_covariance(covariance, len(s))
-        weight = weight * (C if weight.ndim == 2 else np.diagonal(C))
-        variance = variance * np.diagonal(C)
-    elif target == "prediction":
-        weight = weight * s
-        variance = variance * s
-    return curve_of(RiskModel(get_method(method).tuned_to(s), s, weight, variance), stops)
+        error = np.diagonal(C)
+        weight = weight * C if weight.ndim == 2 else weight
+    if weight.ndim == 1:
+        weight = weight * error
+    variance = model.variance_weight * error
+    return curve_of(replace(model, bias_weight=weight, variance_weight=variance), stops)
+
+
+def _model(
+    method: str | Method, eigenvalues: ArrayLike, weight: Array, noise: float, n_samples: float
+) -> RiskModel:
+    s = _spectrum(eigenvalues)
+    level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
+    return RiskModel(get_method(method).tuned_to(s), s, weight, np.full(len(s), level))
 
 
 def _checked_covariance(covariance: ArrayLike, p: int) -> Array:

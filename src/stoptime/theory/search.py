@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
+    Curve = Callable[[Array], Array]
     Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
@@ -32,13 +33,10 @@ def dips(heights: Array) -> NDArray[np.intp]:
     return 1 + np.flatnonzero((inner <= heights[:-2]) & (inner <= heights[2:]))
 
 
-def lowest_between(
-    curve: Callable[[Array], Array], left: Array, right: Array, zooms: int
-) -> tuple[float, float]:
+def lowest_between(curve: Curve, left: Array, right: Array, zooms: int) -> tuple[float, float]:
     """Return the lowest point of a curve in brackets from left to right, and its height.
 
-    The curve takes points of any shape. Every zoom makes all brackets ten times shorter. Without
-    brackets, the height is infinite.
+    Every zoom makes all brackets ten times shorter. Without brackets, the height is infinite.
     """
     point = np.nan
     least = np.inf
@@ -60,16 +58,10 @@ def lowest_between(
     return point, least
 
 
-def lowest_whole(
-    curve: Callable[[Array], Array], grid: Array, most_dips: int
-) -> tuple[float, float]:
-    """Return the whole number at which a curve is lowest, and its height.
-
-    The search starts with a sorted grid and continues around its lowest points.
-    """
+def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
+    """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
-    closer = grid
     while closer.size:
         points = np.append(points, closer)
         order = np.argsort(points)
@@ -92,21 +84,17 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
     return (method.gain(x, stop) * (1 + x) - 1) ** 2
 
 
-def stop_with_gain(method: Method, gain: float) -> float:
+def stop_with_gain(method: Method, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded."""
     if method.whole_stops:
         return stop_with_gain(method.as_flow(), gain) / method.pace
-    return unit_gain_stop(method.in_units_of(1 / gain)) * float(gain ** (1 / method.order))
-
-
-def unit_gain_stop(method: Method) -> float:
-    """Return the t with φ(0, t) = 1, the ridge gain for unit penalty."""
+    unit = method.in_units_of(1 / gain)
 
     def excess(log_stop: float) -> float:
         with np.errstate(divide="ignore"):
-            return float(np.log(method.gain(0.0, np.exp(log_stop))))
+            return float(np.log(unit.gain(0.0, np.exp(log_stop))))
 
-    return float(np.exp(brentq(excess, -350, 350)))
+    return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.order))
 
 
 def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
@@ -125,9 +113,8 @@ def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: f
     # the grid is so fine that a peak gains less than one percent between its points
     peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
     peaks = peaks[np.argsort(-values[peaks], kind="stable")[:MOST_PEAKS]]
-    left = x[peaks - 1]
-    right = x[peaks + 1]
-    _, depth = lowest_between(lambda x: -ratio(method, x, stop), left, right, PEAK_ZOOMS)
+    ends = x[peaks + np.array([[-1], [1]])]
+    _, depth = lowest_between(lambda x: -ratio(method, x, stop), ends[0], ends[1], PEAK_ZOOMS)
     return float(max(values.max(), -depth))
 
 
@@ -135,7 +122,7 @@ def _phase_grid(method: Method, stop: float) -> Array:
     """Return x ≥ 0 at even phases: u = t√x in units of the frequency at which learning begins."""
     if method.order == 1:
         return np.concatenate([[0.0], PHASES / stop])
-    unit = unit_gain_stop(method) / np.sqrt(8)  # one for friction 3
+    unit = stop_with_gain(method) / np.sqrt(8)  # one for friction 3
     return np.concatenate([[0.0], (PHASES * max(unit, 1.0) / stop) ** 2])
 
 
