@@ -112,14 +112,8 @@ def guarantee(
 ) -> Calibration:
     """Return the guarantees of a stop for unit penalty and eigenvalues in [low, high].
 
-    The inflation is infinite where no bound holds for every spectrum.
-
-    Parameters
-    ----------
-    stop : float
-        The τ of t = τ/λ or t = τ/√λ.
-    method, low, high
-        As in :func:`calibrate`.
+    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
+    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum.
 
     Examples
     --------
@@ -201,11 +195,7 @@ def equivalent_penalty(
 
     This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
     Where it depends on the spectrum, it is the penalty for which the stop has the best guarantee.
-
-    Parameters
-    ----------
-    method, stop, calibration, eigenvalues
-        As in :func:`equivalent_stop`; ``stop`` is where the method stops.
+    The other parameters are those of :func:`equivalent_stop`.
 
     Examples
     --------
@@ -289,15 +279,15 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     """Return the iteration with the best guarantee for unit penalty, by search."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
-    ratio = _ratio(kind)
     x = search.eigenvalue_grid(low, high)[:, None]
     centre = search.stop_with_gain(method)
     first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
     grid = np.append(np.geomspace(first, 4 * centre + 2, CALIBRATION_POINTS), [0, 1])
-    stop, _ = search.lowest_whole(
-        lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
-    )
-    return stop
+
+    def worst(stops: Array) -> Array:
+        return np.asarray(_ratio(kind)(method, x, stops).max(axis=0))
+
+    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
 
 
 def _penalty_of_iterate(

@@ -35,14 +35,8 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
         \int_0^\pi h(s(\theta)) \frac{\sin^2\theta}{s(\theta)} d\theta,
         \qquad s(\theta) = 1 + c + 2\sqrt c\cos\theta
 
-    The weights sum to min(1, 1/c); the remaining eigenvalues are zero.
-
-    Parameters
-    ----------
-    aspect : float
-        c = p/n, positive.
-    phase : float, default=0
-        Largest t of filters that oscillate like cos(t√s); more nodes follow more oscillations.
+    The weights sum to min(1, 1/c); the remaining eigenvalues are zero. The ``aspect`` is c = p/n.
+    For filters that oscillate like cos(t√s), ``phase`` is the largest t; it adds nodes.
 
     Examples
     --------
@@ -74,14 +68,9 @@ def limiting_risk(
 
     .. math:: r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
 
-    Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself.
-
-    Parameters
-    ----------
-    method, stops
-        As in :func:`risk`; "critical" damping is that of the lower edge of the bulk, for c < 1.
-    aspect, signal, noise : float
-        c = p/n, below, at or above one; r² = E‖β₀‖²; and the variance σ² of the noise.
+    Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself. The
+    ``aspect`` is c = p/n, below, at or above one; the other parameters are those of
+    :func:`bayes_risk`. "critical" damping is that of the lower edge of the bulk, for c < 1.
 
     Examples
     --------

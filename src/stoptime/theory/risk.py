@@ -228,12 +228,8 @@ def bayes_risk(
 
     .. math:: \frac{r^2}{p}\sum_i g(s_i, t)^2 + \frac{\sigma^2}{n}\sum_i s_i\varphi(s_i, t)^2
 
-    Parameters
-    ----------
-    signal : float
-        r² = E‖β₀‖², spread evenly over all eigenvalues, zeros included.
-    method, stops, eigenvalues, noise, n_samples, target, covariance
-        As in :func:`risk`.
+    Here ``signal`` is r² = E‖β₀‖², spread evenly over all eigenvalues, zeros included. The other
+    parameters are those of :func:`risk`.
 
     Examples
     --------
@@ -257,12 +253,8 @@ def inflation(
         \quad \alpha = \frac{r^2 n}{\sigma^2 p}
 
     This is at least 1 and at most ``stoptime.bounds.risk_inflation(method).upper``. An iteration
-    that would need very many steps is replaced by its flow.
-
-    Parameters
-    ----------
-    method, eigenvalues, signal, noise, n_samples
-        As in :func:`bayes_risk`; noise and signal positive.
+    that would need very many steps is replaced by its flow. The parameters are those of
+    :func:`bayes_risk`; noise and signal must be positive.
 
     Examples
     --------

@@ -40,9 +40,8 @@ def lowest_between(curve: Curve, left: Array, right: Array, zooms: int) -> tuple
     """
     point = np.nan
     least = np.inf
-    for _ in range(zooms):
-        if not len(left):
-            break
+    while len(left) and zooms > 0:
+        zooms -= 1
         points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
         if heights.min() < least:
