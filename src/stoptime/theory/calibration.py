@@ -37,7 +37,7 @@ Kind = Literal["risk", "parameter", "paper"]
 
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
 CALIBRATION_POINTS = 80  # of its first grid
-LOG_FACTORS = np.log(np.geomspace(1 / CALIBRATION_RANGE, CALIBRATION_RANGE, CALIBRATION_POINTS))
+LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
 
