@@ -1,4 +1,4 @@
-"""Bidiagonalisation: its invariants, its accuracy where others lose it, and the identity of its error."""
+"""Bidiagonalisation: its invariants, its accuracy, and the identity behind its error bound."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ def grown(A, start, steps):
 
 
 def basis(run):
-    return np.concatenate(run.vectors())
+    return np.concatenate(run.basis.blocks())
 
 
 def conditioned(rng, n, p, condition):
-    """A matrix whose singular values fall geometrically."""
+    """Return a matrix whose singular values decay geometrically."""
     r = min(n, p)
     left, right = (np.linalg.qr(rng.standard_normal((m, r)))[0] for m in (n, p))
     return (left * np.geomspace(1, 1 / condition, r)) @ right.T
@@ -100,7 +100,7 @@ def test_it_stops_where_the_space_is_exhausted():
 
 
 def test_the_error_is_a_divided_difference(rng):
-    """The identity behind the bound, for a function that is no filter."""
+    """The identity behind the error bound holds for any function, not only for filters."""
     A, z = rng.standard_normal((40, 25)) / 6, rng.standard_normal(25)
     run = grown(A, z, 6)
     theta, Q, _, coupling, _ = run.ritz(accurate=True)
@@ -119,7 +119,7 @@ def test_vectors_of_many_spaces_lie_side_by_side(rng):
     rotations = [run.ritz(accurate=True).rotation for run in runs]
     order = rng.permutation(8)
     both = np.hstack([basis(run).T @ Q for run, Q in zip(runs, rotations, strict=True)])[:, order]
-    vectors = KrylovVectors(tuple(run.vectors() for run in runs), tuple(rotations), order, 20)
+    vectors = KrylovVectors(tuple(run.basis.blocks() for run in runs), tuple(rotations), order, 20)
     components = rng.standard_normal((8, 4))
     np.testing.assert_allclose(vectors @ components, both @ components)
     np.testing.assert_allclose(np.asarray(vectors), both)

@@ -1,6 +1,7 @@
-"""Sparse matrices and operators: the same path as dense data, a bound of the error, and few products."""
+"""Sparse matrices and operators: the path of dense data, an error bound, and few products."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def relative(found, exact):
 
 
 def random_problem(rng):
-    """A dense X of any shape and condition, its response, weights and whether there is an intercept."""
+    """Return a dense X of any shape and condition, y, weights, and whether to fit an intercept."""
     n, p = rng.integers(1, 70, 2)
     r = min(n, p)
     left, right = (np.linalg.qr(rng.standard_normal((m, r)))[0] for m in (n, p))
@@ -49,7 +50,7 @@ def random_problem(rng):
 
 
 def random_stops(rng, largest):
-    """Methods of every kind with a stop each, from hardly begun to long settled."""
+    """Yield methods of every kind with one stop each, from very early to very late ones."""
     root = np.sqrt(largest)
     for method in [
         st.AcceleratedFlow(rng.uniform(0.5, 8)),
@@ -254,7 +255,7 @@ def test_formats_and_types_are_alike():
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 1), (30, 8), (8, 30)], ids=str)
 def test_nothing_to_learn(shape, solver):
-    """No entries, constant columns, a constant response, one row: zeros, not rounding."""
+    """Without entries, variation or a second row, coefficients are zero and not rounding."""
     y = np.random.default_rng(0).standard_normal(shape[0])
     cases = [(sparse.csr_matrix(shape), y), (sparse.csr_matrix(np.full(shape, 3.3)), y)]
     cases.append(
@@ -385,6 +386,40 @@ def test_a_constant_column_has_nothing_to_learn(kind, constant, rng):
     exact = st.path(X, y, "ridge", [1.0, np.inf])
     assert relative(found.coef.T, exact.coef.T) < 1e-16 * constant + 1e-12
     np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-15 * constant + 1e-12)
+
+
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+@pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1e-90, 1e90, 1e150, 1e155, 1e170, 1e200])
+def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, target_scale, rng):
+    X = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
+    y = rng.standard_normal(12)
+    right = st.path(X, y, "ridge", [np.inf]).coef
+    for solver in ("krylov", "gram"):
+        message = ""
+        found = right
+        try:
+            drawn = st.path(kind(scale * X), target_scale * y, "ridge", [np.inf], solver=solver)
+            found = drawn.coef * scale / target_scale
+        except ValueError as error:
+            message = str(error)
+        assert re.search("^$|too small" if scale < 1 else "^$|too large|NaN or infinity", message)
+        np.testing.assert_allclose(found, right, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+@pytest.mark.parametrize("solver", ["gram", "krylov"])
+def test_tiny_constant_columns_have_nothing_to_learn(kind, solver, rng):
+    X = kind(np.full((12, 3), 3.3e-170))
+    found = st.path(X, 1e100 * rng.standard_normal(12), "ridge", [np.inf], solver=solver)
+    np.testing.assert_array_equal(found.coef, 0)
+
+
+def test_all_eigenvalues_of_an_ill_conditioned_operator_come_with_a_warning(rng):
+    X = rng.standard_normal((30, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-6]
+    with pytest.warns(UserWarning, match="standardise or drop columns"):
+        problem = st.Problem.of(aslinearoperator(X), rng.standard_normal(30), "ridge")
+    assert problem.spectrum.rank == 5
 
 
 @pytest.mark.parametrize("method", ["nesterov", "gradient-descent", "nu-method"])

@@ -1,4 +1,4 @@
-"""Choosing the stop for sparse matrices and operators: as dense data would, or within a standard error."""
+"""Rules for sparse matrices and operators choose as for dense data, or within a standard error."""
 
 import runpy
 from pathlib import Path
@@ -16,7 +16,7 @@ from stoptime.spectrum.krylov import spaces as matrix_free
 
 @pytest.fixture
 def all_are_large(monkeypatch):
-    """Let no sparse matrix be small enough for all its eigenvalues."""
+    """Treat every sparse matrix as too large for all its eigenvalues."""
     monkeypatch.setattr(growing, "SMALL", 0)
 
 
@@ -84,7 +84,7 @@ def test_the_grid_grows_while_the_error_falls(monkeypatch):
 def test_growth_ends_at_the_memory_with_a_warning(monkeypatch):
     X, y = data(400, 200, noise=1e-3)
     monkeypatch.setattr(growing, "HORIZON", 3.0)
-    monkeypatch.setattr(matrix_free, "MEMORY", 8 * 200 * 22)
+    monkeypatch.setattr(matrix_free, "KRYLOV_MEMORY", 8 * 200 * 22)
     with pytest.warns(st.StopWarning, match="least at the last stop"):
         st.StoppedRegressorCV(rule=st.HoldOut(X[:50], y[:50])).fit(X[50:], y[50:])
 
@@ -273,7 +273,7 @@ def test_steps_do_not_diverge_along_directions_that_only_probes_see(rule, method
 @pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
 @pytest.mark.parametrize("options", [{"cv": 3}, {"rule": "path-gcv"}], ids=str)
 def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
-    monkeypatch.setattr(matrix_free, "MEMORY", 5 * 8 * 250)
+    monkeypatch.setattr(matrix_free, "KRYLOV_MEMORY", 5 * 8 * 250)
     X = rng.standard_normal((300, 250))
     y = X @ rng.standard_normal(250) + rng.standard_normal(300)
     model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)

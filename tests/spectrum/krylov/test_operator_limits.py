@@ -1,4 +1,4 @@
-"""What a Krylov space does not know, or does not reach, is told; nothing is made up in its place."""
+"""Rules and methods refuse what a Krylov space does not know or does not reach."""
 
 import numpy as np
 import pytest

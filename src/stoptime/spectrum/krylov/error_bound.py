@@ -1,85 +1,75 @@
-r"""How far a path from Ritz values is from the path itself.
+r"""Error bounds of paths that are computed from Ritz values.
 
-The Krylov space of dimension k satisfies :math:`\hat\Sigma V = VT + \eta\, v e_k^T`. With the eigenvectors q
-of T and any function φ, multiplying by the divided differences of φ gives the error without an integral,
+A Krylov space of dimension k satisfies :math:`\hat\Sigma V = VT + \eta\, v e_k^T`. With the
+eigenvectors q of T, the error of any matrix function φ is a sum of divided differences,
 
 .. math:: \varphi(\hat\Sigma)z - V\varphi(T)V^Tz = h(\hat\Sigma)v, \qquad
     h(s) = \eta\,\|z\|\sum_j q_{1j}q_{kj}\,\frac{\varphi(s) - \varphi(\theta_j)}{s - \theta_j},
 
-so that the norm of the error is at most the largest size of h on the spectrum. All together h is a divided
-difference of order k, as smooth as φ: a few points between zero and the largest eigenvalue find its maximum.
+so the norm of the error is at most the maximum of \|h\| over the spectrum. The sum is a divided
+difference of order k and as smooth as φ: a grid from zero to the largest eigenvalue finds it.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from stoptime.methods.base import Method
-from stoptime.spectrum.base import Krylov
-from stoptime.support.arrays import Array, Floats
+import numpy as np
+
+from stoptime.support.arrays import EPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Krylov
+    from stoptime.support.arrays import Array, Floats
 
 __all__ = ["relative_errors", "step_errors", "unconverged"]
 
-POINTS = 33  # between zero and the largest eigenvalue, closer to each other at the ends; at least
-POINTS_PER_RADIAN = 2.0  # of t√L, by which a path swings across them
-MOST_POINTS = 4096
-SAFETY = 1.1  # for what lies between them
-APART = 1e-6  # of the largest eigenvalue: closer to a Ritz value a divided difference is rounding
-FLAT = 1e-5  # of 1/φ(0): so far from zero φ is as good as linear
-BEYOND = 1e100  # of φ(0)·L: no space tells so late a stop from infinity
-EPS = float(np.finfo(np.float64).eps)
-ROUNDINGS = (
-    10.0  # of the gradient over the first one, and of the fit: what is left of them is rounding
-)
+FEWEST_GRID_POINTS = 33  # between zero and the largest eigenvalue
+GRID_POINTS_PER_RADIAN = 2.0  # of the phase t√L of a path that oscillates
+MOST_GRID_POINTS = 4096
+GRID_SAFETY = 1.1  # factor for a maximum between two grid points
+LEAST_RITZ_DISTANCE = 1e-6  # times the largest eigenvalue: distance of grid points to Ritz values
+LINEAR_RANGE = 1e-5  # times 1/φ(0): φ is linear to rounding up to this eigenvalue
+INFINITE_GAIN = 1e100  # of φ(0)·L: such a late stop cannot be told from infinity
+LEAST_SQUARES_ROUNDINGS = 10.0  # in units of EPS: a gradient or a change of the fit below is noise
 
 
 def relative_errors(
     theta: Floats, response: Floats, krylov: Krylov, method: Method, stops: Floats
 ) -> Array:
-    r"""Return bounds of :math:`\|\hat\beta(t) - \hat\beta_k(t)\|/\|\hat\beta_k(t)\|`, one for each stop.
+    r"""Bound :math:`\|\hat\beta(t) - \hat\beta_k(t)\|/\|\hat\beta_k(t)\|` at each stop.
 
-    Parameters
-    ----------
-    theta : array of shape (rank,)
-        Ritz values.
-    response : array of shape (rank,) or (rank, n_targets)
-        Response in their basis.
-    krylov : Krylov
-        What is left out.
-    method : Method
-        Tuned to it.
-    stops : array of shape (n_stops,)
-        Infinity is least squares. As an eigenvalue may be as small as it likes, its bound is infinite until
-        the space is exhausted, or both the gradient and what is added to the fit have vanished to rounding:
-        the gradient alone does not see what small eigenvalues have still to learn.
-
-    Returns
-    -------
-    array of shape (n_stops,)
-        Of many targets the worst.
+    ``theta`` are the Ritz values, ``response`` is the response in their basis, one column per
+    target; the bound is that of the worst target. The method must be tuned to the data. Stop
+    infinity means least squares. Its bound is infinite until the space is exhausted or both the
+    gradient and the last change of the fit vanish to rounding, because unseen eigenvalues may be
+    arbitrarily small. A small gradient alone would not notice them.
     """
     z = response.reshape(len(theta), len(krylov.sizes))
-    errors = np.zeros((len(stops), len(krylov.sizes)))
-    forever = np.isinf(stops)
-    if not method.has_filter:  # conjugate gradients are exact up to the dimension of the space
-        errors = np.where(stops[:, None] >= krylov.sizes, _rounding(theta, z), 0.0)
-        errors = np.where(stops[:, None] > krylov.sizes, _infinite(krylov, theta, z), errors)
-    else:
+    rounding = _rounding(theta, z)
+    learned = krylov.unlearned <= LEAST_SQUARES_ROUNDINGS * EPS
+    least_squares = np.where(learned, rounding, np.inf)
+    errors = np.empty((len(stops), len(krylov.sizes)))
+    if method.has_filter:
         with np.errstate(over="ignore", invalid="ignore"):
-            beyond = ~forever & (method.gain(0.0, stops) * krylov.largest > BEYOND)
-        between = ~forever & ~beyond
-        if between.any():
-            errors[between] = _finite(krylov, theta, z, method, stops[between])
-        if beyond.any():
-            errors[beyond] = np.where(np.isinf(_infinite(krylov, theta, z)), np.inf, 0.0)
-    if forever.any():
-        errors[forever] = _infinite(krylov, theta, z)
+            late = method.gain(0.0, stops) * krylov.largest > INFINITE_GAIN
+        finite = np.isfinite(stops) & ~late
+        if finite.any():
+            errors[finite] = _finite(krylov, theta, z, method, stops[finite])
+        errors[late] = np.where(learned, 0.0, np.inf)
+    else:
+        # conjugate gradients are exact up to the dimension of the space
+        errors = np.where(stops[:, None] >= krylov.sizes, rounding, 0.0)
+        errors = np.where(stops[:, None] > krylov.sizes, least_squares, errors)
+    errors[np.isinf(stops)] = least_squares
     return np.asarray(errors.max(axis=1, initial=0))
 
 
 def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> NDArray[np.bool_]:
-    """Tell at which stops a larger space would have a smaller error: what least squares has is rounding."""
+    """Tell at which stops a larger space reduces the error; a finite one of least squares stays."""
     last = np.isinf(stops) | (not method.has_filter)
     return np.asarray(np.where(last, np.isinf(errors), ~(errors <= tol)))
 
@@ -87,65 +77,71 @@ def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> ND
 def step_errors(
     theta: Floats, response: Floats, method: Method, other: Method, stops: Floats
 ) -> Array:
-    r"""Return :math:`\|\hat\beta(t) - \hat\beta'(t)\|/\|\hat\beta(t)\|` of a method and one of another step.
+    r"""Return :math:`\|\hat\beta(t) - \hat\beta'(t)\|/\|\hat\beta(t)\|` for two steps of a method.
 
-    An automatic step is as sure as the largest eigenvalue: by this the path may be off for its sake alone.
+    Extra path error because the automatic step uses an estimated largest eigenvalue.
     """
     z = response.reshape(len(theta), int(np.prod(response.shape[1:])))
+    # only ratios matter: dividing by the largest response and gain avoids over- and underflow
     shares = (z / (np.abs(z).max(initial=0) or 1.0)) ** 2
     gains = method.gain(theta[:, None], stops)
-    first = np.where(gains.max(axis=0, initial=0) > 0, gains.max(axis=0, initial=0), 1.0)
-    moves = (gains - other.gain(theta[:, None], stops)) / first
-    lengths = (gains / first).T ** 2 @ shares
-    return np.asarray(
-        np.sqrt(moves.T**2 @ shares / np.where(lengths > 0, lengths, np.inf)).max(axis=1, initial=0)
-    )
+    largest = gains.max(axis=0, initial=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    moves = (gains - other.gain(theta[:, None], stops)) / unit
+    lengths = (gains / unit).T ** 2 @ shares
+    ratios = moves.T**2 @ shares / np.where(lengths > 0, lengths, np.inf)
+    return np.asarray(np.sqrt(ratios).max(axis=1, initial=0))
 
 
 def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats) -> Array:
+    """Return the maximum of h on the grid, over the length of the coefficients."""
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
-    start, unit = method.gain(0.0, stops), krylov.largest
-    # beyond its limit an iteration diverges: there is no such eigenvalue
-    unit = min(unit, method.largest_eigenvalue)
+    start = method.gain(0.0, stops)
+    # an iteration diverges beyond its own limit, so there is no eigenvalue to cover there
+    unit = min(krylov.largest, method.largest_eigenvalue)
+    # paths of second order oscillate in s, and the grid must resolve every oscillation
     radians = np.sqrt(8 * unit * start.max()) if method.order == 2 else 0.0
-    grid = _grid(theta, unit, int(min(POINTS + POINTS_PER_RADIAN * radians, MOST_POINTS)))
-    # all in units of the largest eigenvalue, the first gain and the response: nothing over- or underflows
-    first, size = np.where(start > 0, start, 1.0), np.abs(z).max(initial=0) or 1.0
+    points = min(FEWEST_GRID_POINTS + GRID_POINTS_PER_RADIAN * radians, MOST_GRID_POINTS)
+    grid = _grid(theta, unit, int(points))
+    # units of the largest eigenvalue, the first gain and the response avoid over- and underflow
+    first = np.where(start > 0, start, 1.0)
+    size = np.abs(z).max(initial=0) or 1.0
     gains = method.gain(np.concatenate([theta, grid])[:, None], stops) / first
-    at_theta, at_grid = gains[: len(theta)], gains[len(theta) :]
+    at_theta, at_grid = np.split(gains, [len(theta)])
     lengths = np.sqrt(at_theta.T**2 @ (z / size) ** 2)
-    flat = FLAT / np.maximum(start, FLAT / unit)
+    # between zero and a tiny Ritz value the difference cancels: by the mean value theorem the
+    # quotient is a slope there, and φ is linear so close to zero
+    flat = LINEAR_RANGE / np.maximum(start, LINEAR_RANGE / unit)
     slopes = (method.gain(flat, stops) / first - at_grid[0]) / (flat / unit)
-    apart, residues = (grid[:, None] - theta) / unit, krylov.residues / size / unit
+    distances = (grid[:, None] - theta) / unit
+    residues = krylov.residues / size / unit
     worst = np.empty_like(lengths)
     for k in range(len(stops)):
-        differences = (at_grid[:, k, None] - at_theta[:, k]) / apart
+        differences = (at_grid[:, k, None] - at_theta[:, k]) / distances
         differences[0] = np.where(theta < flat[k], slopes[k], differences[0])
         worst[k] = np.abs(differences @ residues).max(axis=0)
-    return np.asarray(SAFETY * worst / np.where(lengths > 0, lengths, np.inf))
+    return np.asarray(GRID_SAFETY * worst / np.where(lengths > 0, lengths, np.inf))
 
 
 def _grid(theta: Floats, largest: float, size: int) -> Array:
-    """Return zero, and points up to the largest eigenvalue that keep away from the Ritz values."""
+    """Return Chebyshev points from zero to the largest eigenvalue, away from the Ritz values."""
     grid = largest / 2 * (1 - np.cos(np.pi * np.arange(size) / (size - 1)))
+    # next to a Ritz value the divided difference is rounding; h is smooth, so a gap is harmless
     place = np.searchsorted(theta, grid)
-    below, above = theta[np.maximum(place - 1, 0)], theta[np.minimum(place, len(theta) - 1)]
-    free = np.minimum(np.abs(grid - below), np.abs(grid - above)) > APART * largest
-    free[0] = True
+    below = theta[np.maximum(place - 1, 0)]
+    above = theta[np.minimum(place, len(theta) - 1)]
+    nearest = np.minimum(np.abs(grid - below), np.abs(grid - above))
+    free = nearest > LEAST_RITZ_DISTANCE * largest
+    free[0] = True  # zero has its own formula
     return np.asarray(grid[free])
 
 
-def _infinite(krylov: Krylov, theta: Floats, z: Floats) -> Array:
-    """Return what rounding leaves of least squares where nothing is left to learn, and else infinity."""
-    return np.where(krylov.unlearned <= ROUNDINGS * EPS, _rounding(theta, z), np.inf)
-
-
 def _rounding(theta: Floats, z: Floats) -> Array:
-    """Return a bound of what rounding costs least squares, by the condition number each target sees."""
+    """Bound the rounding error of least squares by the condition number that each target sees."""
     out = np.zeros(z.shape[1])
     for target, response in enumerate(z.T):
         seen = theta[response != 0]
         if seen.size:
-            out[target] = ROUNDINGS * EPS * seen[-1] / seen[0]
+            out[target] = LEAST_SQUARES_ROUNDINGS * EPS * seen[-1] / seen[0]
     return out

@@ -1,71 +1,67 @@
-"""Sparse matrices and operators: data that are only ever multiplied with."""
+"""Sparse matrices and operators: data that are used through products with vectors only."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.utils import check_array, check_consistent_length
 
-from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import (
     EVERYTHING,
     WITHOUT_ROWS,
-    Data,
     Fold,
     Goal,
     ReachError,
     goals,
     largest_gain,
 )
-from stoptime.spectrum.dense import (
-    Centred,
-    DenseData,
-    RowsToTest,
-    by_features,
-    by_rows,
-    by_svd,
-    lengths_of,
-    sample_sizes,
-)
+from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, by_svd, lengths_of, sample_sizes
 from stoptime.spectrum.kinds import checked_matrix
+from stoptime.spectrum.krylov.golub_kahan import check_scale
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments
-from stoptime.support.arrays import EPS, TINY, Floats
+from stoptime.support.arrays import EPS, TINY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data
+    from stoptime.support.arrays import Floats
 
 __all__ = ["MatrixFreeData"]
 
-MEAN_ROUNDINGS = 8.0  # roundings of the means that centring leaves behind
-SMALL = 1000  # rows or columns up to which all eigenvalues are found
-LARGEST_GRAM = 10_000  # rows or columns beyond which their products are refused
+MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS
+SMALL = 1000  # rows or columns up to which all eigenvalues are computed
+LARGEST_GRAM = 10_000  # rows or columns beyond which XᵀX and XXᵀ are refused
 LARGEST_WITH_ROWS = 3000  # rows or columns up to which leave-one-out factors a sparse X
 MOST_WORK = 2e9  # multiplications for all eigenvalues, unless they are asked for
-MOST_FILLED = 2**27  # numbers, a gigabyte: an ill-conditioned sparse matrix is filled up to here
-VISIBLE_LOSS = 1e-6  # relative error of the coefficients that is warned about
+MOST_FILLED = 2**27  # numbers, a gigabyte: up to here a sparse matrix may be made dense
+VISIBLE_LOSS = 1e-6  # relative error of the coefficients that causes a warning
 SEARCH_PROBES = 10  # random probes of a rule that needs a trace
-HORIZON = 30.0  # phase t√L up to which an unknown spectrum is first looked at
-SMOOTH_HORIZON = 100.0  # and tL, for methods that do not oscillate
-HALVINGS = 10  # of these horizons, where they need more memory than is allowed
+HORIZON = 30.0  # phase t√L at which the search for a stop first ends
+SMOOTH_HORIZON = 100.0  # the same for tL, for methods that do not oscillate
+HALVINGS = 10  # of these horizons, if they need more memory than allowed
 FEW_GROWTHS = 3  # times a large space is grown to resolve noise and signal
-MANY_GROWTHS = 20  # times a small one is, which is as good as to its end
+MANY_GROWTHS = 20  # times a small space is grown, which nearly exhausts it
 
 
 @dataclass(frozen=True)
 class MatrixFreeData(DenseData):
-    """Validated data whose X is only ever multiplied with.
+    """Validated data whose X is only multiplied with vectors, in double precision.
 
-    ``options`` are those of :class:`KrylovSpaces`; ``is_whole`` says that all eigenvalues are
-    wanted, whatever they cost.
+    ``options`` are those of :class:`KrylovSpaces`. With ``is_whole`` all eigenvalues are computed,
+    at any cost.
     """
 
     X: Any
@@ -101,7 +97,7 @@ class MatrixFreeData(DenseData):
 
     @property
     def is_small(self) -> bool:
-        """Whether all eigenvalues of a sparse matrix cost no more than a second or so."""
+        """Whether all eigenvalues of a sparse matrix take no more than about a second."""
         size = min(self.X.shape)
         return self.has_rows and size <= SMALL and self.X.nnz * size <= MOST_WORK
 
@@ -111,14 +107,14 @@ class MatrixFreeData(DenseData):
         return MANY_GROWTHS if min(self.X.shape) <= SMALL else FEW_GROWTHS
 
     @property
-    def on_device(self) -> bool:
-        """Matrices and operators are multiplied on the host."""
-        return False
-
-    @property
     def eps(self) -> float:
         """The rounding unit of double precision."""
         return EPS
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """Double precision, whatever dtype an operator has."""
+        return np.dtype(np.float64)
 
     def as_given(self, values: Floats) -> Floats:
         """Return values in double precision."""
@@ -126,19 +122,19 @@ class MatrixFreeData(DenseData):
 
     @cached_property
     def spaces(self) -> KrylovSpaces:
-        """The Krylov spaces of the targets, which grow as far as they are asked to."""
+        """The Krylov spaces of the targets, which grow only as far as needed."""
         return KrylovSpaces(self, **self.options)
 
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
-        """Return all eigenvalues where X is small, else Krylov spaces grown to these paths."""
+        """Return all eigenvalues if X is small, else Krylov spaces accurate for these paths."""
         if self.options:
-            _ = self.spaces  # which checks them, even where they are not needed
+            _ = self.spaces  # checks the options, even if they are not needed
         if solver == "svd":
-            raise ValueError('solver="svd" needs a dense X: take "krylov", "gram" or "auto".')
+            raise ValueError('solver="svd" needs a dense X: use "krylov", "gram" or "auto".')
         if self.is_whole:
             return self.complete(largest_gain(wanted))
         if solver == "gram" or (solver == "auto" and self.is_small):
-            spectrum = self.by_products()
+            spectrum = self._by_products
             if solver == "gram" or largest_gain(wanted) <= spectrum.reach:
                 return spectrum
         return self.spaces.spectrum(wanted)
@@ -152,7 +148,7 @@ class MatrixFreeData(DenseData):
         trace: bool,
         verbose: bool = False,
     ) -> Spectrum:
-        """Return all eigenvalues where X is small; else begin with t√L = 30, or tL = 100."""
+        """Return all eigenvalues if X is small; else begin with t√L = 30, or tL = 100."""
         readable = rows and self.has_rows and min(self.X.shape) <= LARGEST_WITH_ROWS
         if self.is_small or readable:
             return self.complete()
@@ -160,77 +156,81 @@ class MatrixFreeData(DenseData):
             raise ValueError(WITHOUT_ROWS)
         self.spaces.probes = SEARCH_PROBES if trace else 0
         self.spaces.verbose = verbose
-        single = stops is None or np.ndim(np.asarray(stops)) == 0
-        asked = np.asarray([] if single else stops, dtype=np.float64)
+        asked = np.asarray([] if stops is None or np.ndim(stops) == 0 else stops, dtype=np.float64)
         if asked.size:
             return self.spaces.spectrum([one for m in methods for one in goals(m, asked)])
         wanted = [self._first_goal(method) for method in methods]
         for _ in range(HALVINGS):
             try:
                 return self.spaces.spectrum(wanted)
-            except ReachError:  # look half as far where memory ends before
+            except ReachError:
+                # the memory is used up before the horizon: end the search at half of it
                 wanted = [Goal(m, stop // 2 if m.whole_stops else stop / 2) for m, stop in wanted]
         return self.spaces.spectrum(wanted)
 
     def pilot(self) -> Spectrum:
-        """Return a spectrum with random probes, as far as a search looks at first."""
+        """Return a spectrum with random probes, up to the first end of a search."""
         return self.opened([Ridge()], None, rows=False, trace=True)
 
     def _first_goal(self, method: Method) -> Goal:
-        """Return how far to look at first."""
+        """Return the stop at which the search first ends."""
         if not method.has_filter:
             return Goal(method, method.horizon)
         largest = self.spaces.largest() or 1.0
         time = SMOOTH_HORIZON / largest if method.order == 1 else HORIZON / np.sqrt(largest)
         if method.whole_stops:
+            # an iteration advances by its pace; fewer than two steps leave nothing to choose from
             time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)
         return Goal(method, float(time))
 
     def complete(self, max_gain: float = np.inf) -> Spectrum:
-        """Return all eigenvalues, by filling the matrix where squares would lose digits."""
-        spectrum = self._by_gram
+        """Return all eigenvalues, from a dense copy of X where squares would lose digits."""
+        spectrum = self._by_products
         if max_gain <= spectrum.reach:
             return spectrum
-        if self.X.shape[0] * self.X.shape[1] > MOST_FILLED:
-            _warn_beyond(spectrum, max_gain)
-            return spectrum
-        y = self.y[:, 0] if self.single_target else self.y
-        filled = DenseData.validated(self.X.toarray(), y, self.row_weights, self.fit_intercept)
-        return by_svd(filled, max_gain)
-
-    def by_products(self) -> Spectrum:
-        """Form the smaller of AᵀA and AAᵀ, a few columns at a time, and diagonalise it."""
-        size = min(self.X.shape)
-        if size > LARGEST_GRAM:
-            raise ValueError(
-                f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond '
-                f'{LARGEST_GRAM}: take solver="krylov" with a finite stop or max_gain.'
-            )
-        spectrum = self._by_gram
-        if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor**2:  # all columns are constant
-            nothing = np.zeros((self.n_features, 0))
-            return replace(
-                spectrum,
-                eigenvalues=nothing[0],
-                basis=nothing,
-                response=spectrum.response[:0],
+        if self.has_rows and self.X.shape[0] * self.X.shape[1] <= MOST_FILLED:
+            y = self.y[:, 0] if self.single_target else self.y
+            filled = DenseData.validated(self.X.toarray(), y, self.row_weights, self.fit_intercept)
+            return by_svd(filled, max_gain)
+        # beyond the reach the loss grows with the gain, which is at most 1/s at full rank
+        steepest = np.inf if spectrum.rank < self.n_features else 1 / spectrum.eigenvalues[0]
+        if min(max_gain, steepest) > spectrum.reach * VISIBLE_LOSS / self.tolerance:
+            warnings.warn(
+                "Columns are so dependent, or so different in scale, that products of features may "
+                f"lose more than {VISIBLE_LOSS:g} of the coefficients at late stops: standardise "
+                "or drop columns.",
+                UserWarning,
+                stacklevel=3,
             )
         return spectrum
 
     @cached_property
-    def _by_gram(self) -> Spectrum:
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
-            return by_features(self) if self.n_features <= self.n_rows else by_rows(self)
+    def _by_products(self) -> Spectrum:
+        """The eigenvalues of the smaller of AᵀA and AAᵀ, formed a few columns at a time."""
+        size = min(self.X.shape)
+        if size > LARGEST_GRAM:
+            raise ValueError(
+                f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond '
+                f'{LARGEST_GRAM}: use solver="krylov" with a finite stop or max_gain.'
+            )
+        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
+            spectrum = self._by_gram
+        # if even the largest eigenvalue is rounding of the means, all columns are constant
+        if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
+            nothing = np.zeros((self.n_features, 0))
+            response = spectrum.response[:0]
+            return replace(spectrum, eigenvalues=nothing[0], basis=nothing, response=response)
+        return spectrum
 
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter; large training sets keep all rows, others weigh zero."""
+        """Return the folds of a splitter."""
         return [
             Fold(self.training_set(train, test), self.rows_to_test(test, train))
             for train, test in self._splits(cv, groups)
         ]
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
-        """Return some rows of a small matrix, or all rows of which the others weigh zero."""
+        """Return some rows of a small matrix; else all rows, with weight zero for the others."""
         y = self.y[:, 0] if self.single_target else self.y
         if self.is_small:
             weights = None if self.row_weights is None else self.row_weights[train]
@@ -243,30 +243,30 @@ class MatrixFreeData(DenseData):
         options = {"tol": self.spaces.tol, "max_rank": self.spaces.max_rank}
         return replace(part, options=options)
 
-    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:
-        """Return some rows, or all rows of an operator of which the others weigh zero."""
+    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
+        """Return some rows; of an operator all rows, with weight zero for the others."""
         if self.has_rows:
             return RowsToTest(self._by_rows[test], self.y[test], self._test_weights(test))
         everywhere = np.zeros(self.n_rows)
         np.add.at(everywhere, test, self._test_weights(test))
         return RowsToTest(self.X, self.y, everywhere)
 
-    @property
-    def dtype(self) -> np.dtype[np.float64]:
-        """Double precision, whatever an operator says of itself."""
-        return np.dtype(np.float64)
+    @cached_property
+    def _by_rows(self) -> Any:
+        return self.X.tocsr()
 
     @cached_property
     def means(self) -> tuple[Floats, Floats]:
-        """What centring subtracts."""
+        """Means of the columns of X and y; zeros without an intercept."""
         if not self.fit_intercept:
-            return np.zeros(self.X.shape[1]), np.zeros(self.y.shape[1])
+            return np.zeros(self.n_features), np.zeros(self.n_targets)
         return product(self.X, self.shares, transposed=True), self.shares @ self.y
 
     @property
     def floor(self) -> float:
-        """How much of a unit vector's image may be what rounding leaves of the means."""
-        return float(MEAN_ROUNDINGS * EPS * np.linalg.norm(self.means[0]))
+        """Largest length of the image of a unit vector that may be rounding of the means."""
+        # SciPy's norm scales its squares, which would overflow or underflow for extreme means
+        return float(MEAN_ROUNDINGS * EPS * linalg.norm(self.means[0]))
 
     @cached_property
     def operator(self) -> CentredOperator:
@@ -275,16 +275,12 @@ class MatrixFreeData(DenseData):
 
     @cached_property
     def targets(self) -> Floats:
-        """The centred response, weighted as the operator is: Aᵀ times it is Xᵀy/n."""
+        """The centred response, weighted so that Aᵀ times it is Xᵀy/n."""
         return np.asarray(np.sqrt(self.shares)[:, None] * (self.y - self.means[1]))
 
-    def centred(self) -> Centred:
-        """Return the centred, weighted data; the mean squares of single columns are not known."""
-        return Centred(self.operator, self.targets, self.means, np.zeros(self.X.shape[1]))
-
     def centred_in_products(self) -> Centred:
-        """Return the same: nothing is ever copied here."""
-        return self.centred()
+        """Return operator and targets; the mean squares of single columns are unknown."""
+        return Centred(self.operator, self.targets, self.means, np.zeros(self.n_features))
 
     def moments(self) -> Moments:
         """Return means and second moments, a few columns at a time."""
@@ -296,42 +292,18 @@ class MatrixFreeData(DenseData):
         return lengths_of(self.operator, vectors)
 
     def rotated(self, index: Any, mean: Floats, vectors: Floats) -> Floats:
-        """Return some centred rows times vectors; rows of an operator cannot be read."""
-        if not sparse.issparse(self.X):
-            raise ValueError(
-                "The rows of an operator cannot be read, as exact leave-one-out has to."
-            )
+        """Return some centred rows of a sparse matrix times vectors."""
         return np.asarray(self._by_rows[index] @ vectors - mean @ vectors)
-
-    @cached_property
-    def _by_rows(self) -> Any:
-        return self.X.tocsr()
 
     def check_finite(self, products: Floats) -> None:
         """Raise a ValueError where squares of entries overflow."""
         if not np.isfinite(products).all():
-            raise ValueError(
-                "X is too large: squares of its entries overflow. Rescale its columns."
-            )
+            check_scale("X", np.inf)
 
-    def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - single entries are not seen
+    def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
         """Raise a ValueError where the squares of X underflow."""
         if largest >= TINY / EPS:
             return
+        # Xᵀy beyond the rounding of the means shows that X is not constant
         if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
-            raise ValueError(
-                f"X is too small: its largest eigenvalue is {largest:.3g}. Rescale its columns."
-            )
-
-
-def _warn_beyond(spectrum: Spectrum, max_gain: float) -> None:
-    """Warn where the largest gain is so far beyond the reach that the error may be visible."""
-    steepest = np.inf if spectrum.rank < spectrum.n_features else 1 / spectrum.eigenvalues[0]
-    if min(max_gain, steepest) > spectrum.reach * VISIBLE_LOSS / GRAM_TOLERANCE["float64"]:
-        warnings.warn(
-            "Columns are so dependent, or so different in scale, that products of features may "
-            f"lose more than {VISIBLE_LOSS:g} of the coefficients at late stops: standardise or "
-            "drop columns.",
-            UserWarning,
-            stacklevel=4,
-        )
+            check_scale("X", largest)

@@ -2,102 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.methods.base import Method
 from stoptime.spectrum.base import Density
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan
-from stoptime.support.arrays import Array
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.krylov.golub_kahan import Ritz
     from stoptime.spectrum.krylov.operator import MatrixFreeData
+    from stoptime.support.arrays import Array
 
 __all__ = ["density"]
 
-SETTLED = 1e-5  # relative change of a probe's trace with two more steps that ends its growth
-FEWEST_STEPS = 4
-EARLIER = np.array(
-    [1.0, 0.3, 0.1, 0.03]
-)  # of a goal: at late stops all is learned, and nothing to be seen
-MOST_STEPS = 200  # where no finite stop says how many are enough
+TRACE_CHANGE = 1e-5  # relative change of a trace over two steps at which a probe has converged
+FEWEST_PROBE_STEPS = 4
+MOST_PROBE_STEPS = 200  # where there is no finite stop to converge at
+STOP_FRACTIONS = np.array([1.0, 0.3, 0.1, 0.03])  # of a goal, where traces are compared
 
 
 def density(
     data: MatrixFreeData, goals: Iterable[tuple[Method, float]], probes: int, seed: int, most: int
 ) -> Density:
-    r"""Probe the eigenvalues of AᵀA with random signs, in the shorter dimension.
+    r"""Estimate the density of the eigenvalues of AᵀA from m random sign vectors.
 
-    .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}{m}\sum_{k=1}^m \sum_j q_{1j}^2 f(\theta_j)
+    .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}m\sum_{k=1}^m\sum_j q_{1j}^2 f(\theta_j)
 
-    Parameters
-    ----------
-    data : MatrixFreeData
-        Where A is from.
-    goals : iterable of (method, stop)
-        Tuned; every probe is followed until the degrees of freedom there, and earlier, have settled.
-    probes, seed : int
-        Number m of probes, and the seed of their signs.
-    most : int
-        Steps of one probe, at most.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from stoptime import GradientFlow
-    >>> from stoptime.spectrum.krylov.operator import MatrixFreeData
-    >>> X = sparse.random(200, 30, density=0.2, random_state=0, format="csr")
-    >>> data = MatrixFreeData.validated(X, X @ np.ones(30), None, False)
-    >>> found = density(data, [(GradientFlow(), 100.0)], probes=20, seed=0, most=30)
-    >>> freedom, error = found.trace(1 - np.exp(-100.0 * found.nodes))
-    >>> exact = np.sum(1 - np.exp(-100.0 * np.linalg.eigvalsh((X.T @ X).toarray() / 200)))
-    >>> bool(abs(freedom - exact) < 3 * error)
-    True
+    The goals are tuned methods and their stops: a probe ends when its degrees of freedom there and
+    earlier have converged, or after ``most`` steps. ``seed`` is that of the random signs.
     """
-    A, p, before = data.operator, data.X.shape[1], data.operator.products
+    A = data.operator
+    before = A.products
     present = A.root > 0
     size = int(np.count_nonzero(present)) - data.fit_intercept
-    wide = size < p
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (probes, len(present) if wide else p))
-    if wide:
+    # AAᵀ has the same positive eigenvalues as AᵀA; the smaller of the two has fewer zeros, which
+    # only add variance to the estimate
+    matrix = A.T if size < data.n_features else A
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (probes, matrix.shape[1]))
+    if size < data.n_features:
         signs = signs * present
-        if (
-            data.fit_intercept
-        ):  # the direction that centring takes away has no eigenvalue to be seen
+        if data.fit_intercept:
+            # centring makes this direction a null direction, which the estimate must not contain
             signs -= np.multiply.outer(signs @ A.root, A.root)
-    matrix, size = (A.T, size) if wide else (A, p)
+    size = min(size, data.n_features)
     finite = [(m, t) for m, t in goals if np.isfinite(t) and m.has_filter]
-    most = min(most, max(size, 1), most if finite else MOST_STEPS)
-    parts = [_followed(GolubKahan(matrix, sign, data.rounding), finite, most) for sign in signs]
-    nodes = np.concatenate([values for values, _ in parts])
-    weights = np.concatenate([weights for _, weights in parts]) * size / probes
-    probe = np.repeat(np.arange(probes), [len(values) for values, _ in parts])
+    most = min(most, max(size, 1), most if finite else MOST_PROBE_STEPS)
+    parts = [_grown(GolubKahan(matrix, sign, data.rounding), finite, most) for sign in signs]
+    nodes = np.concatenate([part.values for part in parts])
+    weights = np.concatenate([part.first**2 for part in parts]) * size / probes
+    probe = np.repeat(np.arange(probes), [len(part.values) for part in parts])
+    # nodes below the rank cut stand for zero eigenvalues, which add nothing to a trace
     seen = np.flatnonzero(nodes > data.rounding**2 * nodes.max(initial=0))
     order = seen[np.argsort(nodes[seen], kind="stable")]
-    return Density(nodes[order], weights[order], probe[order], data.operator.products - before)
+    return Density(nodes[order], weights[order], probe[order], A.products - before)
 
 
-def _followed(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> tuple[Array, Array]:
-    """Grow one probe until its traces have settled; return its nodes and weights."""
-    values, weights = np.empty(0), np.empty(0)
-    traces = np.full((len(goals), len(EARLIER)), np.inf)
+def _grown(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> Ritz:
+    """Grow one probe until its traces have converged; return its Ritz values, the nodes."""
+    ritz = run.ritz(accurate=False)
+    traces = np.full((len(goals), len(STOP_FRACTIONS)), np.inf)
     while not run.exhausted and run.size < most:
         run.step()
         if not run.exhausted:
             run.step()
         ritz = run.ritz(accurate=False)
-        values, weights = ritz.values, ritz.first**2
-        found = np.array([_freedom(method, stop, values, weights) for method, stop in goals])
+        found = np.array([_freedom(method, stop, ritz) for method, stop in goals])
         found = found.reshape(traces.shape)
-        settled = np.abs(found - traces) <= SETTLED * np.abs(found)
-        if goals and settled.all() and run.size >= FEWEST_STEPS:
+        settled = np.abs(found - traces) <= TRACE_CHANGE * np.abs(found)
+        if goals and settled.all() and run.size >= FEWEST_PROBE_STEPS:
             break
         traces = found
-    return values, weights
+    return ritz
 
 
-def _freedom(method: Method, stop: float, values: Array, weights: Array) -> Array:
-    stops = np.ceil(stop * EARLIER) if method.whole_stops else stop * EARLIER
-    return np.asarray((weights * values) @ method.gain(values[:, None], stops))
+def _freedom(method: Method, stop: float, ritz: Ritz) -> Array:
+    """Return the degrees of freedom at fractions of a stop: late ones alone hardly change."""
+    stops = stop * STOP_FRACTIONS
+    stops = np.ceil(stops) if method.whole_stops else stops
+    return np.asarray((ritz.first**2 * ritz.values) @ method.gain(ritz.values[:, None], stops))

@@ -1,135 +1,132 @@
-r"""Sparse matrices and operators to a spectrum: by a Krylov space, or by the Gram matrix where that is small.
+r"""Krylov spaces that stand in for the eigenvectors of sparse matrices and operators.
 
 From the bidiagonalisation of A with :math:`A^TA = X^TX/n`, started with the response,
 
-.. math:: T = Q\Theta Q^T, \qquad \hat\beta(t) \approx VQ\,\varphi(\Theta, t)z, \qquad z = \|X^Ty/n\|Q^Te_1:
+.. math:: T = Q\Theta Q^T, \qquad \hat\beta(t) \approx VQ\,\varphi(\Theta, t)z, \qquad
+    z = \|X^Ty/n\|Q^Te_1:
 
-Ritz values and Ritz vectors stand in for eigenvalues and eigenvectors. Every target has a space of its own.
+Ritz values and Ritz vectors replace eigenvalues and eigenvectors. Every target has its own space.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.methods.base import Method
-from stoptime.spectrum.base import Density, Krylov, Spectrum
-from stoptime.spectrum.data import Goal, ReachError
+from stoptime.spectrum.base import Krylov
+from stoptime.spectrum.data import ReachError
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
+from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz, check_scale
 from stoptime.spectrum.krylov.probes import density
-from stoptime.support.arrays import Floats
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Density, Spectrum
+    from stoptime.spectrum.data import Goal
     from stoptime.spectrum.krylov.operator import MatrixFreeData
+    from stoptime.support.arrays import Floats
 
 __all__ = ["KrylovSpaces"]
 
-TOLERANCE = 1e-6
-MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
-LOOKS = 20  # the error is looked at whenever the space has grown by this fraction
-ROUGH = 0.1  # of which the square is about the relative error of a Ritz value
-PRODUCTS = (1e-285, 1e285)  # of an eigenvalue and the response, with room for sums
+PATH_TOLERANCE = 1e-6  # relative error of the coefficients, by default
+KRYLOV_MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
+LOOKS_PER_DOUBLING = 20  # the error is estimated whenever a space has grown by one part in these
+ROUGH_RESIDUAL = 0.1  # relative: the error of a Ritz value is about its square, a per cent
 
 
 class KrylovSpaces:
-    """One Krylov space for each target, grown as far as it is asked to.
+    """One Krylov space for each target, grown only as far as needed.
 
-    Parameters
-    ----------
-    data : MatrixFreeData
-        Validated.
-    tol : float, default=1e-6
-        Largest relative error of the coefficients at a goal.
-    max_rank : int, optional
-        Most vectors of all spaces together; by default as many as 2 GiB hold.
-    probes, seed : int, default=0
-        How many random probes of the density of all eigenvalues to take, and their seed.
-    verbose : bool, default=False
-        Whether growth of more than a few seconds shows its progress.
+    ``tol`` is the largest relative error of the coefficients at a goal. ``max_rank`` is the largest
+    number of vectors in all spaces together; by default it is as many as 2 GiB hold. ``probes``
+    and ``seed`` are those of :func:`stoptime.spectrum.krylov.probes.density`. With ``verbose``
+    growth that takes more than a few seconds shows its progress.
     """
 
     def __init__(
         self,
         data: MatrixFreeData,
-        tol: float = TOLERANCE,
+        tol: float = PATH_TOLERANCE,
         max_rank: int | None = None,
         probes: int = 0,
         seed: int = 0,
         verbose: bool = False,
     ) -> None:
-        self.data, self.tol = data, positive_number("tol", tol, high=1.0)
-        self.probes, self.seed, self.verbose = whole_number("probes", probes), seed, verbose
+        self.data = data
+        self.tol = positive_number("tol", tol, high=1.0)
+        self.probes = whole_number("probes", probes)
+        self.seed = seed
+        self.verbose = verbose
+        self.rank = 0
         self._probed: tuple[tuple[Goal, ...], Density] | None = None
-        self._probing = self.rank = 0
-        most = max(2, MEMORY // (8 * data.X.shape[1]))
+        self._probe_products = 0
+        most = max(2, KRYLOV_MEMORY // (8 * data.n_features))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
         starts = data.operator.T @ data.targets
         self.runs = [
             GolubKahan(data.operator, start, data.rounding, data.floor, target)
             for start, target in zip(starts.T, data.targets.T, strict=True)
         ]
-        for run, power in zip(self.runs, np.linalg.norm(data.targets, axis=0), strict=True):
-            if run.length <= data.floor * power:
-                run.exhausted = True
 
     @property
     def products(self) -> int:
-        """Products with X and with Xᵀ so far, those for the means included, those for probes not."""
-        return self.data.operator.products + self.data.fit_intercept - self._probing
+        """Products with X and with Xᵀ so far, with those for the means, without those of probes."""
+        return self.data.operator.products + self.data.fit_intercept - self._probe_products
 
     def largest(self) -> float:
-        """Return the largest eigenvalue that the response sees, to a per cent; zero where it sees none."""
+        """Return the largest eigenvalue that the response sees, to a per cent; zero if none."""
         return max((self._grow_to_largest(run) for run in self.runs), default=0.0)
 
     def _grow_to_largest(self, run: GolubKahan) -> float:
-        found, residual = 0.0, np.inf
-        while not run.exhausted and residual > ROUGH * found and self.rank < self.max_rank:
+        found = 0.0
+        residual = np.inf
+        while not run.exhausted and residual > ROUGH_RESIDUAL * found and self.rank < self.max_rank:
             self._step(run)
             if run.size:
                 ritz = run.ritz(accurate=False)
-                found, residual = float(ritz.values[-1]), abs(ritz.leaving[-1])
+                found = float(ritz.values[-1])
+                residual = abs(ritz.leaving[-1])
         return found
 
     def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
-        """Grow until every goal has converged, and return the spectrum of Ritz values.
-
-        Parameters
-        ----------
-        goals : iterable of Goal
-            Paths and their largest stops.
-        """
-        goals, ticker = tuple(goals), Ticker("Krylov space", self.verbose)
-        for run, target in zip(self.runs, self.data.targets.T, strict=True):
-            self._grow(run, goals, float(np.linalg.norm(target)), ticker)
+        """Grow until the paths have converged at all goals, and return the Ritz values."""
+        goals = tuple(goals)
+        ticker = Ticker("Krylov space", self.verbose)
+        for run in self.runs:
+            self._grow(run, goals, ticker)
         ticker.close()
         spectrum = self._assembled(goals)
-        return (
-            replace(spectrum, density=self._density(goals, spectrum)) if self.probes else spectrum
-        )
+        if not self.probes:
+            return spectrum
+        return replace(spectrum, density=self._density(goals, spectrum))
 
     def _density(self, goals: tuple[Goal, ...], spectrum: Spectrum) -> Density:
-        """Probe the eigenvalues, anew where a goal is later than before."""
+        """Probe the eigenvalues, again only if there is a new goal."""
         if self._probed is None or any(goal not in self._probed[0] for goal in goals):
+            # probes converge for given goals only, so a later stop needs longer ones
             tuned = [(self._tuned(method, spectrum.eigenvalues), stop) for method, stop in goals]
             found = density(self.data, tuned, self.probes, self.seed, self.max_rank)
-            self._probed, self._probing = (goals, found), self._probing + found.products
+            self._probed = goals, found
+            self._probe_products += found.products
         return self._probed[1]
 
-    def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], power: float, ticker: Ticker) -> None:
-        """Grow one space, begun with a response of this length, until its goals are reached."""
+    def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], ticker: Ticker) -> None:
+        """Grow the space of one target until its goals are reached."""
         if not run.size and not run.exhausted:
             self._check_memory(np.inf, goals)
             self._step(run)
         if run.size:
-            self._check_products(run.image**2 * run.length)
-        if run.size and run.length <= self.data.rounding * run.image * power:
-            run.forget()  # what X seems to see of this target is rounding
+            # the bound multiplies eigenvalues with the response: refuse data where that overflows
+            check_scale("X or y", run.image * run.image * run.length)
+            if run.length <= self.data.rounding * run.image * run.power:
+                # Xᵀy is so small beside X and y that it consists of rounding alone
+                run.forget()
         while not run.exhausted:
             error = self._error_ahead(run.ritz(accurate=False), run.length, goals)
             ticker(f"{self.rank} vectors, relative error {error:.1g}")
@@ -141,10 +138,11 @@ class KrylovSpaces:
 
     @staticmethod
     def _batch(size: int, goals: tuple[Goal, ...]) -> int:
-        """Return how many vectors to add before the next look; an iteration needs as many as it has steps."""
+        """Return how many vectors to add before the error is estimated again."""
+        # k iterations are exact in a space of dimension k, so never grow past that unchecked
         whole = [goal.stop for goal in goals if goal.method.whole_stops]
         ahead = [int(stop) - size for stop in whole if size < stop < np.inf]
-        return min([1 + size // LOOKS, *ahead])
+        return min([1 + size // LOOKS_PER_DOUBLING, *ahead])
 
     def _step(self, run: GolubKahan) -> None:
         before = run.size
@@ -153,106 +151,86 @@ class KrylovSpaces:
         self.rank += run.size - before
 
     def _check_memory(self, error: float, goals: tuple[Goal, ...]) -> None:
-        """Raise where the spaces may grow no further."""
+        """Raise a ReachError where the spaces are as large as max_rank allows."""
         if self.rank >= self.max_rank:
-            last, size = max(goal.stop for goal in goals), 8 * self.data.X.shape[1] / 2**20
+            last = max(goal.stop for goal in goals)
+            size = 8 * self.data.n_features / 2**20
             raise ReachError(
-                f"The path has not converged at stop {last:.3g}: its relative error is near {error:.1g} with "
-                f"{self.rank} Krylov vectors, the most that max_rank allows. Take a smaller stop, or give "
-                f"path a larger max_rank (a vector takes {size:.3g} MiB) or a larger tol than {self.tol:g}."
+                f"The path has not converged at stop {last:.3g}: its relative error is about "
+                f"{error:.1g} with {self.rank} Krylov vectors, the most that max_rank allows. Use "
+                f"a smaller stop, or call path with a larger max_rank (a vector takes {size:.3g} "
+                f"MiB) or a larger tol than {self.tol:g}."
             )
 
     def _error_ahead(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
-        """Return the worst relative error at goals not reached, zero where all are."""
+        """Return the worst relative error at goals that are not reached; zero if all are."""
         worst = 0.0
         for goal in goals:
-            tuned, error = self._goal_error(ritz, length, goal)
-            if unconverged(tuned, np.array([goal.stop]), np.array([error]), self.tol)[0]:
-                worst = max(worst, error)
+            errors = self._goal_error(ritz, length, goal)
+            if unconverged(goal.method, np.array([goal.stop]), errors, self.tol)[0]:
+                worst = max(worst, float(errors[0]))
         return worst
 
-    def _goal_error(self, ritz: Ritz, length: float, goal: Goal) -> tuple[Method, float]:
-        """Return the relative error of one space at a goal, and the goal's method, tuned."""
-        response, size = length * ritz.first, np.array([len(ritz.rotation)])
-        residues, unlearned = (response * ritz.leaving)[:, None], np.array([ritz.unlearned])
-        account = Krylov(residues, size, unlearned, ritz.largest, ritz.doubt, self.tol, 0.0, 0)
-        tuned, stops = self._tuned(goal.method, ritz.values), np.array([goal.stop])
+    def _goal_error(self, ritz: Ritz, length: float, goal: Goal) -> Floats:
+        """Return the relative error of one space at a goal, as an array of one number."""
+        response = length * ritz.first
+        residues = (response * ritz.leaving)[:, None]
+        sizes = np.array([len(ritz.rotation)])
+        unlearned = np.array([ritz.unlearned])
+        account = Krylov(residues, sizes, unlearned, ritz.largest, ritz.doubt, self.tol, 0.0, 0)
+        tuned = self._tuned(goal.method, ritz.values)
+        stops = np.array([goal.stop])
         errors = relative_errors(ritz.values, response, account, tuned, stops)
-        if getattr(goal.method, "step", None) == "auto":  # its step is part of the path
+        if getattr(goal.method, "step", None) == "auto":
+            # the step depends on the largest eigenvalue, of which only an estimate is known
             other = self._tuned(goal.method, np.append(ritz.values, ritz.values[-1] + ritz.doubt))
             errors += step_errors(ritz.values, response, tuned, other, stops)
-        return tuned, float(errors[0])
+        return errors
 
     def _error(self, goals: tuple[Goal, ...]) -> float:
         """Return the worst relative error at all goals."""
         pairs = [(run.ritz(accurate=False), run.length) for run in self.runs if run.size]
-        return max(
-            (self._goal_error(*pair, goal)[1] for pair in pairs for goal in goals), default=0.0
-        )
+        errors = (self._goal_error(*pair, goal) for pair in pairs for goal in goals)
+        return max((float(error[0]) for error in errors), default=0.0)
 
     def _tuned(self, method: Method, values: Floats) -> Method:
-        hidden = len(self.runs) > 1 or len(values) < self.data.X.shape[1]
+        # unless the space is complete there may be eigenvalues down to zero
+        hidden = len(self.runs) > 1 or len(values) < self.data.n_features
         return method.tuned_to(np.append(0.0, values) if hidden else values)
 
     def _assembled(self, goals: tuple[Goal, ...]) -> Spectrum:
-        """Lay the spaces side by side, as one spectrum in which every target sees its own."""
+        """Return all spaces as one spectrum; each target has a response in its own space only."""
         ritz = [run.ritz(accurate=True) for run in self.runs]
         top = max((one.values[-1] for one in ritz if len(one.values)), default=0.0)
-        self._check_range(top)
-        ritz = [one.above(max(self.data.rounding**2 * top, self.data.floor**2)) for one in ritz]
+        # the rank cut of dense data, and the rounding that centring leaves of constant columns
+        cut = max(self.data.rounding**2 * top, self.data.floor * self.data.floor)
+        ritz = [one.above(cut) for one in ritz]
         values = np.concatenate([one.values for one in ritz])
         order = np.argsort(values, kind="stable")
+        values = values[order]
         response, residues = np.zeros((2, len(values), len(ritz)))
-        last = np.cumsum([len(one.values) for one in ritz])
+        first = 0
         for target, (run, one) in enumerate(zip(self.runs, ritz, strict=True)):
-            own = slice(last[target] - len(one.values), last[target])
+            own = slice(first, first + len(one.values))
             response[own, target] = run.length * one.first
             residues[own, target] = response[own, target] * one.leaving
-        basis = KrylovVectors(
-            tuple(run.vectors() for run in self.runs),
-            tuple(one.rotation for one in ritz),
-            order,
-            self.data.X.shape[1],
-        )
-        values, response, residues = values[order], response[order], residues[order]
+            first = own.stop
+        bases = tuple(run.basis.blocks() for run in self.runs)
+        rotations = tuple(one.rotation for one in ritz)
+        basis = KrylovVectors(bases, rotations, order, self.data.n_features)
+        doubts = (one.doubt for one in ritz if len(one.values) and one.values[-1] == top)
         krylov = Krylov(
-            residues,
-            np.array([run.size for run in self.runs]),
-            np.array([one.unlearned for one in ritz]),
-            max(one.largest for one in ritz),
-            max(
-                (one.doubt for one in ritz if len(one.values) and one.values[-1] == top),
-                default=0.0,
-            ),
-            self.tol,
-            self._error(goals),
-            self.products,
+            residues=residues[order],
+            sizes=np.array([run.size for run in self.runs]),
+            unlearned=np.array([one.unlearned for one in ritz]),
+            largest=max(one.largest for one in ritz),
+            doubt=max(doubts, default=0.0),
+            tol=self.tol,
+            error=self._error(goals),
+            products=self.products,
         )
-        reach = np.inf if krylov.exhausted else max(self._gain(goal, values) for goal in goals)
-        plain = self.data.assembled(values, basis, response, self.data.means, "krylov", reach)
+        gains = [self._tuned(m, values).largest_gain(t) for m, t in goals if m.has_filter]
+        reach = np.inf if krylov.exhausted else max(gains, default=0.0)
+        means = self.data.means
+        plain = self.data.assembled(values, basis, response[order], means, "krylov", reach)
         return replace(plain, krylov=krylov)
-
-    def _gain(self, goal: Goal, values: Floats) -> float:
-        """Return a bound of the gain at a goal."""
-        if not goal.method.has_filter:
-            return 0.0
-        tuned = self._tuned(goal.method, values)
-        with np.errstate(over="ignore"):
-            return float((tuned.pace * goal.stop) ** tuned.order)
-
-    def _check_products(self, product: float) -> None:
-        """Raise where products of an eigenvalue with the response are not among the floats."""
-        low, high = PRODUCTS
-        if not low < product < high:
-            size = "small" if product < 1 else "large"
-            raise ValueError(
-                f"X and y are too {size} for a Krylov space: rescale y, or the columns of X."
-            )
-
-    def _check_range(self, largest: float) -> None:
-        info = np.finfo(np.float64)
-        if 0 < largest < info.tiny / info.eps or not np.isfinite(largest):
-            size = "small" if largest < 1 else "large"
-            raise ValueError(
-                f"X is too {size}: its largest eigenvalue is {largest:.3g}. Rescale its columns."
-            )
