@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.curve import FEWEST_FOLDS, ErrorCurve, standard_error
+from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
 from stoptime.spectrum.data import Data, Fold, TestErrors, goals
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
 __all__ = ["CrossValidation", "HoldOut"]
+
+FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
 @dataclass(frozen=True)
