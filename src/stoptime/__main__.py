@@ -1,25 +1,24 @@
-"""The command ``stoptime``, which says in one line why it cannot start."""
+"""The command ``stoptime``: it reports in one line why it cannot start."""
 
 from __future__ import annotations
 
 import sys
 
+from stoptime.support.interrupts import quit_at_once
+
 
 def main() -> None:
     """Run the command line."""
+    quit_at_once()  # while the libraries of the command load
     try:
         from stoptime.cli import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         sys.exit(f'The command line needs {error.name}: pip install "stoptime[cli]".')
-    except (
-        ImportError,
-        MemoryError,
-        OSError,
-    ) as error:  # as libraries that find no room to be mapped say it
+    # Libraries that cannot be mapped into memory raise any of these.
+    except (ImportError, MemoryError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        sys.exit(
-            f"stoptime could not load its libraries: {reason}; the memory limit may be too small."
-        )
+        advice = "the memory limit may be too small."
+        sys.exit(f"stoptime could not load its libraries: {reason}; {advice}")
     run()
 
 

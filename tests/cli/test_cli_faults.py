@@ -1,4 +1,4 @@
-"""``stoptime fit`` with too little memory and under Ctrl-C: one line, and files are whole or not there."""
+"""``stoptime fit`` with too little memory and under Ctrl-C: one line, and no half-written file."""
 
 from __future__ import annotations
 
@@ -23,16 +23,12 @@ COMMAND = """
     import contextlib, io, json, os, random, resource, signal, sys
     from stoptime.cli import run as run_command
 
-    running = []
-
     def stoptime(*arguments):
         out, err = io.StringIO(), io.StringIO()
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                running.append(arguments)
                 run_command(list(arguments))
         except SystemExit as end:
-            running.clear()
             return end.code or 0, err.getvalue()
 
     small, large, folder = sys.argv[1:]
@@ -40,7 +36,8 @@ COMMAND = """
 
     def outputs(name):
         os.mkdir(folder + name)
-        return ["--model", folder + name + "/model.json", "--report", folder + name + "/report.html"]
+        run = folder + name
+        return ["--model", run + "/model.json", "--report", run + "/report.html"]
 """
 STARVED = """
     assert stoptime("fit", small, *options)[0] == 0
@@ -60,7 +57,12 @@ UNBUFFERED = """
 INTERRUPTED = """
     import time
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGPROF, lambda *_: running and signal.raise_signal(signal.SIGINT))
+
+    def press(*_):  # only while the command is in charge: else it would hit this script
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGPROF, press)
     assert stoptime("fit", small, *options, *outputs("/first"))[0] == 0
     began = time.process_time()
     assert stoptime("fit", small, *options, *outputs("/second"))[0] == 0
@@ -89,7 +91,7 @@ def tables(tmp_path_factory):
 
 
 def told(script: str, tables: Path, folder: Path) -> list[tuple[int, str]]:
-    """Return exit codes and standard error of the commands that a script runs in a process of its own."""
+    """Return exit codes and standard error of the commands that a script runs in a new process."""
     code = textwrap.dedent(COMMAND) + textwrap.dedent(script)
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", code, tables / "small.csv", tables / "large.csv", folder],
@@ -105,7 +107,7 @@ def told(script: str, tables: Path, folder: Path) -> list[tuple[int, str]]:
 
 
 def check_files(folder: Path) -> set[int]:
-    """Refuse files that are half written, and what they were begun with; return how many runs left."""
+    """Refuse half-written and temporary files; return how many files the runs have left."""
     found = [path for path in folder.glob("*/*") if path.is_file()]
     for path in found:
         if path.name == "model.json":
@@ -166,3 +168,56 @@ def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tables, tmp_path):
         assert "Traceback" not in said
     assert sum(code == 130 for code, _ in ends) > 10
     assert check_files(tmp_path) == {0, 1, 2}  # of the two, by when the interrupt came
+
+
+@pytest.mark.parametrize("moment", ["typer", "stoptime.cli.fit"])
+def test_ctrl_c_while_libraries_load_is_one_line(tmp_path, moment):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Press:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {moment!r}:\n"
+        "            sys.meta_path.remove(self)\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Press())\n"
+    )
+    given = os.environ.get("PYTHONPATH")
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "stoptime", "fit", "diabetes", "--model", tmp_path / "model.json"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *([given] if given else [])]),
+        },
+    )
+    assert done.stderr == "stoptime: interrupted; no file was left half written.\n"
+    assert (done.returncode, done.stdout) == (130, "")
+    assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize("swallow", ["raise ValueError('a C library failed') from None", "pass"])
+def test_ctrl_c_that_a_library_hides_is_told_all_the_same(swallow):
+    code = f"""
+        import signal, stoptime.tables.fitting as fitting
+        from stoptime.__main__ import main
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        read = fitting.read_table
+
+        def hides(*args, **kwargs):
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except BaseException:
+                {swallow}
+            return read(*args, **kwargs)
+
+        fitting.read_table = hides
+        main()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), "fit", "diabetes", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603
+    assert done.stderr == "stoptime: interrupted; no file was left half written.\n"
+    assert done.returncode == 130

@@ -46,13 +46,13 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     assert result.exit_code == 0, result.output
     for words in (
         "nesterov-flow (friction 3)",
-        "like ridge penalty",
+        "equivalent ridge penalty",
         "degrees of freedom",
         "loo error",
-        "1.600",
     ):
         assert words in result.stdout
-    for words in ("RidgeCV", "least squares", "more than stoptime"):
+    assert "1.600 ×" in result.stdout
+    for words in ("RidgeCV", "least squares", "minus stoptime's error"):
         assert words in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
 
@@ -221,8 +221,8 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "say which column"),
-        (["-t", "a", "-t", "b"], "one at a time"),
+        ([], "say which column to predict"),
+        (["-t", "a", "-t", "b"], "give one at a time"),
         (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
         (["-t", "price", "-m", "ridge:friction=3"], "it has none"),
         (["-t", "price", "-m", "nesterov-flow:friction=-1"], "friction must be"),
@@ -266,7 +266,8 @@ def test_an_interrupt_leaves_no_half_file(houses, monkeypatch):
 def test_a_real_ctrl_c_is_one_line(houses):
     code = (
         "import signal, stoptime.tables.fitting as f; from stoptime.__main__ import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # off where tests run in the background
+        # Ctrl-C is ignored where tests run in the background.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "f.read_table = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
         "main()"
     )

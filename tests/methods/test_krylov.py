@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.linalg import cg, lsqr
 
 import stoptime as st
-from stoptime.methods.conjugate_gradient import ConjugateGradient, conjugate_gradients
+from stoptime.methods.conjugate_gradient import ConjugateGradient, conjugate_gradients, ritz_gain
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_limit_is_least_squares_also_beyond_convergence(data):
         np.testing.assert_allclose(coef, exact, rtol=1e-9)
     flat = conjugate_gradients([1.0, 2.0], [0.0, 0.0], [0, 3, np.inf])
     np.testing.assert_array_equal(flat.components, 0)
-    assert [len(f.values) for f in flat.filters] == [0, 0, 0]
+    assert [len(values) for values in flat.ritz] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("smallest", [1e-12, 1e-20, 1e-27])
@@ -64,8 +64,8 @@ def test_iterations_end_when_what_is_left_is_rounding(rng):
     s = np.repeat(np.geomspace(0.3, 3, 5), 6)
     for z in rng.standard_normal((5, 30)):
         run = conjugate_gradients(s, z, [4, 5, np.inf])
-        assert len(run.filters[0].values) == 4
-        assert 5 <= len(run.filters[-1].values) <= 7
+        assert len(run.ritz[0]) == 4
+        assert 5 <= len(run.ritz[-1]) <= 7
         np.testing.assert_allclose(run.components[1:], [z / s] * 2, rtol=0, atol=1e-13)
 
 
@@ -73,20 +73,22 @@ def test_filter_is_made_of_ritz_values(data):
     spectrum = st.decompose(*data)
     s, z = spectrum.eigenvalues, spectrum.response
     run = conjugate_gradients(s, z, np.arange(9))
-    for k, one in enumerate(run.filters):
-        assert len(one.values) == k
-        np.testing.assert_allclose(one.gain(s) * z, run.components[k], rtol=1e-8, atol=1e-11)
-        np.testing.assert_allclose(one.gain(s) * s + one.shrinkage(s), 1, atol=1e-12)
-        np.testing.assert_allclose(one.shrinkage(one.values), 0, atol=1e-9)
-        assert one.gain(0.0) == pytest.approx(np.sum(1 / one.values))
+    for k, values in enumerate(run.ritz):
+        assert len(values) == k
+        gain = ritz_gain(values, s)
+        np.testing.assert_allclose(gain * z, run.components[k], rtol=1e-8, atol=1e-11)
+        product = np.prod(1 - s[:, None] / values, axis=1)
+        np.testing.assert_allclose(gain * s + product, 1, atol=1e-12)
+        np.testing.assert_allclose(ritz_gain(values, values) * values, 1, atol=1e-9)
+        assert ritz_gain(values, np.array(0.0)) == pytest.approx(np.sum(1 / values))
         if k:
-            assert s[0] <= one.values[0] * (1 + 1e-12)
-            assert one.values[-1] <= s[-1] * (1 + 1e-12)
+            assert s[0] <= values[0] * (1 + 1e-12)
+            assert values[-1] <= s[-1] * (1 + 1e-12)
 
 
 def test_ritz_values_depend_on_the_response(data):
     s = st.decompose(*data).eigenvalues
-    first, second = (conjugate_gradients(s, z, [3]).filters[0].values for z in (np.ones(12), s))
+    first, second = (conjugate_gradients(s, z, [3]).ritz[0] for z in (np.ones(12), s))
     assert not np.allclose(first, second)
 
 

@@ -1,9 +1,7 @@
 """The filters: 50-digit references, equations of motion, invariants, limits, bad arguments."""
 
-import csv
 import pickle
 from collections import defaultdict
-from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -11,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
-from scipy.special import gamma
 
-from stoptime import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, get_method
+from reference import accuracy
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.registry import METHODS, get_method
+from stoptime.methods.ridge import Ridge
 from stoptime.support.checks import whole_number
 
 EPS = np.finfo(float).eps
-UNDERFLOW = 1e-290
 
 CONCRETE = [
     Ridge(),
@@ -37,54 +36,32 @@ each_method = pytest.mark.parametrize("method", CONCRETE, ids=str)
 moderate = st.floats(1e-6, 1e6)
 
 
-def make(name, parameter):
-    return METHODS[name](parameter) if parameter else METHODS[name]()
-
-
 def reference():
     groups = defaultdict(list)
-    with (Path(__file__).parents[1] / "reference" / "filters.csv").open() as file:
-        for row in csv.DictReader(file):
-            groups[
-                row["method"], float(row["parameter"]) if row["method"] == "nesterov-flow" else 0
-            ].append(row)
+    for point in accuracy.points():
+        if point.method in METHODS:
+            groups[point.method, point.parameters.get("friction", 0)].append(point)
     return groups
 
 
 REFERENCE = reference()
 
 
-def envelope(name, parameter, u, a):
-    """How large the shrinkage may be at phase u: errors are measured against it."""
-    if name == "nesterov-flow":
-        constant = gamma((parameter + 1) / 2) * 2 ** ((parameter - 1) / 2) * np.sqrt(2 / np.pi)
-        return min(1.0, max(1.0, constant) * max(1.0, u) ** (-parameter / 2))
-    if name == "heavy-ball-flow" and a < u:
-        return min(1.0, (1 + a) * np.exp(-a))
-    return 1.0
-
-
 @pytest.mark.parametrize("group", REFERENCE, ids=str)
 def test_shrinkage_and_gain_against_fifty_digits(group):
-    rows = REFERENCE[group]
-    assert len(rows) > 30
-    for row in rows:
-        parameter, s, t = (float(row[key]) for key in ("parameter", "s", "t"))
-        method = make(row["method"], parameter)
-        g, gain = mp.mpf(row["shrinkage"]), mp.mpf(row["gain"])
-        u = t * np.sqrt(s)
+    points = REFERENCE[group]
+    assert len(points) > 30
+    for point in points:
+        u = point.t * np.sqrt(point.s)
         allowed = 1e-13 + 4 * EPS * u
-        size = envelope(row["method"], parameter, u, parameter * t)
-        if size > UNDERFLOW:
-            assert abs(mp.mpf(float(method.shrinkage(s, t))) - g) <= allowed * size, row
-        if gain > UNDERFLOW:
-            error = abs(mp.mpf(float(method.gain(s, t))) / gain - 1)
-            assert error <= (1e-13 if u <= 1 else allowed), row
+        of_shrinkage, of_gain = point.errors()
+        assert of_shrinkage <= allowed, point
+        assert of_gain <= (1e-13 if u <= 1 else allowed), point
 
 
 def test_reference_covers_every_method_and_all_regions():
     assert {name for name, _ in REFERENCE} == set(METHODS)
-    u = [float(r["t"]) * float(r["s"]) ** 0.5 for r in REFERENCE["nesterov-flow", 3.0]]
+    u = [point.t * point.s**0.5 for point in REFERENCE["nesterov-flow", 3.0]]
     assert min(u) < 1e-3
     assert max(u) > 1e5
     assert sum(1 < x < 30 for x in u) > 5

@@ -8,8 +8,8 @@ import pytest
 
 import stoptime as st
 from iteration_cases import each, each_auto, make_data
+from methods.closed_forms import closed_form
 from stoptime.methods import recurrence
-from stoptime.methods.closed_forms import closed_form
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import closer_stops, filtered
 
@@ -163,7 +163,7 @@ def test_a_hundred_thousand_iterations_in_bounded_memory():
 
 
 def test_the_most_steps_are_still_run(monkeypatch):
-    monkeypatch.setattr(recurrence, "MOST_STEPS", 50)
+    monkeypatch.setattr(recurrence, "MOST_ITERATIONS", 50)
     assert Nesterov(1.0).shrinkage(0.0, 50) == 1
     with pytest.raises(ValueError, match="51 iterations is beyond 50"):
         Nesterov(1.0).shrinkage(0.0, 51)

@@ -1,4 +1,4 @@
-"""Write filters.csv: shrinkage and gain of every flow to 50 digits, by mpmath, from the formulas alone.
+"""Write filters.csv: shrinkage and gain of every flow to 50 digits, from the formulas by mpmath.
 
 Run ``python tests/reference/make_filters.py`` after changing this file.
 """

@@ -1,7 +1,7 @@
-"""Write iterations.csv: shrinkage and gain to 50 digits of the methods that know a step, by mpmath.
+"""Write iterations.csv: shrinkage and gain to 50 digits of the methods with a step, by mpmath.
 
-Iterations are run one by one as their papers print them, conjugate gradients on diagonal problems, and the
-high-resolution flow is its formula; nothing is shared with the library. Run
+Iterations are run step by step as their papers print them, conjugate gradients on diagonal
+problems; the high-resolution flow is its formula. Nothing is shared with the library. Run
 ``python tests/reference/make_iterations.py`` after changing this file.
 """
 
@@ -97,7 +97,7 @@ def conjugate_gradient(s, k, *, eigenvalues, response):
 
 
 def drawn(rng: np.random.Generator, largest: float) -> Iterator[tuple[float, float, int]]:
-    """Draw a step, an eigenvalue and an iteration: εs from 1e-12 to ``largest``, itself included."""
+    """Draw a step, an eigenvalue and an iteration, with εs from 1e-12 up to ``largest``."""
     for i in range(ROWS):
         x = largest if i % 10 == 0 else largest * 10 ** rng.uniform(-12 if i % 2 else -4, 0)
         step = 10 ** rng.uniform(-100, 100) if i % 3 == 0 else 10 ** rng.uniform(-2, 2)

@@ -8,7 +8,7 @@ import pytest
 
 import stoptime as st
 from helpers import run
-from stoptime.tables import memory, streaming
+from stoptime.tables import fitting, streaming
 
 
 def fit(*arguments):
@@ -19,7 +19,7 @@ def fit(*arguments):
 
 @pytest.fixture(params=["csv", "tsv", "parquet", "semicolons"])
 def table(request, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(streaming, "BLOCK_ROWS", 70)
+    monkeypatch.setattr(streaming, "TABLE_BLOCK_ROWS", 70)
     n = 500
     frame = pd.DataFrame(rng.normal(size=(n, 4)) + 3, columns=list("abcd"))
     frame["town"] = rng.choice(["Oslo", "Rome", "Bern"], n)
@@ -56,17 +56,17 @@ def test_models_are_those_of_the_whole_table(table, options):
 
 def test_what_had_to_be_changed_is_told(table):
     result = fit(table, "--target", "price", "--chunked")
-    assert '"path-gcv" takes its place' in result.stderr
+    assert '"path-gcv" is used instead' in result.stderr
     assert "Read in chunks: 498 rows" in result.stderr
     result = fit(table, "--target", "price", "--chunked", "--cv", "3")
-    assert "dealt in turn" in result.stderr
+    assert "cannot be shuffled" in result.stderr
 
 
 def test_the_recipe_is_made_of_the_opening_rows(table, monkeypatch):
     monkeypatch.setattr(streaming, "OPENING_ROWS", 120)
     found = json.loads(fit(table, "--target", "price", "--chunked", "--json").stdout)
     assert found["rows"] == 498
-    assert any("the first 119" in note for note in found["messages"])
+    assert any("The first 119 rows" in note for note in found["messages"])
 
 
 def test_report_model_and_predictions(table, tmp_path):
@@ -103,14 +103,14 @@ def test_the_code_of_the_report_fits_the_same_model(table, options, capsys):
 
 
 def test_files_are_read_in_chunks_where_memory_is_short(table, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    monkeypatch.setattr(fitting, "free_memory", lambda: 1000)
     assert "Read in chunks" in fit(table, "--target", "price").stderr
     assert "Read in chunks" not in fit(table, "--target", "price", "--in-memory").stderr
 
 
 def test_a_word_among_numbers_far_down_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(streaming, "OPENING_ROWS", 50)
-    monkeypatch.setattr(streaming, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(streaming, "TABLE_BLOCK_ROWS", 50)
     rows = [f"{i},{i % 7},{i % 3}" for i in range(200)]
     rows[150] = "150,oops,1"
     path = tmp_path / "table.csv"

@@ -166,7 +166,9 @@ def test_unknown_categories_are_zeros_and_told(frame):
     recipe = prepare(frame, "price", Policy(standardise=False)).recipe
     X, messages = recipe.transform(frame.head(2).assign(town=["Bern", "Oslo"]))
     np.testing.assert_array_equal(X[:, 1:4], [[0, 0, 0], [0, 1, 0]])
-    assert messages == ("Values not seen in fitting, treated as none of those seen: town (1).",)
+    assert messages == (
+        "Values not seen in fitting, treated as none of the known categories: town (1).",
+    )
 
 
 def test_columns_that_say_nothing_are_left_out_with_a_note(frame):
@@ -216,11 +218,11 @@ def test_iso_dates_in_text_are_days(frame):
         ({}, {"target": "built"}, "must be numbers, not dates such as"),
         ({}, {"drop": ["nothing"]}, 'no column "nothing"'),
         ({}, {"drop": ["size", "town", "garden", "built"]}, "No column is left"),
-        ({}, {"weights": "town"}, "non-negative numbers"),
-        ({"w": -1.0}, {"weights": "w"}, "non-negative numbers"),
+        ({}, {"weights": "town"}, "must be numbers, not text such as"),
+        ({"w": -1.0}, {"weights": "w"}, "must be non-negative"),
         ({"w": 0.0}, {"weights": "w"}, "all zero"),
         ({"price": 1.0}, {}, "the same in every row"),
-        ({"price": [1.0] + [np.nan] * 39}, {}, "there is 1 row to learn from"),
+        ({"price": [1.0] + [np.nan] * 39}, {}, "has 1 row: nothing can be learned"),
         ({"list": [[1, 2]] * 40}, {}, "drop it"),
         (
             {"size": [*map(str, range(39)), "unknown"]},
@@ -256,3 +258,44 @@ def test_policies_are_checked():
 def test_what_is_written_reads_back(tmp_path, frame, name):
     tables.write_table(frame[["size", "price"]], tmp_path / name)
     pd.testing.assert_frame_equal(read_table(tmp_path / name).frame, frame[["size", "price"]])
+
+
+@pytest.mark.parametrize("method", ["nesterov", "nu-method", "nesterov-flow"])
+@pytest.mark.parametrize(("n", "p", "spread"), [(30, 2, 1e-8), (30, 2, 1.0), (40, 2000, 1.0)])
+def test_an_assessment_of_small_and_wide_data_is_fast(rng, method, n, p, spread):
+    """It searches no more iterations than a fit: such tables once took minutes."""
+    import time
+
+    import stoptime as st
+    from stoptime.tables.assessment import assess
+
+    X = rng.standard_normal((n, p))
+    X[:, 1] = X[:, 0] + spread * X[:, 1]
+    y = X[:, 0] + 1e-6 * rng.standard_normal(n)
+    model = st.StoppedRegressorCV(method, stops=30).fit(X, y)
+    began = time.process_time()
+    found = assess(model, st.decompose(X, y))
+    assert time.process_time() - began < 5
+    assert found.inflation is None or found.inflation >= 1
+    if p < n and found.inflation is not None:  # the full search finds the same
+        assert found.guarantee is None or found.inflation <= found.guarantee
+
+
+def test_the_inflation_of_wide_data_counts_null_directions(rng):
+    import stoptime as st
+    from stoptime.stopping import estimate_oracle
+    from stoptime.tables.assessment import assess
+
+    X = rng.standard_normal((12, 20))
+    y = X @ rng.standard_normal(20) + rng.standard_normal(12)
+    spectrum = st.decompose(X, y)
+    oracle = estimate_oracle(spectrum)
+    found = assess(st.StoppedRegressorCV().fit(X, y), spectrum).inflation
+    expected = st.inflation(
+        "nesterov-flow",
+        eigenvalues=spectrum.padded_eigenvalues,
+        signal=float(oracle.signal),
+        noise=float(oracle.noise),
+        n_samples=spectrum.n_observations,
+    ).ratio
+    assert found == pytest.approx(expected, rel=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.theory.calibration import distance_ratio, risk_ratio
+from stoptime.theory.search import distance_ratio, risk_ratio
 
 # friction: (inflation, stop) of the optimally tuned flow against the best ridge
 FRICTIONS = {

@@ -1,4 +1,4 @@
-"""Everything that flows have, for iterations: left-out errors, rules, estimators, risk, calibration."""
+"""Iterations have all that flows have: left-out errors, rules, estimators, risk, calibration."""
 
 import numpy as np
 import pytest
@@ -160,6 +160,26 @@ def test_inflation_is_a_ratio_to_the_best_ridge(method):
     assert found.ratio == pytest.approx(every.total.min() / ridge.total[0], rel=1e-9)
     assert found.ratio >= 1
     assert found.stop == every.stops[np.argmin(every.total)]
+
+
+@pytest.mark.parametrize("method", [Nesterov(1.0), HeavyBall(1.0, 0.99)], ids=str)
+def test_inflation_runs_no_more_iterations_than_a_search_may(method, monkeypatch):
+    s = np.geomspace(1e-12, 1, 20)
+    taken = []
+    coefficients = type(method).coefficients
+
+    def counted(self, k):
+        taken.append(k)
+        return coefficients(self, k)
+
+    monkeypatch.setattr(type(method), "coefficients", counted)
+    near = st.inflation(method, eigenvalues=s, signal=20.0, noise=1.0, n_samples=1e4)
+    assert near.stop == round(near.stop) <= max(taken) <= method.horizon
+    taken.clear()
+    far = st.inflation(method, eigenvalues=s, signal=20.0, noise=1.0, n_samples=1e10)
+    flow = st.inflation(method.as_flow(), eigenvalues=s, signal=20.0, noise=1.0, n_samples=1e10)
+    assert far == st.Inflation(flow.ratio, round(flow.stop))
+    assert not taken
 
 
 @each_auto

@@ -1,4 +1,4 @@
-"""Plans: where to stop, what ridge that is, what it guarantees, torch's words, and what cannot be planned."""
+"""Plans: where to stop, the equivalent penalty, guarantees, torch's words, and refusals."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import sparse
 import stoptime as st
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.theory.plan import plan
-from stoptime.theory.worst_case import risk_ratio
+from stoptime.theory.search import risk_ratio
 
 
 @pytest.fixture
@@ -104,6 +104,22 @@ def test_table_names_every_run(data):
     assert "lr 0.2" in text
     assert str(plan(0.1, method="gradient-descent", lr=0.2)).count("gradient-descent") == 1
     assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
+
+
+@pytest.mark.parametrize("lr", [0.1, 0.3, 0.5, 1.0])
+def test_printed_guarantees_are_still_upper_bounds(lr):
+    found = plan(0.01, lr=lr)
+    printed = [float(line.split(" x ")[0].split()[-1]) for line in str(found).splitlines()[2:]]
+    for shown, run in zip(printed, (found.run, found.safer, found.descent), strict=True):
+        assert run.inflation <= shown <= run.inflation + 1e-3
+
+
+def test_a_plan_of_millions_of_iterations_needs_no_recurrence(monkeypatch):
+    monkeypatch.setattr(HeavyBall, "coefficients", lambda *_: pytest.fail("a step was taken"))
+    run = plan(1e-9, spectrum=[1e-12, 1.0], method="heavy-ball").run
+    assert run.iterations > 10**6
+    assert run.expected_inflation <= run.inflation * (1 + 1e-6)
+    assert np.isfinite(run.guarantees(1e-9, np.array([run.iterations, 2 * run.iterations]))).all()
 
 
 @pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "gradient-descent"])

@@ -34,7 +34,7 @@ def test_it_recovers_noise_and_signal(rng):
     X, Y = draw(rng, 400, 60, 2.0, 5.0, q=50)
     oracle = st.estimate_oracle(st.decompose(X, Y))
     assert oracle.noise.shape == oracle.signal.shape == (50,)
-    # σ² of each target has a standard error of about 2·sqrt(2/340); the mean of 50 a seventh of that
+    # σ² of one target has a standard error of about 2·sqrt(2/340), the mean of 50 a seventh
     assert oracle.noise.mean() == pytest.approx(2.0, abs=4 * 2 * np.sqrt(2 / 340 / 50))
     assert oracle.signal.mean() == pytest.approx(5.0, rel=0.15)
 

@@ -186,7 +186,7 @@ def test_inflation_is_between_one_and_its_bound(method, decay):
 
 
 def test_worst_spectrum_reaches_the_constant():
-    """All eigenvalues at the worst x for the best τ: the bound for gradient flow is attained by a mixture."""
+    """At the worst x for the best τ, a mixture attains the bound for gradient flow."""
     x = np.repeat([0.6803, 9.7891], [1, 1])
     found = st.inflation("gradient-flow", eigenvalues=x, signal=2.0, noise=1.0, n_samples=1.0)
     assert 1.0 < found.ratio <= 1.0785829

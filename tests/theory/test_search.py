@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, Nesterov
-from stoptime.theory.risk_model import RiskModel
+from stoptime.theory.risk import RiskModel
 from stoptime.theory.search import dips, lowest_between
 
 

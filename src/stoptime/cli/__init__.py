@@ -1,18 +1,13 @@
-"""The command line: thin commands over the functions of the library, one file each."""
+"""The command line: each command is a function."""
 
 from __future__ import annotations
 
-from stoptime.cli.bounds import bounds
 from stoptime.cli.explore import explore
 from stoptime.cli.fit import fit
-from stoptime.cli.plan import plan
-from stoptime.cli.reproduce import reproduce
 from stoptime.cli.root import app, run
+from stoptime.cli.theory import bounds, plan, reproduce
 
 __all__ = ["app", "run"]
 
-app.command()(fit)
-app.command()(plan)
-app.command()(bounds)
-app.command()(reproduce)
-app.command()(explore)
+for command in (fit, plan, bounds, reproduce, explore):
+    app.command()(command)

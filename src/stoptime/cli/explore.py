@@ -1,4 +1,4 @@
-"""``stoptime explore``: the paper as a page that moves."""
+"""``stoptime explore``: an interactive page on bias, variance and risk."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from typing import Annotated
 
 import typer
 
-from stoptime.cli.terminal import AsJson, checked_output, print_json
+from stoptime.cli.options import AsJson, checked_output
+from stoptime.cli.terminal import print_json
 
 
 def explore(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explorer.html"),
     show: Annotated[
-        bool,
-        typer.Option(
-            "--open/--no-open", help="Open the page in the browser; never without a terminal."
-        ),
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a terminal.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that shows bias, variance and risk of every method as settings move; it works offline.
+    """Write an interactive page on bias, variance and risk of every method; it works offline.
 
     Example: stoptime explore --out explorer.html
     """
-    from stoptime.show import explorer  # noqa: PLC0415 - fast to start
+    from stoptime.show import explorer  # noqa: PLC0415 - starts faster
 
     checked_output(out, "--out")
     page = explorer.write(out)

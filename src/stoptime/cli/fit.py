@@ -2,124 +2,82 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from stoptime.cli.options import (
-    complete_method,
-    complete_rule,
+    AsJson,
+    bad,
+    checked_output,
+    completed,
+    known_name,
     parsed_method,
-    parsed_rule,
     parsed_stops,
 )
-from stoptime.cli.terminal import AsJson, checked_output
-from stoptime.tables import BUILT_IN, Policy
-from stoptime.tables.recipe import MOST_CATEGORIES
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.stopping import RULES
+from stoptime.tables.reading import BUILT_IN
+from stoptime.tables.recipe import MOST_CATEGORIES, Policy
 
-if TYPE_CHECKING:
-    from stoptime.tables.fitting import Request
+of_data = partial(typer.Option, rich_help_panel="Data")
+of_model = partial(typer.Option, rich_help_panel="Model")
+of_output = partial(typer.Option, rich_help_panel="Output")
 
-INPUT, MODEL, OUTPUT = "Data", "Model", "Output"
+Words = list[str] | None
+File = Path | None
+
+HELP_DATA = f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.'
+HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
+HELP_METHOD = "Method, such as ridge or nesterov-flow:friction=5; repeat it to choose the best one."
+HELP_MISSING = (
+    "Fill in missing values (median, or a category of their own), drop their rows, or stop."
+)
 
 
-def fit(  # noqa: PLR0913, PLR0917 - one for each option
-    data: Annotated[
-        Path, typer.Argument(help=f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.')
-    ],
-    target: Annotated[
-        list[str] | None,
-        typer.Option("--target", "-t", help="Column to predict.", rich_help_panel=INPUT),
-    ] = None,
+def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    data: Annotated[Path, typer.Argument(help=HELP_DATA)],
+    target: Annotated[Words, of_data("--target", "-t", help="Column to predict.")] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method",
-            "-m",
-            help="What draws the path, such as ridge or nesterov-flow:friction=5. Of several the best.",
-            autocompletion=complete_method,
-            rich_help_panel=MODEL,
+        Words,
+        of_model(
+            *("--method", "-m"),
+            help=HELP_METHOD,
+            autocompletion=completed(ALL_METHODS),
             show_default="nesterov-flow",
         ),
     ] = None,
     rule: Annotated[
-        str,
-        typer.Option(
-            help="What picks the stop.", autocompletion=complete_rule, rich_help_panel=MODEL
-        ),
+        str, of_model(help="Rule that chooses the stop.", autocompletion=completed(RULES))
     ] = "loo",
-    cv: Annotated[
-        int | None,
-        typer.Option(help="Shuffled folds in place of the rule.", min=2, rich_help_panel=MODEL),
-    ] = None,
+    cv: Annotated[int | None, of_model(help="Shuffled folds, instead of the rule.", min=2)] = None,
     stops: Annotated[
-        str | None,
-        typer.Option(help="How many stops to look at, or which: 1,10,100.", rich_help_panel=MODEL),
+        str | None, of_model(help="Number of stops to try, or a list such as 1,10,100.")
     ] = None,
-    intercept: Annotated[
-        bool, typer.Option(help="Fit an intercept.", rich_help_panel=MODEL)
-    ] = True,
-    standardise: Annotated[
-        bool, typer.Option(help="Bring features to mean 0 and variance 1.", rich_help_panel=INPUT)
-    ] = True,
-    missing: Annotated[
-        Literal["impute", "drop", "error"],
-        typer.Option(
-            help="Missing values: median or a category of their own; drop their rows; or refuse.",
-            rich_help_panel=INPUT,
-        ),
-    ] = "impute",
-    na: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Word that stands for a missing value; repeatable.", rich_help_panel=INPUT
-        ),
-    ] = None,
+    intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
+    standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
+    missing: Annotated[Literal["impute", "drop", "error"], of_data(help=HELP_MISSING)] = "impute",
+    na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
     categories: Annotated[
-        int,
-        typer.Option(
-            help="Features made of one text column, at most.", min=1, rich_help_panel=INPUT
-        ),
+        int, of_data(help="Largest number of features for one text column.", min=1)
     ] = MOST_CATEGORIES,
-    weights: Annotated[
-        str | None, typer.Option(help="Column of sample weights.", rich_help_panel=INPUT)
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column not to use; repeatable.", rich_help_panel=INPUT)
-    ] = None,
-    in_memory: Annotated[
-        bool | None,
-        typer.Option(
-            "--in-memory/--chunked",
-            help="Read the file at once or in chunks; by default as its size asks for.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of every shuffle.", min=0, rich_help_panel=MODEL)] = 0,
-    report: Annotated[
-        Path | None, typer.Option(help="HTML report to write.", rich_help_panel=OUTPUT)
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="JSON model to write; stoptime.load reads it.", rich_help_panel=OUTPUT),
-    ] = None,
-    predict: Annotated[
-        Path | None, typer.Option(help="File of rows to predict.", rich_help_panel=OUTPUT)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Predictions to write: csv, tsv or parquet.", rich_help_panel=OUTPUT),
-    ] = None,
-    interval: Annotated[
-        float, typer.Option(help="Confidence of the prediction intervals.", rich_help_panel=OUTPUT)
-    ] = 0.9,
+    weights: Annotated[str | None, of_data(help="Column of sample weights.")] = None,
+    drop: Annotated[Words, of_data(help="Column that is not used; can be repeated.")] = None,
+    in_memory: Annotated[bool | None, of_data("--in-memory/--chunked", help=HELP_CHUNKED)] = None,
+    seed: Annotated[int, of_model(help="Seed of every shuffle.", min=0)] = 0,
+    report: Annotated[File, of_output(help="Write an HTML report to this file.")] = None,
+    model: Annotated[File, of_output(help="Write the model to this JSON file.")] = None,
+    predict: Annotated[File, of_output(help="Predict the rows of this file.")] = None,
+    out: Annotated[File, of_output(help="Write predictions to this csv, tsv or parquet.")] = None,
+    interval: Annotated[float, of_output(help="Confidence of the prediction intervals.")] = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a table: choose when to stop, compare with RidgeCV and least squares, write what you ask for.
+    """Fit a table, choose when to stop, and compare with RidgeCV and least squares.
 
-    Text columns become zeros and ones, missing values are filled in, numbers are standardised: a note
-    says what was done, and an option changes it.
+    Text columns become zeros and ones, missing values are filled in, and features are standardised.
+    Notes say what was done, and options change it.
 
     For example:
 
@@ -131,11 +89,13 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
 
       stoptime fit houses.csv -t price --predict new.csv --out prices.csv --interval 0.95
     """
-    request = _request(
+    from stoptime.tables.fitting import Request  # noqa: PLC0415 - starts faster
+
+    request = Request(
         data=str(data),
         target=_one_target(data, target),
         methods=tuple(parsed_method(word) for word in method or ["nesterov-flow"]),
-        rule=parsed_rule(rule),
+        rule=known_name("rule", rule, RULES),
         cv=cv,
         stops=parsed_stops(stops),
         fit_intercept=intercept,
@@ -148,43 +108,32 @@ def fit(  # noqa: PLR0913, PLR0917 - one for each option
     )
     wanted = _checked(data, {"--report": report, "--model": model, "--out": out}, predict)
     if not 0 < interval < 1:
-        raise typer.BadParameter("must lie between 0 and 1.", param_hint="--interval")
-    from stoptime.cli.fit_output import run  # noqa: PLC0415 - fast to start
+        raise bad("--interval", "must lie between 0 and 1.")
+    from stoptime.cli.fit_output import run  # noqa: PLC0415 - starts faster
 
     run(request, wanted, predict, interval, as_json=as_json)
 
 
-def _request(**options: Any) -> Request:
-    from stoptime.tables.fitting import Request  # noqa: PLC0415 - fast to start
-
-    return Request(**options)
-
-
 def _one_target(data: Path, given: list[str] | None) -> str:
     if given is not None and len(given) > 1:
-        raise typer.BadParameter("one at a time: fit once for each.", param_hint="--target")
+        raise bad("--target", "give one at a time, and fit once for each.")
     if given:
         return given[0]
     if str(data) == BUILT_IN and not data.exists():
         return "target"
-    raise typer.BadParameter("say which column is to be predicted.", param_hint="--target")
+    raise bad("--target", "say which column to predict.")
 
 
 def _checked(data: Path, outputs: dict[str, Path | None], predict: Path | None) -> dict[str, Path]:
-    """Return the outputs that were asked for, refusing those that cannot be or would destroy something."""
+    """Return the requested outputs, after checking that none overwrites another file in use."""
     if (predict is None) != (outputs["--out"] is None):
-        raise typer.BadParameter(
-            "give both --predict and --out, or neither.", param_hint="--predict"
-        )
+        raise bad("--predict", "give both --predict and --out, or neither.")
     wanted = {option: path for option, path in outputs.items() if path is not None}
-    taken = {
-        path.resolve(): name for name, path in (("DATA", data), ("--predict", predict)) if path
-    }
+    inputs = {"DATA": data, "--predict": predict}
+    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
     for option, path in wanted.items():
         checked_output(path, option)
         other = taken.setdefault(path.resolve(), option)
         if other != option:
-            raise typer.BadParameter(
-                f"{path} is also {other}: choose another file.", param_hint=option
-            )
+            raise bad(option, f"{path} is also {other}: choose another file.")
     return wanted

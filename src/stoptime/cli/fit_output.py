@@ -1,8 +1,7 @@
-"""What ``stoptime fit`` shows and writes."""
+"""Print and write the results of ``stoptime fit``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoptime.cli.terminal import bar, print_json, tell
+from stoptime.cli.terminal import bar, print_json
 from stoptime.show import report
 from stoptime.support.files import atomic
 from stoptime.support.notes import warnings_noted
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
-from stoptime.tables import pandas, read_table, write_table
-from stoptime.tables.fitting import STEPS, Fitted, Request, fit_table
+from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
 from stoptime.tables.model_file import as_model, save
+from stoptime.tables.reading import pandas, read_table, write_table
 
 __all__ = ["run"]
 
@@ -31,8 +30,8 @@ def run(
     *,
     as_json: bool,
 ) -> None:
-    """Fit, write the outputs that were asked for, and show the result."""
-    steps = STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
+    """Fit, write the requested outputs, and print the result."""
+    steps = FIT_STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
     with bar(steps) as advance, warnings_noted() as warned:
         fitted = fit_table(request, progress=advance)
         messages = list(fitted.messages)
@@ -43,62 +42,53 @@ def run(
             advance("predicting")
             messages += _predict(fitted, predict, outputs["--out"], interval)
         if "--report" in outputs:
-            _report(fitted, outputs["--report"], advance)
+            page = report.of_fit(fitted, progress=advance)
+            advance("writing")
+            with atomic(outputs["--report"]) as path:
+                path.write_text(page, encoding="utf-8")
     messages += [message for message in warned if message not in messages]
     if as_json:
         print_json(_as_object(fitted, messages, outputs))
         return
-    tell(messages)
-    _show(fitted)
-    for path in outputs.values():
-        typer.echo(f"wrote {path}")
-
-
-def _report(fitted: Fitted, target: Path, advance: Callable[[str], None]) -> None:
-    page = report.of_fit(fitted, progress=advance)
-    advance("writing")
-    with atomic(target) as path:
-        path.write_text(page, encoding="utf-8")
+    for message in messages:
+        typer.echo(f"note: {message}", err=True)
+    console = Console(highlight=False)
+    console.print(_summary(fitted))
+    if fitted.scores:
+        console.print()
+        console.print(_comparison(fitted))
+    for written in outputs.values():
+        typer.echo(f"wrote {written}")
 
 
 def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> list[str]:
-    """Write predictions with their intervals, and return what was noticed."""
+    """Write predictions with their intervals, and return messages about the new rows."""
     table = read_table(source, missing=fitted.request.missing)
     model = as_model(fitted.model, fitted.prepared)
     with warnings_noted() as messages:
         columns: dict[str, Any] = {"prediction": model.predict(table.frame)}
-    if model.residuals is not None:
-        with warnings_noted():  # the same notes again
+        if model.residuals is not None:
             ends = model.predict_interval(table.frame, confidence)
-        columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
+            columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
     with atomic(target) as path:
         write_table(pandas().DataFrame(columns), path)
     return [f"{source.name}: {message}" for message in (*table.messages, *messages)]
 
 
 def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) -> dict[str, Any]:
-    request, found = fitted.request, fitted.assessment
+    request = fitted.request
+    found = fitted.assessment
+    features = fitted.prepared.recipe.features
     return {
         "data": request.data,
         "target": request.target,
         "rows": fitted.n_rows,
-        "features": list(fitted.prepared.recipe.features),
+        "features": features,
         "rule": request.how,
         "reason": fitted.model.choice_.message,
-        "method": found.method,
-        "stop": found.stop,
-        "penalty": found.penalty,
+        **vars(found),
         "alpha": None if found.penalty is None else found.penalty * fitted.spectrum.n_samples,
-        "degrees_of_freedom": found.degrees_of_freedom,
-        "error": found.error,
-        "standard_error": found.standard_error,
-        "explained": found.explained,
-        "guarantee": found.guarantee,
-        "universal": found.universal,
-        "inflation": found.inflation,
-        "coefficients": dict(
-            zip(fitted.prepared.recipe.features, fitted.model.coef_.tolist(), strict=True)
-        ),
+        "coefficients": dict(zip(features, fitted.model.coef_.tolist(), strict=True)),
         "intercept": float(fitted.model.intercept_),
         "comparison": fitted.scores,
         "messages": messages,
@@ -106,38 +96,28 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
     }
 
 
-def _show(fitted: Fitted) -> None:
-    console = Console(highlight=False)
-    console.print(_summary(fitted))
-    if fitted.scores:
-        console.print()
-        console.print(_comparison(fitted))
-
-
 def _summary(fitted: Fitted) -> Table:
-    """Return the table of what was chosen and what it is worth."""
-    found, request = fitted.assessment, fitted.request
+    """Return the table of the chosen model and its guarantee."""
+    found = fitted.assessment
     features = fitted.prepared.X.shape[1]
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    freedom = features + request.fit_intercept
-    penalty, alpha = "none", ""
+    penalty = "none"
+    alpha = ""
     if found.penalty is not None:
         penalty = number(found.penalty)
-        alpha = f"alpha {number(found.penalty * fitted.spectrum.n_samples)} of scikit-learn"
+        alpha = f"alpha {number(found.penalty * fitted.spectrum.n_samples)} in scikit-learn"
+    error = with_error(found.error, found.standard_error)
+    most = features + fitted.request.fit_intercept
     lines = [
         ("data", Path(fitted.table.source).name, f"{fitted.n_rows} rows, {features} features"),
         ("method", method_in_words(found.method), ""),
         ("stop", number(found.stop), fitted.model.choice_.message),
-        ("like ridge penalty", penalty, alpha),
-        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {freedom}"),
-        (
-            f"{request.how} error",
-            with_error(found.error, found.standard_error),
-            f"R² {found.explained:.3f}",
-        ),
+        ("equivalent ridge penalty", penalty, alpha),
+        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {most}"),
+        (f"{fitted.request.how} error", error, f"R² {found.explained:.3f}"),
         ("guarantee", *guarantee_in_words(found)),
     ]
     for line in lines:
@@ -148,14 +128,11 @@ def _summary(fitted: Fitted) -> Table:
 def _comparison(fitted: Fitted) -> Table:
     """Return the table of errors on the same folds."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("on the same folds, each choosing within its training rows", style="bold")
+    table.add_column("cross-validated on the same folds", style="bold")
     table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("more than stoptime", justify="right", no_wrap=True)
+    table.add_column("minus stoptime's error", justify="right", no_wrap=True)
     for score in fitted.scores:
-        more = (
-            ""
-            if score is fitted.scores[0]
-            else with_error(score.excess, score.excess_standard_error, sign=True)
-        )
-        table.add_row(Text(score.name), with_error(score.error, score.standard_error), more)
+        excess = with_error(score.excess, score.excess_standard_error, sign=True)
+        shown = "" if score is fitted.scores[0] else excess
+        table.add_row(Text(score.name), with_error(score.error, score.standard_error), shown)
     return table

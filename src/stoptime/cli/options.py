@@ -1,30 +1,47 @@
-"""Options that are more than a word: methods with parameters, lists of stops."""
+"""Parse options that are more than a word: methods with parameters, and lists of stops."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoptime.methods import ALL_METHODS, Method
-from stoptime.stopping import RULES
-from stoptime.tables import did_you_mean
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.tables.reading import did_you_mean
 
-__all__ = ["complete_method", "complete_rule", "parsed_method", "parsed_rule", "parsed_stops"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stoptime.methods.base import Method
+
+__all__ = ["AsJson", "bad", "checked_output", "known_name", "parsed_method", "parsed_stops"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def complete_method(incomplete: str) -> list[str]:
-    """Return the methods that begin so, for the shell."""
-    return [name for name in ALL_METHODS if name.startswith(incomplete)]
+def bad(option: str, message: str) -> typer.BadParameter:
+    """Return the error of a wrong option."""
+    return typer.BadParameter(message, param_hint=option)
 
 
-def complete_rule(incomplete: str) -> list[str]:
-    """Return the rules that begin so, for the shell."""
-    return [name for name in RULES if name.startswith(incomplete)]
+def completed(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes a name for the shell."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+def known_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the name of a method or a rule if there is one."""
+    names = list(known)
+    if name not in names:
+        hint = did_you_mean(name, names) or f" (known: {', '.join(names)})"
+        raise bad(f"--{kind}", f'there is no {kind} "{name}"{hint}')
+    return name
 
 
 def parsed_method(word: str) -> Method:
-    """Return the method that a word such as ``nesterov-flow:friction=5`` names.
+    """Return the method for a word such as ``nesterov-flow:friction=5``.
 
     Examples
     --------
@@ -32,41 +49,26 @@ def parsed_method(word: str) -> Method:
     AcceleratedFlow(friction=5.0)
     """
     name, _, rest = word.partition(":")
-    if name not in ALL_METHODS:
-        known = f" (known: {', '.join(ALL_METHODS)})"
-        raise _bad(
-            "--method",
-            f'there is no method "{name}"{did_you_mean(name, list(ALL_METHODS)) or known}',
-        )
-    parameters = dict(_parameter(name, pair) for pair in rest.split(",") if pair)
+    kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
+    names = [field.name for field in fields(kind)]
+    parameters: dict[str, float | str] = {}
+    for pair in filter(None, rest.split(",")):
+        key, _, value = pair.partition("=")
+        if key not in names:
+            has = f"its parameters are {', '.join(names)}" if names else "it has none"
+            raise bad("--method", f'{name} has no parameter "{key}"; {has}')
+        try:
+            parameters[key] = float(value)
+        except ValueError:
+            parameters[key] = value
     try:
-        return ALL_METHODS[name](**parameters)
+        return kind(**parameters)
     except (TypeError, ValueError) as error:
-        raise _bad("--method", str(error)) from None
-
-
-def _parameter(method: str, pair: str) -> tuple[str, float | str]:
-    key, _, value = pair.partition("=")
-    names = [one.name for one in fields(ALL_METHODS[method])]
-    if key not in names:
-        has = f"it has {', '.join(names)}" if names else "it has none"
-        raise _bad("--method", f'{method} has no parameter "{key}"; {has}')
-    try:
-        return key, float(value)
-    except ValueError:
-        return key, value
-
-
-def parsed_rule(word: str) -> str:
-    """Return the rule if there is one of this name."""
-    if word not in RULES:
-        known = f" (known: {', '.join(RULES)})"
-        raise _bad("--rule", f'there is no rule "{word}"{did_you_mean(word, list(RULES)) or known}')
-    return word
+        raise bad("--method", str(error)) from None
 
 
 def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
-    """Return how many stops, or which.
+    """Return a number of stops, or a list of them.
 
     Examples
     --------
@@ -78,10 +80,13 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
     try:
         return tuple(map(float, word.split(","))) if "," in word else int(word)
     except ValueError:
-        raise _bad(
-            "--stops", f'"{word}" is neither a number of stops nor a list such as 1,10,100'
-        ) from None
+        message = f'"{word}" is neither a number of stops nor a list such as 1,10,100'
+        raise bad("--stops", message) from None
 
 
-def _bad(option: str, message: str) -> typer.BadParameter:
-    return typer.BadParameter(message, param_hint=option)
+def checked_output(path: Path | None, option: str) -> None:
+    """Refuse an output that cannot be written, before any work is done."""
+    if path is not None and path.is_dir():
+        raise bad(option, f"{path} is a folder.")
+    if path is not None and not path.parent.is_dir():
+        raise bad(option, f"the folder {path.parent} does not exist.")

@@ -1,65 +1,54 @@
-"""The command ``stoptime`` itself: its version, and how errors are told."""
+"""The command ``stoptime`` itself: its version, and how errors are reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from scipy.linalg import blas
 from typer.core import TyperGroup
 
+from stoptime.support.interrupts import Interrupt, interruptible
 from stoptime.support.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["app", "run"]
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells say it
-BUFFERS = 2**27  # bytes, more than what BLAS keeps for NumPy and for SciPy
-TOLD = (
-    ImportError,
-    ValueError,
-    OSError,
-    MemoryError,
-)  # what data and machines do wrong; the rest is a bug
+BLAS_BUFFERS = 2**27  # bytes: more than the buffers of BLAS for NumPy and for SciPy
+REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
 
 
 class Commands(TyperGroup):
-    """Commands whose errors are one line on standard error and exit code 1."""
+    """Commands that report an error as one line on standard error, with exit code 1."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments, for which typer loads more libraries."""
-        with _told():
+        with _reported():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with _told(debug=ctx.params.get("debug", False)):
+        with _reported(debug=ctx.params.get("debug", False)):
             _take_buffers()
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told(*, debug: bool = False) -> Iterator[None]:
-    try:
-        with _interruptible():
+def _reported(*, debug: bool = False) -> Iterator[None]:
+    with interruptible():
+        try:
             yield
-    except TOLD as error:
-        if debug:
-            raise
-        typer.echo(f"stoptime: {_one_line(error)}", err=True)
-        raise SystemExit(1) from None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stoptime: interrupted; no file was left half written.", err=True)
-        raise SystemExit(INTERRUPTED) from None
+        except REPORTED as error:
+            # Some libraries turn an interrupt into an error of their own.
+            if debug or Interrupt.pressed:
+                raise
+            typer.echo(f"stoptime: {_one_line(error)}", err=True)
+            raise SystemExit(1) from None
 
 
 def _one_line(error: BaseException) -> str:
@@ -70,9 +59,9 @@ def _one_line(error: BaseException) -> str:
 
 @cache
 def _take_buffers() -> None:
-    """Let BLAS take its buffers while there is room: OpenBLAS, which finds none, tries for ever."""
+    """Let BLAS allocate its buffers now: OpenBLAS would wait for ever if memory ran out later."""
     try:
-        np.empty(BUFFERS, np.uint8)
+        np.empty(BLAS_BUFFERS, np.uint8)
     except MemoryError:
         raise MemoryError(
             "there is no memory for matrix products: raise the limit (ulimit -v)."
@@ -83,14 +72,14 @@ def _take_buffers() -> None:
 
 app = typer.Typer(
     cls=Commands,
-    help="Least squares fitted by momentum and stopped early: what stopping did, and when to stop.",
+    help="Fit least squares with momentum and early stopping: when to stop, and what that does.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Try: stoptime fit diabetes --report report.html",
 )
 
 
-def _version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
@@ -100,9 +89,7 @@ def _version(wanted: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and exit."
-        ),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -111,5 +98,5 @@ def _root(
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line, by default with the arguments of the process."""
-    with _interruptible():  # while typer still reads what the commands are
+    with interruptible():  # also while typer collects the commands
         app(arguments, prog_name="stoptime")

@@ -1,51 +1,23 @@
-"""What a method is: a formula with parameters and no data, and what it can do."""
+"""The base class of all methods: a formula with parameters and no data, and what it can do."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Literal, Self
+from functools import partial, singledispatch
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.support.arrays import Array as Array
+from stoptime.support.arrays import Array as Array  # noqa: PLC0414 - also imported from here
 from stoptime.support.arrays import Floats
 from stoptime.support.checks import nonnegative
-from stoptime.support.checks import positive_number as positive_number
+from stoptime.support.checks import positive_number as positive_number  # noqa: PLC0414
 
-
-def concrete(name: str, value: float | str) -> float:
-    """Return a parameter as a number; refuse a word such as "auto", which needs a spectrum.
-
-    Examples
-    --------
-    >>> concrete("step", "auto")
-    Traceback (most recent call last):
-    ValueError: step="auto" depends on the spectrum: call tuned_to(eigenvalues), or give a number.
-    """
-    if isinstance(value, str):
-        raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
-            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a '
-            "number."
-        )
-    return value
-
-
-def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
-    """Return the smallest eigenvalue, which a parameter is made of, if it exceeds ``least``."""
-    smallest = float(eigenvalues.min(initial=np.inf))
-    if not least < smallest < np.inf:
-        found = f"{smallest:g}, a singular spectrum"
-        if not smallest:  # a Krylov space puts a zero for eigenvalues that it does not know
-            found += ", or unknown as for sparse matrices and operators"
-        raise ValueError(
-            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, "
-            f"for example {instead}."
-        )
-    return smallest
+Formula = Callable[[Array, Array], Array]
+Checks = dict[str, Callable[[str, object], float]]
 
 
 @dataclass(frozen=True)
@@ -54,10 +26,10 @@ class Method(ABC):
 
     .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
 
-    with shrinkage :math:`g` (the part not yet learned) and gain :math:`\varphi`. A new method gives
-    its ``name``, its ``order`` and the two formulas for finite non-negative arguments. Validation,
-    broadcasting and the limit t = ∞ are done here. The other attributes say what a method can do;
-    their defaults promise nothing, so that a new method is safe before it says more.
+    The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
+    method gives its ``name``, its ``order`` and the two formulas for finite non-negative arguments.
+    Validation, broadcasting and the limit t = ∞ are done here. The other attributes say what a
+    method can do; their defaults promise nothing, so that a new method is safe before it says more.
     """
 
     name: ClassVar[str]
@@ -65,13 +37,13 @@ class Method(ABC):
     order: ClassVar[int]
     """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
     whole_stops: ClassVar[bool] = False
-    """Whether stops are whole numbers, the iterations."""
+    """Whether stops are whole numbers, as for iterations."""
     has_filter: ClassVar[bool] = True
     """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
     oscillates: ClassVar[bool] = True
     """False only where the shrinkage falls monotonically to zero in every direction."""
     oscillates_at_limit: ClassVar[bool] = False
-    """Whether oscillations grow faster where the step approaches the limit of convergence."""
+    """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
     """Whether a stop t costs t steps of a recurrence."""
     mixture: ClassVar[Literal["pole", "hyperbola", "ellipse"]] = "ellipse"
@@ -80,6 +52,15 @@ class Method(ABC):
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
     stop_meaning: ClassVar[str] = "time of the flow"
     """What a stop is, for labels."""
+    _checks: ClassVar[Checks] = {}
+    """The check of each parameter, which returns it as a number; a default word stays as it is."""
+
+    def __post_init__(self) -> None:
+        for name, check in self._checks.items():
+            value = getattr(self, name)
+            default = getattr(type(self), name)
+            if isinstance(default, float) or value != default:
+                object.__setattr__(self, name, check(name, value))
 
     @property
     def universal_guarantee(self) -> bool:
@@ -88,7 +69,7 @@ class Method(ABC):
 
     @property
     def pace(self) -> float:
-        """Time that passes while the stop grows by one: 1 for a flow, by the step otherwise."""
+        """Time of the flow that passes while the stop grows by one; 1 for a flow itself."""
         return 1.0
 
     @property
@@ -98,7 +79,7 @@ class Method(ABC):
 
     @property
     def largest_eigenvalue(self) -> float:
-        """The eigenvalue from which on the method diverges."""
+        """The smallest eigenvalue for which the method diverges."""
         return np.inf
 
     @property
@@ -106,7 +87,7 @@ class Method(ABC):
         """The range of eigenvalues for which a calibration holds where no spectrum is given."""
         return 0.0, np.inf
 
-    def require_filter(self) -> None:
+    def require_filter(self) -> None:  # noqa: B027 - most methods have a filter
         """Raise a ValueError if the filter depends on the response."""
 
     @abstractmethod
@@ -122,10 +103,7 @@ class Method(ABC):
         return self
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002
-        """Return this method tuned so that it still converges after removing any row.
-
-        Without a row, eigenvalues may be ``scale`` times as large.
-        """
+        """Return this method tuned to converge without any row, which scales eigenvalues up."""
         return self.tuned_to(eigenvalues)
 
     @property
@@ -133,7 +111,7 @@ class Method(ABC):
         """Whether every parameter is a number."""
         return not any(isinstance(value, str) for value in vars(self).values())
 
-    def check_convergence(self, largest: float) -> None:
+    def check_convergence(self, largest: float) -> None:  # noqa: B027 - flows converge
         """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
 
     def as_flow(self) -> Method:
@@ -154,13 +132,13 @@ class Method(ABC):
 
     def settled_at(self, s: float, level: float) -> float:
         """Return a time from which on the shrinkage stays below level, for s > 0."""
-        # that of ridge, the slowest of the methods that do not oscillate
+        # Ridge is the slowest of the methods that do not oscillate: this is its time.
         return float((1 / level - 1) / s)
 
     def largest_gain(self, stop: float) -> float:
         """Return a bound of the gain φ(s, t) over all eigenvalues at a stop."""
         if not (self.is_tuned and self.has_filter):
-            return np.inf  # it depends on the data
+            return np.inf  # the bound depends on the data
         with np.errstate(over="ignore"):
             return float((self.pace * np.float64(stop)) ** self.order)
 
@@ -179,30 +157,14 @@ class Method(ABC):
         ndarray
             1 where t = 0 or s = 0.
         """
-        s = nonnegative("s", s)
-        t = nonnegative("t", t, infinite=True)
-        with np.errstate(over="ignore", under="ignore"):
-            return _with_limit(self._shrinkage, s, t, np.where(s > 0, 0.0, 1.0))
+        return _evaluate(self._shrinkage, s, t, lambda s: np.where(s > 0, 0.0, 1.0))
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
-        Parameters
-        ----------
-        s : array-like
-            Eigenvalues of XᵀX/n, finite and non-negative.
-        t : array-like
-            Stops, non-negative; ``inf`` means the limit. Broadcast against ``s``.
-
-        Returns
-        -------
-        ndarray
-            Smooth and finite at s = 0 for every finite t.
+        Parameters are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
-        s = nonnegative("s", s)
-        t = nonnegative("t", t, infinite=True)
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            return _with_limit(self._gain, s, t, 1 / s)
+        return _evaluate(self._gain, s, t, lambda s: 1 / s)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
@@ -213,34 +175,54 @@ class Method(ABC):
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at other eigenvalues.
 
-        Parameters
-        ----------
-        s, z : arrays of shape (rank,) and (rank, n_targets)
-            Eigenvalues, and the response in the eigenbasis.
-        stops : array of shape (n_stops,)
-            Where.
-        at : array of shape (n_atoms,)
-            Eigenvalues at which the gains are wanted.
-
-        Returns
-        -------
-        components : array of shape (rank, n_stops, n_targets)
-        gains : array of shape (n_atoms, n_stops, 1), or n_targets in place of 1
+        For eigenvalues ``s``, the response ``z`` of shape (rank, n_targets) and eigenvalues ``at``
+        their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets).
         """
         gain = self.gain(s[:, None], stops)
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
-        """Return the gain at one stop for one response, or a bound of it, as a function of s."""
+        """Return the gain at one stop for one response, or its size, as a function of s."""
         return partial(self.gain, t=stop)
 
 
-def _with_limit(
-    formula: Callable[[Array, Array], Array], s: Array, t: Array, limit: Array
-) -> Array:
-    """Apply ``formula``, and put ``limit`` where t is infinite."""
+def _evaluate(formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[..., Array]) -> Array:
+    """Apply ``formula`` to checked arguments, and ``limit`` where t is infinite."""
+    s = nonnegative("s", s)
+    t = nonnegative("t", t, infinite=True)
     forever = np.isinf(t)
-    if not forever.any():
-        return np.asarray(formula(s, t))[()]
-    return np.where(forever, limit, formula(s, np.where(forever, 0.0, t)))[()]
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        if not forever.any():
+            return np.asarray(formula(s, t))[()]
+        return np.where(forever, limit(s), formula(s, np.where(forever, 0.0, t)))[()]
+
+
+@singledispatch
+def discretise(flow: Method, step: float) -> Any:  # noqa: ARG001 - for the flows that are registered
+    """Return the iteration that follows a flow; the module of the iterations registers each."""
+    raise TypeError(f"{flow} is the limit of no iteration.")
+
+
+def concrete(name: str, value: float | str) -> float:
+    """Return a parameter as a number; refuse a word such as "auto", which needs a spectrum."""
+    if isinstance(value, str):
+        raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
+            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a '
+            "number."
+        )
+    return value
+
+
+def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
+    """Return the smallest eigenvalue if it exceeds ``least``, else say what to give instead."""
+    smallest = float(eigenvalues.min(initial=np.inf))
+    if not least < smallest < np.inf:
+        found = f"{smallest:g}, a singular spectrum"
+        if not smallest:  # eigenvalues that a Krylov space does not know are stored as zero
+            found += ", or unknown as for sparse matrices and operators"
+        raise ValueError(
+            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, "
+            f"for example {instead}."
+        )
+    return smallest

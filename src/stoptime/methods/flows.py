@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from functools import partial
+from math import gamma as gamma_function
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import exprel, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, smallest_positive
-from stoptime.methods.phase import LEAST_FRICTION, nearly_frictionless_learned, phase, versine
-from stoptime.support.arrays import Array
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
+    from stoptime.support.arrays import Array
 
 MOST_FRICTION = 1e12
 LEAST_GUARANTEED_FRICTION = 2.0
-UNDAMPED = (
-    1 / 32
-)  # of γt: below it the rounding of the phase shows where the path returns to its start
-DAMPING_RANGE = (1e-150, 1e150)  # its square must be a float
+LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
+OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,12 @@ class GradientFlow(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """Proven by :func:`stoptime.bounds.risk_inflation`."""
-        return True
+    universal_guarantee: ClassVar[bool] = True
+    """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
     def as_iteration(self, step: float) -> GradientDescent:
         """Return gradient descent: its iterate k is near time step·k, within O(step)."""
-        from stoptime.methods.iterations import GradientDescent  # noqa: PLC0415 - which knows the flows
-
-        return GradientDescent(step)
+        return cast("GradientDescent", discretise(self, step))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
@@ -93,17 +87,14 @@ class AcceleratedFlow(Method):
 
     References
     ----------
-    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient method.
+    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient
+    method.
     """
 
     friction: float = 3.0
     name: ClassVar[str] = "nesterov-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "friction", positive_number("friction", self.friction, high=MOST_FRICTION)
-        )
+    _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}
 
     @property
     def universal_guarantee(self) -> bool:
@@ -112,9 +103,7 @@ class AcceleratedFlow(Method):
 
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
-        from stoptime.methods.iterations import Nesterov  # noqa: PLC0415 - which knows the flows
-
-        return Nesterov(step, self.friction)
+        return cast("Nesterov", discretise(self, step))
 
     @property
     def _nu(self) -> float:
@@ -129,30 +118,17 @@ class AcceleratedFlow(Method):
         return float(special.bessel_reach(self._nu, level) / np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        u = t * np.sqrt(s)
-        if self.friction >= LEAST_FRICTION:
-            return special.bessel_decay(self._nu, u)
-        early = u <= special.series_reach(self._nu)
-        cases = [  # SciPy 1.12 loses digits of Bessel functions of order near -1/2
-            (early, lambda s, t, u: special.bessel_decay(self._nu, u)),  # noqa: ARG005 - one signature
-            (~early, lambda s, t, u: 1 - self._learned(s, t, u)),
-        ]
-        return special.piecewise(cases, s, t, u)
+        return special.bessel_decay(self._nu, t * np.sqrt(s))
 
     def _gain(self, s: Array, t: Array) -> Array:
         u = t * np.sqrt(s)
         early = u <= special.series_reach(self._nu)
         cases = [
             (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
-            (~early, lambda s, t, u: self._learned(s, t, u) / s),
+            # g never exceeds one, but with hardly any friction its rounding may
+            (~early, lambda s, _, u: np.maximum(1 - special.bessel_decay(self._nu, u), 0.0) / s),
         ]
         return special.piecewise(cases, s, t, u)
-
-    def _learned(self, s: Array, t: Array, u: Array) -> Array:
-        """Return 1 - g beyond the reach of the series."""
-        if self.friction < LEAST_FRICTION:
-            return nearly_frictionless_learned(self.friction, *phase(s, t))
-        return 1 - special.bessel_decay(self._nu, u)
 
 
 @dataclass(frozen=True)
@@ -168,7 +144,8 @@ class HeavyBallFlow(Method):
     Parameters
     ----------
     damping : float or "critical", default="critical"
-        The γ above. "critical" is the square root of the smallest eigenvalue, which must be positive.
+        The γ above. "critical" is the square root of the smallest eigenvalue, which must be
+        positive.
 
     Examples
     --------
@@ -183,41 +160,30 @@ class HeavyBallFlow(Method):
     damping: float | str = "critical"
     name: ClassVar[str] = "heavy-ball-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        if self.damping != "critical":
-            low, high = DAMPING_RANGE
-            object.__setattr__(
-                self, "damping", positive_number("damping", self.damping, low=low, high=high)
-            )
+    _checks: ClassVar[Checks] = {
+        "damping": partial(positive_number, low=LEAST_DAMPING, high=1 / LEAST_DAMPING)
+    }
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the flow with "critical" damping made concrete: the root of the least eigenvalue."""
+        """Return the flow with "critical" damping as a number: √ of the smallest eigenvalue."""
         if self.damping != "critical":
             return self
-        smallest = smallest_positive(
-            'damping="critical"',
-            nonnegative("eigenvalues", eigenvalues),
-            least=DAMPING_RANGE[0] ** 2,
-            instead="HeavyBallFlow(damping=0.1)",
-        )
+        s = nonnegative("eigenvalues", eigenvalues)
+        instead = "HeavyBallFlow(damping=0.1)"
+        least = LEAST_DAMPING**2
+        smallest = smallest_positive('damping="critical"', s, least=least, instead=instead)
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:
-        """Return the time at which the damping has brought every swing below level."""
-        return np.inf, self._damped_to(level)
+        """Return the time at which the damping has brought every oscillation below level."""
+        # the t with (1 + γt)exp(-γt) = level
+        return np.inf, float((-lambertw(-level / np.e, -1).real - 1) / self._gamma)
 
     def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the direction has settled: by its damping, or by its slow creep."""
+        """Return the time at which the direction has settled, oscillating or overdamped."""
         creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
-        return float(
-            max(self._damped_to(level / 10), creep)
-        )  # swings end fast: a tenth is soon there
-
-    def _damped_to(self, level: float) -> float:
-        """Return the t with (1 + γt)exp(-γt) = level."""
-        x = -lambertw(-level / np.e, -1).real - 1
-        return float(x / self._gamma)
+        # Oscillations decay fast, so a tenth of the level is a cheap margin.
+        return float(max(self.visible_until(level / 10)[1], creep))
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
@@ -225,93 +191,77 @@ class HeavyBallFlow(Method):
 
     def as_iteration(self, step: float) -> HeavyBall:
         """Return the heavy ball with momentum 1 - 2γ√step: its iterate k is near time √step·k."""
-        from stoptime.methods.iterations import HeavyBall  # noqa: PLC0415 - which knows the flows
-
-        momentum = 1 - 2 * self._gamma * float(np.sqrt(positive_number("step", step)))
-        if momentum < 0:
-            raise ValueError(
-                f"step={step:g} is too long for damping {self._gamma:g}: take at most "
-                f"{1 / (2 * self._gamma) ** 2:g}, where no momentum is left."
-            )
-        return HeavyBall(step, momentum)
+        return cast("HeavyBall", discretise(self, step))
 
     @property
     def _gamma(self) -> float:
         return concrete("damping", self.damping)
 
-    def _frequency(self, s: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the size of ω, and where it is real: there the path swings, elsewhere it creeps."""
+    def _omega_squared(self, s: Array) -> Array:
         square = self._gamma * self._gamma
-        lost = float(
-            Fraction(self._gamma) ** 2 - Fraction(square)
-        )  # by rounding; it counts at s ≈ γ²
-        omega_squared = (s - square) - lost
-        return np.sqrt(np.abs(omega_squared)), omega_squared > 0
+        # The rounding error of γ² counts where s is close to it.
+        lost = float(Fraction(self._gamma) ** 2 - Fraction(square))
+        return (s - square) - lost
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        omega, swings = self._frequency(s)
-        cases = [(swings, swing), (~swings, creep)]
-        return special.piecewise(cases, s, t, omega, np.array(self._gamma))
+        return oscillator_shrinkage(s, t, self._omega_squared(s), np.array(self._gamma))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        omega, swings = self._frequency(s)
-        return oscillator_gain(s, t, omega, np.array(self._gamma), swings)
+        return oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))
 
 
-# With a = γt, θ = ωt, d = γt - ωt: both forms of g, and 1 - g as sums of terms of one sign.
+# An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
+# ω² > 0 and is overdamped elsewhere; ω is then the size of the root.
 
 
-def oscillator_gain(
-    s: Array, t: Array, omega: Array, gamma: Array, swings: NDArray[np.bool_]
-) -> Array:
-    """Return (1 - g)/s of the oscillator with stiffness s, damping γ and frequency ω, from rest."""
-    early = t * np.sqrt(s) <= 1
-    settled = np.where(swings, gamma * t, s / (gamma + omega) * t) > 1  # then 1 - g is not small
-    returns = gamma * t < UNDAMPED  # then it nearly vanishes after every swing
+def oscillator_shrinkage(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return g of the oscillator."""
+    omega = np.sqrt(np.abs(omega_squared))
+    cases = [(omega_squared > 0, _oscillating), (omega_squared <= 0, _overdamped)]
+    return special.piecewise(cases, s, t, omega, gamma)
+
+
+def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return (1 - g)/s of the oscillator."""
+    omega = np.sqrt(np.abs(omega_squared))
+    oscillates = omega_squared > 0
+    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
+    slow = s / (gamma + omega) * t <= 1
     cases = [
-        (swings & early, _swing_gain_early),
-        (swings & ~early & returns, _return_gain),
-        (swings & ~early & ~returns & ~settled, _swing_gain),
-        (swings & settled, lambda s, *rest: (1 - swing(s, *rest)) / s),
-        (~swings & ~settled, _creep_gain),
-        (~swings & settled, lambda s, *rest: (1 - creep(s, *rest)) / s),
+        (early, _early_gain),
+        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
+        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
+        (~early & ~oscillates & slow, _slow_gain),
+        (~early & ~oscillates & ~slow, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
     ]
     return special.piecewise(cases, s, t, omega, gamma)
 
 
-def swing(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature for all
-    """Return g where ω is real."""
-    a, theta = gamma * t, omega * t
+def _oscillating(_: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    a = gamma * t
+    theta = omega * t
     return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
 
 
-def creep(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    """Return g where ω is imaginary, its size given."""
-    d = s / (gamma + omega) * t
+def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    d = s / (gamma + omega) * t  # γt - ωt without cancellation
     return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
 
 
-def _swing_gain_early(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    a, theta = gamma * t, omega * t
-    waves = np.sinc(theta / (2 * np.pi)) ** 2 / 2 + a * special.sinc_defect(theta)
-    share = gamma / s * gamma
-    return t * (t * np.exp(-a) * (share * special.exprel2(a) + omega / s * omega * waves))
+def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
+    # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
+    # has symmetric polynomials of the roots, whose recurrence needs neither root.
+    roots_sum = -2 * gamma * t
+    roots_product = t * s * t
+    before = np.zeros_like(t)
+    term = np.ones_like(t)
+    total = term / 2
+    for n in range(3, OSCILLATOR_TERMS):
+        term, before = roots_sum * term - roots_product * before, term
+        total += term / gamma_function(n + 1)
+    return t * (t * total)
 
 
-def _swing_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    return _swung(s, gamma * t, omega * t, np.zeros(1))
-
-
-def _return_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:  # noqa: ARG001 - one signature
-    return _swung(s, gamma * t, *phase(s, t, gamma))
-
-
-def _swung(s: Array, a: Array, theta: Array, rest: Array) -> Array:
-    waves = versine(theta, rest) + a * special.one_minus_sinc(theta)
-    return np.exp(-a) * (a * a * special.exprel2(a) + waves) / s
-
-
-def _creep_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     d = s / (gamma + omega) * t
-    rest = special.exprel_minus_one(d) - special.exprel_minus_one(-2 * omega * t)
-    return t / (gamma + omega) * np.exp(-d) * rest
+    return np.asarray(t / (gamma + omega) * (exprel(-d) - np.exp(-d) * exprel(-2 * omega * t)))

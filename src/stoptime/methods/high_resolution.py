@@ -1,4 +1,4 @@
-"""The high-resolution flow: Nesterov's method with its step still to be seen."""
+"""The high-resolution flow: a model of Nesterov's method that still depends on its step."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import exprel
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, smallest_positive
-from stoptime.methods.flows import creep, oscillator_gain, swing
-from stoptime.support.arrays import Array
+from stoptime.methods.base import Checks, Method, concrete, smallest_positive
+from stoptime.methods.flows import oscillator_gain, oscillator_shrinkage
+from stoptime.methods.iterations import Nesterov
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
-    from stoptime.methods.iterations import Nesterov
+    from stoptime.support.arrays import Array
 
-STIFFEST = 1e150  # whose square is a number
+STIFFEST = 1e150  # the square of this number is still a float
 
 
 @dataclass(frozen=True)
 class HighResolutionFlow(Method):
-    r"""Nesterov's method for strongly convex functions as a flow that keeps terms of the order of the step.
+    r"""Nesterov's method for strongly convex functions as a flow with terms of the order of √step.
 
     .. math::
 
@@ -47,25 +47,21 @@ class HighResolutionFlow(Method):
 
     References
     ----------
-    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution differential
-    equations.
+    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
+    differential equations.
     """
 
     step: float | str = "auto"
     strong_convexity: float | str = "auto"
     name: ClassVar[str] = "high-resolution-flow"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("step", "strong_convexity"):
-            value = getattr(self, name)
-            if value != "auto":
-                object.__setattr__(self, name, positive_number(name, value))
+    _checks: ClassVar[Checks] = {"step": positive_number, "strong_convexity": positive_number}
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the flow with "auto" made concrete: 1/L, and the smallest eigenvalue."""
+        """Return the flow with "auto" as numbers: 1/L, and the smallest eigenvalue."""
         s = nonnegative("eigenvalues", eigenvalues)
-        tuned, largest = self, float(s.max(initial=0))
+        tuned = self
+        largest = float(s.max(initial=0))
         if self.step == "auto":
             tuned = replace(tuned, step=1 / largest if largest > 0 else 1.0)
         if self.strong_convexity == "auto":
@@ -74,8 +70,9 @@ class HighResolutionFlow(Method):
             tuned = replace(tuned, strong_convexity=smallest)
         if np.sqrt(tuned._parameters[0]) * largest > STIFFEST:
             raise ValueError(
-                f"step must be so small that the square of √step·L is a number, with L = {largest:.3g} the "
-                f'largest eigenvalue; got {tuned.step:g}: take step="auto", which is 1/L.'
+                f"step must be so small that the square of √step·L does not overflow, where "
+                f"L = {largest:.3g} is the largest eigenvalue; got {tuned.step:g}: take "
+                'step="auto", which is 1/L.'
             )
         return tuned
 
@@ -84,55 +81,62 @@ class HighResolutionFlow(Method):
         epsilon, mu = self._parameters
         return replace(self, step=epsilon * penalty, strong_convexity=mu / penalty)
 
-    def as_iteration(self) -> Nesterov:
-        """Return the iteration it models: θ_k = β_k + η(β_k - β_{k-1}) is near time √ε·k, as in torch."""
-        from stoptime.methods.iterations import Nesterov  # noqa: PLC0415 - which knows the flows
+    def largest_gain(self, stop: float) -> float:
+        """Return a bound of the gain: motion from rest gives t²/2, and the first velocity adds."""
+        if not self.is_tuned:
+            return np.inf
+        with np.errstate(over="ignore"):
+            return float((1 + self._root) * np.square(stop) / 2 + self._kick * stop)
 
-        root = float(np.sqrt(np.prod(self._parameters)))
-        if root >= 1:
+    def as_iteration(self) -> Nesterov:
+        """Return the iteration that it models.
+
+        Its extrapolated point θ_k = β_k + η(β_k - β_{k-1}), as in torch, is near time √ε·k.
+        """
+        if self._root >= 1:
             raise ValueError(
                 f"{self} models no iteration: its step must be below 1/strong_convexity."
             )
-        return Nesterov(step=self._parameters[0], momentum=(1 - root) / (1 + root))
+        momentum = (1 - self._root) / (1 + self._root)
+        return Nesterov(step=self._parameters[0], momentum=momentum)
 
     @property
     def _parameters(self) -> tuple[float, float]:
         """Return ε and μ as numbers."""
         return concrete("step", self.step), concrete("strong_convexity", self.strong_convexity)
 
-    def _oscillator(self, s: Array) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-        """Return stiffness, a, the size of ω and where it is real."""
-        epsilon, mu = self._parameters
-        half = np.sqrt(epsilon) * s / 2
-        omega_squared = (s - mu) - half * half
-        stiffness = (1 + np.sqrt(mu * epsilon)) * s
-        return stiffness, np.sqrt(mu) + half, np.sqrt(np.abs(omega_squared)), omega_squared > 0
+    @property
+    def _root(self) -> float:
+        """Return √(με)."""
+        return float(np.sqrt(np.prod(self._parameters)))
 
     @property
     def _kick(self) -> float:
-        """The first velocity, -v/s: the flow starts in motion."""
+        """The first velocity over the eigenvalue, -v/s: the flow starts in motion."""
+        return float(2 * np.sqrt(self._parameters[0]) / (1 + self._root))
+
+    def _oscillator(self, s: Array) -> tuple[Array, Array, Array]:
+        """Return stiffness, ω² and a."""
         epsilon, mu = self._parameters
-        return float(2 * np.sqrt(epsilon) / (1 + np.sqrt(mu * epsilon)))
+        half = np.sqrt(epsilon) * s / 2
+        # differences first: near critical damping ω² is small
+        return (1 + self._root) * s, (s - mu) - half * half, np.sqrt(mu) + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        stiffness, a, omega, swings = self._oscillator(s)
-        rest = special.piecewise([(swings, swing), (~swings, creep)], stiffness, t, omega, a)
-        return rest - self._kick * s * _response(stiffness, t, omega, a, swings)
+        stiffness, omega_squared, a = self._oscillator(s)
+        kicked = self._kick * s * _response(stiffness, t, omega_squared, a)
+        return oscillator_shrinkage(stiffness, t, omega_squared, a) - kicked
 
     def _gain(self, s: Array, t: Array) -> Array:
-        epsilon, mu = self._parameters
-        stiffness, a, omega, swings = self._oscillator(s)
-        rest = oscillator_gain(stiffness, t, omega, a, swings)
-        started = self._kick * _response(stiffness, t, omega, a, swings)
-        return (1 + float(np.sqrt(mu * epsilon))) * rest + started
+        stiffness, omega_squared, a = self._oscillator(s)
+        kicked = self._kick * _response(stiffness, t, omega_squared, a)
+        return (1 + self._root) * oscillator_gain(stiffness, t, omega_squared, a) + kicked
 
 
-def _response(
-    stiffness: Array, t: Array, omega: Array, a: Array, swings: NDArray[np.bool_]
-) -> Array:
-    """Return exp(-at) sin(ωt)/ω: what a unit velocity at the start leaves."""
+def _response(k: Array, t: Array, omega_squared: Array, a: Array) -> Array:
+    """Return exp(-at) sin(ωt)/ω: the position after a start from zero with unit velocity."""
     cases = [
-        (swings, lambda _, t, w, a: np.exp(-a * t) * t * np.sinc(w * t / np.pi)),
-        (~swings, lambda k, t, w, a: np.asarray(np.exp(-k / (a + w) * t) * t * exprel(-2 * w * t))),
+        (omega_squared > 0, lambda _, t, w, a: np.exp(-a * t) * t * np.sinc(w * t / np.pi)),
+        (omega_squared <= 0, lambda k, t, w, a: np.exp(-k / (a + w) * t) * t * exprel(-2 * w * t)),
     ]
-    return special.piecewise(cases, stiffness, t, omega, a)
+    return special.piecewise(cases, k, t, np.sqrt(np.abs(omega_squared)), a)

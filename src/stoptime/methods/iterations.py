@@ -1,22 +1,24 @@
-"""The iterations people run: gradient descent, Nesterov's method, the heavy ball and the ν-method."""
+"""The iterations: gradient descent, Nesterov's method, the heavy ball and the ν-method."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from stoptime.methods import special
-from stoptime.methods.base import Method, concrete, smallest_positive
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Coefficients, Iteration
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import EPS
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Array
+
 SAFER_FRICTION = 5.0
-ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
+STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class GradientDescent(Iteration):
     Parameters
     ----------
     step : float or "auto", default="auto"
-        The ε above, below 2/L; "auto" is 1/L. In the words of torch, ``lr`` for the loss ‖y - Xβ‖²/(2n).
+        The ε above, below 2/L; "auto" is 1/L. It is torch's ``lr`` for the loss ‖y - Xβ‖²/(2n).
 
     Examples
     --------
@@ -44,26 +46,16 @@ class GradientDescent(Iteration):
     name: ClassVar[str] = "gradient-descent"
     order: ClassVar[int] = 1
     runs_steps: ClassVar[bool] = False
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """As that of gradient flow: every step of at most 1/L shrinks every direction."""
-        return True
-
-    @property
-    def limit(self) -> float:
-        """The εs from which on the iteration diverges."""
-        return 2.0
+    universal_guarantee: ClassVar[bool] = True
+    """As that of gradient flow: every step of at most 1/L shrinks every direction."""
+    limit: ClassVar[float] = 2.0
+    horizon: ClassVar[float] = 10**12
+    """A power costs the same for any number of iterations."""
 
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: ε."""
         return self.epsilon
-
-    @property
-    def horizon(self) -> float:
-        """How many iterations a search looks at: its power costs the same for any number."""
-        return 10**12
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
@@ -73,29 +65,23 @@ class GradientDescent(Iteration):
         """Return gradient flow: iterate k is near time εk, within O(ε)."""
         return GradientFlow()
 
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ in tables, by one run where most iterations are asked for, else by powers."""
-        dense = stops.size and stops[-1] <= 4 * len(stops)
-        yield from (
-            super().filters(s, stops, height) if dense else Method.filters(self, s, stops, height)
-        )
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        x, k = self.epsilon * s, iteration_numbers(t).astype(np.float64)
-        slow = x < 0.5
+        x = self.epsilon * s
+        k = iteration_numbers(t).astype(np.float64)
+        # a power of 1 - x would multiply its rounding by k
         cases = [
-            (slow, lambda x, k: np.exp(k * np.log1p(-x))),  # 1 - x would round, k times over
-            (~slow, lambda x, k: (1 - x) ** k),
+            (x < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
+            (x >= 0.5, lambda x, k: (1 - x) ** k),
         ]
         return special.piecewise(cases, x, k)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        x, k = self.epsilon * s, iteration_numbers(t).astype(np.float64)
-        begun, slow = x > 0, x < 0.5
+        x = self.epsilon * s
+        k = iteration_numbers(t).astype(np.float64)
         cases = [
-            (~begun, lambda _, k: k),
-            (begun & slow, lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
-            (~slow, lambda x, k: (1 - (1 - x) ** k) / x),
+            (x == 0, lambda _, k: k),
+            ((x > 0) & (x < 0.5), lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
+            (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
         ]
         return self.epsilon * special.piecewise(cases, x, k)
 
@@ -114,9 +100,9 @@ class Nesterov(Iteration):
     friction : float, default=3.0
         The r above.
     momentum : float, optional
-        A constant η in [0, 1) in place of the fraction, and then ``friction`` has no part. This is
-        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds the
-        extrapolated point θ_k = β_k + η(β_k - β_{k-1}).
+        A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. This is
+        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds
+        the extrapolated point θ_k = β_k + η(β_k - β_{k-1}).
 
     Examples
     --------
@@ -125,23 +111,23 @@ class Nesterov(Iteration):
 
     References
     ----------
-    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient method.
+    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient
+    method.
     """
 
     friction: float = 3.0
     momentum: float | None = None
     name: ClassVar[str] = "nesterov"
     order: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "friction", positive_number("friction", self.friction))
-        if self.momentum is not None:
-            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+    _checks: ClassVar[Checks] = {
+        "step": positive_number,
+        "friction": positive_number,
+        "momentum": fraction_below_one,
+    }
 
     @property
     def limit(self) -> float:
-        """The εs from which on the iteration diverges: (2 + 2η)/(1 + 2η), and η tends to one."""
+        """The smallest divergent εs: (2 + 2η)/(1 + 2η), where a growing η tends to one."""
         eta = 1.0 if self.momentum is None else self.momentum
         return (2 + 2 * eta) / (1 + 2 * eta)
 
@@ -151,20 +137,20 @@ class Nesterov(Iteration):
         return self.momentum is None and AcceleratedFlow(self.friction).universal_guarantee
 
     def safer(self) -> Self | None:
-        """Return the method with friction 5, whose guarantee is much better for little more work."""
+        """Return the method with friction 5: a much better guarantee for a few more steps."""
         if self.momentum is not None or self.friction == SAFER_FRICTION:
             return None
         return replace(self, friction=SAFER_FRICTION)
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
-        if self.momentum is not None:
-            return Coefficients(self.momentum, self.momentum, 1.0)
-        eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
+        eta = self.momentum
+        if eta is None:
+            eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
         return Coefficients(eta, eta, 1.0)
 
     def as_flow(self) -> Method:
-        """Return the flow at time √ε·k: accelerated, or heavy-ball for constant momentum; within O(√ε)."""
+        """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
         if self.momentum is None:
             return AcceleratedFlow(self.friction)
         return HeavyBallFlow(damping=(1 - self.momentum) / (2 * self.pace))
@@ -182,8 +168,8 @@ class HeavyBall(Iteration):
     step : float or "auto", default="auto"
         The ε above, below 2(1 + η)/L; "auto" is 1/L.
     momentum : float or "auto", default="auto"
-        The η above, in [0, 1). "auto" is the one that converges fastest with this step, (1 - √(εμ))² if
-        the step is 1/L; it needs a positive smallest eigenvalue μ. The pair is
+        The η above, in [0, 1). "auto" converges fastest with this step; it is (1 - √(εμ))² if the
+        step is 1/L, and it needs a positive smallest eigenvalue μ. The pair is
         ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero.
 
     Examples
@@ -200,19 +186,16 @@ class HeavyBall(Iteration):
     name: ClassVar[str] = "heavy-ball"
     order: ClassVar[int] = 2
     oscillates_at_limit: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.momentum != "auto":
-            object.__setattr__(self, "momentum", fraction_below_one("momentum", self.momentum))
+    _checks: ClassVar[Checks] = {"step": positive_number, "momentum": fraction_below_one}
 
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
             return self
         largest = float(s.max(initial=0))
-        least, instead = np.finfo(np.float64).eps * largest, "HeavyBall(momentum=0.9)"
-        smallest = smallest_positive('momentum="auto"', s, least=least, instead=instead)
+        instead = "HeavyBall(momentum=0.9)"
+        smallest = smallest_positive('momentum="auto"', s, least=EPS * largest, instead=instead)
         self.check_convergence(largest)
+        # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
         ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
         return replace(self, momentum=float(np.max(ends**2)))
 
@@ -223,7 +206,7 @@ class HeavyBall(Iteration):
 
     @property
     def limit(self) -> float:
-        """The εs from which on the iteration diverges: 2(1 + η), and 4 while η may still adapt."""
+        """The smallest divergent εs: 2(1 + η), and 4 before an automatic η is known."""
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
@@ -245,7 +228,7 @@ class NuMethod(Iteration):
     ----------
     step : float or "auto", default="auto"
         The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
-        a little, so leave-one-out takes "auto" to be as much smaller.
+        a little, so that leave-one-out takes a slightly smaller "auto".
     nu : float, default=1.0
         The ν above: up to this smoothness of the signal the method is optimal.
 
@@ -263,24 +246,18 @@ class NuMethod(Iteration):
     name: ClassVar[str] = "nu-method"
     order: ClassVar[int] = 2
     oscillates_at_limit: ClassVar[bool] = True
+    limit: ClassVar[float] = 1 + STEP_ROUNDING
+    """At εs = 1 the iteration still converges."""
+    _checks: ClassVar[Checks] = {"step": positive_number, "nu": positive_number}
 
     @property
     def universal_guarantee(self) -> bool:
         """As that of the accelerated flow that it follows, whose friction is 4ν."""
         return self.as_flow().universal_guarantee
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "nu", positive_number("nu", self.nu))
-
-    @property
-    def limit(self) -> float:
-        """The εs from which on the iteration diverges: at one it still converges."""
-        return 1 + ROUNDING
-
     @property
     def pace(self) -> float:
-        """The time of the flow that one iteration takes: 2√ε, its gradients weigh four times as much."""
+        """The time of the flow that one iteration takes: 2√ε, as its gradients count fourfold."""
         return 2 * float(np.sqrt(self.epsilon))
 
     def coefficients(self, k: int) -> Coefficients:
@@ -288,11 +265,27 @@ class NuMethod(Iteration):
         nu = self.nu
         if k == 1:
             return Coefficients(0.0, 0.0, (4 * nu + 2) / (4 * nu + 1))
-        below = (k + 2 * nu - 1) * (2 * k + 4 * nu - 1)
-        ratio = (2 * k + 2 * nu - 1) / below
+        # the three-term recurrence of these Jacobi polynomials, divided by their values at one
+        ratio = (2 * k + 2 * nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
         momentum = (k - 1) * (2 * k - 3) / (2 * k + 2 * nu - 3) * ratio
         return Coefficients(momentum, 0.0, 4 * (k + nu - 1) * ratio)
 
     def as_flow(self) -> AcceleratedFlow:
         """Return accelerated flow with friction 4ν: iterate k is near time 2√ε·k, within O(√ε)."""
         return AcceleratedFlow(4 * self.nu)
+
+
+def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:
+    damping = concrete("damping", flow.damping)
+    momentum = 1 - 2 * damping * float(np.sqrt(positive_number("step", step)))
+    if momentum < 0:
+        raise ValueError(
+            f"step={step:g} is too long for damping {damping:g}: take at most "
+            f"{1 / (2 * damping) ** 2:g}, where no momentum is left."
+        )
+    return HeavyBall(step, momentum)
+
+
+discretise.register(GradientFlow, lambda _, step: GradientDescent(step))
+discretise.register(AcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
+discretise.register(HeavyBallFlow, _heavy_ball)

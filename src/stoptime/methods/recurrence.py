@@ -2,11 +2,13 @@ r"""The one loop that runs every iteration: coefficients, and the spectrum.
 
 An iteration is three numbers at each step k, momentum m, lookahead e and weight w:
 
-.. math:: \beta_k = \beta_{k-1} + m\,d + w\,\varepsilon\,\frac{X^T}{n}\bigl(y - X(\beta_{k-1} + e\,d)\bigr),
+.. math:: \beta_k = \beta_{k-1} + m\,d
+    + w\,\varepsilon\,\frac{X^T}{n}\bigl(y - X(\beta_{k-1} + e\,d)\bigr),
     \qquad d = \beta_{k-1} - \beta_{k-2}.
 
-In an eigendirection, with x = εs, both the shrinkage and the gain over ε follow it: the shrinkage from 1
-without a source, the gain from 0 with a source of one. Neither is made from the other, so neither cancels.
+In an eigendirection, with x = εs, both the shrinkage and the gain over ε follow it: the shrinkage
+from 1 without a source, the gain from 0 with a source of one. Neither is computed from the other,
+so neither suffers from cancellation.
 """
 
 from __future__ import annotations
@@ -19,29 +21,20 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Method, concrete
+from stoptime.methods.base import Checks, Method, concrete
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
 Places = NDArray[np.intp]
 
-LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; any may still be asked for
-MOST_STEPS = 10**7  # a minute or more: beyond it a stop is a slip, or means infinity
-BLOCK = 2**20  # entries of one table, iterations by eigenvalues
+LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
+MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
+MOST_STEPS = MOST_ITERATIONS
+MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 
 
 class Coefficients(NamedTuple):
-    """One step of an iteration.
-
-    Attributes
-    ----------
-    momentum : float
-        How much of the last move is made again.
-    lookahead : float
-        How much of it is made before the gradient is taken.
-    weight : float
-        By what the step is multiplied.
-    """
+    """One step: shares of the last move for the step and for the gradient, and a factor of ε."""
 
     momentum: float
     lookahead: float
@@ -52,33 +45,21 @@ Schedule = Callable[[int], Coefficients]
 
 
 def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Iterator[Array]:
-    """Yield the values after 0, 1, 2, ... steps, for ever; the array is the same, overwritten.
+    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array.
 
-    Parameters
-    ----------
-    schedule : callable
-        The coefficients of step k = 1, 2, ...
-    x : array
-        Eigenvalues times the step.
-    start, source : arrays that broadcast to one shape with x
-        Value before the first step, and what is learned from: 1 and 0 for the shrinkage, 0 and 1 for
-        the gain.
-
-    Examples
-    --------
-    >>> descent = iterates(lambda k: Coefficients(0, 0, 1), np.array([0.5]), np.ones(1), np.zeros(1))
-    >>> [float(next(descent)[0]) for _ in range(4)]
-    [1.0, 0.5, 0.25, 0.125]
+    ``x`` is the eigenvalues times the step. The shrinkage has start 1 and source 0, the gain has
+    start 0 and source 1.
     """
-    value = np.array(
-        np.broadcast_to(start, np.broadcast_shapes(x.shape, start.shape)), dtype=np.float64
-    )
-    move, slope = np.zeros_like(value), np.empty_like(value)
+    shape = np.broadcast_shapes(x.shape, start.shape)
+    value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
+    move = np.zeros_like(value)
+    slope = np.empty_like(value)
     k = 0
     while True:
         yield value
         k += 1
         momentum, lookahead, weight = schedule(k)
+        # in place: a step costs little more than its memory traffic
         np.multiply(move, lookahead, out=slope)
         slope += value
         slope *= x
@@ -89,58 +70,41 @@ def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Itera
         value += move
 
 
-def tabulate(schedule: Schedule, x: Array, stops: Places, start: float, source: float) -> Array:
-    """Return the values at sorted distinct stops, of shape (n_stops, n_eigenvalues), in one run."""
-    out = np.empty((len(stops), len(x)))
-    run = enumerate(iterates(schedule, x, np.array(start), np.array(source)))
-    for row, stop in zip(out, stops, strict=True):
-        row[...] = next(value for k, value in run if k == stop)
-    return out
-
-
 def filtered(schedule: Schedule, x: Array, stops: Places, start: float, source: float) -> Array:
-    """Return the values at broadcast eigenvalues and stops: O(1) per eigenvalue and step, none stored twice.
-
-    Raises
-    ------
-    ValueError
-        Above ``MOST_STEPS`` iterations.
-    """
+    """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
     shape = np.broadcast_shapes(x.shape, stops.shape)
     if 0 in shape:
         return np.empty(shape)
     distinct, which = np.unique(stops, return_inverse=True)
-    if distinct[-1] > MOST_STEPS:
+    if distinct[-1] > MOST_ITERATIONS:
         raise ValueError(
-            f"A stop after {distinct[-1]} iterations is beyond {MOST_STEPS}: give stop=inf for the limit, a "
-            "longer step, or the flow."
+            f"A stop after {distinct[-1]} iterations is beyond {MOST_ITERATIONS}: give stop=inf "
+            "for the limit, a longer step, or the flow."
         )
-    if len(distinct) * x.size <= max(BLOCK, int(np.prod(shape))):
-        table = tabulate(schedule, x.ravel(), distinct, start, source)
+    if len(distinct) * x.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
+        table = np.empty((len(distinct), x.size))
+        run = enumerate(iterates(schedule, x.ravel(), np.array(start), np.array(source)))
+        for row, stop in zip(table, distinct, strict=True):
+            row[...] = next(value for k, value in run if k == stop)
         return np.asarray(table[which.reshape(stops.shape), np.arange(x.size).reshape(x.shape)])
-    # each eigenvalue has stops of its own: pairs in blocks, so that no table outgrows its bound
-    own_x, own_stops = np.broadcast_to(x, shape).ravel(), np.broadcast_to(stops, shape).ravel()
-    height = int(np.sqrt(BLOCK))
+    # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
+    own_x = np.broadcast_to(x, shape).ravel()
+    own_stops = np.broadcast_to(stops, shape).ravel()
+    height = int(np.sqrt(MOST_TABLE_ENTRIES))
     parts = [slice(i, i + height) for i in range(0, len(own_x), height)]
     blocks = [filtered(schedule, own_x[part], own_stops[part], start, source) for part in parts]
     return np.concatenate(blocks).reshape(shape)
 
 
 def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
-    """Return whole numbers between the neighbours of the given places of a sorted grid, evenly thinned.
-
-    Examples
-    --------
-    >>> closer_stops(np.array([0.0, 1.0, 5.0, 8.0]), np.array([2]))
-    array([2., 3., 4., 6., 7.])
-    """
+    """Return at most ``most`` whole numbers around each of some places of a sorted grid."""
     finite = stops[np.isfinite(stops)].astype(np.float64)
     found: list[Array] = [np.empty(0)]
     for place in np.unique(places[places < len(finite)]):
-        low, high = finite[max(place - 1, 0)], finite[min(place + 1, len(finite) - 1)]
-        found.append(
-            np.asarray(np.round(np.linspace(low, high, int(min(high - low, most)) + 1)), np.float64)
-        )
+        low = finite[max(place - 1, 0)]
+        high = finite[min(place + 1, len(finite) - 1)]
+        count = int(min(high - low, most)) + 1
+        found.append(np.asarray(np.round(np.linspace(low, high, count)), np.float64))
     return np.setdiff1d(np.concatenate(found), finite)
 
 
@@ -158,10 +122,8 @@ class Iteration(Method):
     whole_stops: ClassVar[bool] = True
     runs_steps: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "iterations"
-
-    def __post_init__(self) -> None:
-        if self.step != "auto":
-            object.__setattr__(self, "step", positive_number("step", self.step))
+    horizon: ClassVar[float] = LONGEST_SEARCH
+    _checks: ClassVar[Checks] = {"step": positive_number}
 
     @abstractmethod
     def coefficients(self, k: int) -> Coefficients:
@@ -174,11 +136,11 @@ class Iteration(Method):
     @property
     @abstractmethod
     def limit(self) -> float:
-        """The εs from which on the iteration diverges."""
+        """The smallest εs for which the iteration diverges."""
 
     @property
     def largest_eigenvalue(self) -> float:
-        """The eigenvalue from which on the iteration diverges."""
+        """The smallest eigenvalue for which the iteration diverges."""
         return self.limit / self.epsilon
 
     @property
@@ -196,13 +158,8 @@ class Iteration(Method):
         """The time of the flow that one iteration takes: √ε."""
         return float(np.sqrt(self.epsilon))
 
-    @property
-    def horizon(self) -> float:
-        """How many iterations a search for the best stop looks at, at most."""
-        return LONGEST_SEARCH
-
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the iteration with "auto" made concrete, or say why it would diverge on this spectrum."""
+        """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
         s = nonnegative("eigenvalues", eigenvalues)
         largest = float(s.max(initial=0))
         tuned = self
@@ -213,7 +170,7 @@ class Iteration(Method):
         return tuned
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it converges too when left-out rows scale the eigenvalues."""
+        """Return the iteration tuned so that it still converges after removing any row."""
         tuned = self.tuned_to(eigenvalues)
         largest = float(np.max(eigenvalues, initial=0)) * scale
         if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
@@ -221,42 +178,45 @@ class Iteration(Method):
         return tuned
 
     def check_convergence(self, largest: float) -> None:
-        """Refuse a step with which directions up to the largest eigenvalue would diverge."""
+        """Raise a ValueError if the step is too long for the largest eigenvalue."""
         if self.epsilon * largest >= self.limit:
             raise ValueError(
-                f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be below "
-                f'{self.limit / largest:g} ({self.limit:.4g}/L). Take a smaller step, or step="auto".'
+                f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be "
+                f"below {self.limit / largest:g} ({self.limit:.4g}/L). Take a smaller step, or "
+                'step="auto".'
             )
 
     def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
         return self
 
     def in_units_of(self, penalty: float) -> Self:
-        """Return the iteration for eigenvalues divided by ``penalty``; iterations are counted as before."""
+        """Return the iteration for eigenvalues divided by ``penalty``; stops stay the same."""
         return replace(self, step=self.epsilon * penalty)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 1.0, 0.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return self.epsilon * filtered(
-            self.coefficients, self.epsilon * s, iteration_numbers(t), 0.0, 1.0
-        )
+        x = self.epsilon * s
+        return self.epsilon * filtered(self.coefficients, x, iteration_numbers(t), 0.0, 1.0)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ in tables as :meth:`Method.filters` does, all from one run where stops ascend."""
-        if np.any(np.diff(stops) < 0) or not stops.size or np.isinf(stops[-1]):
+        """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
+        last = stops.max() if stops.size else np.inf
+        # A formula in place of steps is cheaper where few of the iterations are wanted.
+        sparse = not self.runs_steps and last > 4 * len(stops)
+        if sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return
-        start, source = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
-        run = iterates(self.coefficients, self.epsilon * s, start, source)
-        k, last = -1, iteration_numbers(stops)
-        for first in range(0, len(last), height):
-            chunk = last[first : first + height]
+        start = np.array([[1.0], [0.0]])
+        run = enumerate(iterates(self.coefficients, self.epsilon * s, start, 1 - start))
+        k, value = next(run)
+        numbers = iteration_numbers(stops)
+        for first in range(0, len(numbers), height):
+            chunk = numbers[first : first + height]
             table = np.empty((len(chunk), 2, len(s)))
             for row, stop in zip(table, chunk, strict=True):
                 while k < stop:
-                    value = next(run)
-                    k += 1
+                    k, value = next(run)
                 row[...] = value
             yield table[:, 0].T, self.epsilon * table[:, 1].T

@@ -9,25 +9,14 @@ from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import Ridge
 
-__all__ = ["ALL_METHODS", "ITERATIONS", "METHODS", "get_method"]
+CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
+STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
 
-METHODS: dict[str, type[Method]] = {
-    cls.name: cls for cls in (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
-}
-"""The methods in continuous time by their names: any number from zero on is a stop of theirs."""
+METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
+"""The methods in continuous time by their names: their stops are all non-negative numbers."""
 
-ITERATIONS: dict[str, type[Method]] = {
-    cls.name: cls
-    for cls in (
-        GradientDescent,
-        Nesterov,
-        HeavyBall,
-        NuMethod,
-        ConjugateGradient,
-        HighResolutionFlow,
-    )
-}
-"""The methods that know a step by their names: the iterations, and the flow that models one of them."""
+ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in STEPPED}
+"""The methods with a step by their names: the iterations, and the flow that models one of them."""
 
 ALL_METHODS = METHODS | ITERATIONS
 """All methods by their names."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from stoptime.methods.base import Method
-from stoptime.support.arrays import Array
+
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,8 @@ class Ridge(Method):
     mixture: ClassVar[Literal["pole"]] = "pole"
     gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """Ridge is what all others are compared with."""
-        return True
+    universal_guarantee: ClassVar[bool] = True
+    """Ridge is the method that all others are compared with."""
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + t * s)
@@ -44,5 +43,5 @@ class Ridge(Method):
     def _gain(self, s: Array, t: Array) -> Array:
         late = np.maximum(t, 1)
         early = np.minimum(t, 1)
-        # equals t/(1 + ts), arranged so that neither t s nor 1/t overflows
+        # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
         return early / (1 / late + early * s)

@@ -1,13 +1,13 @@
-r"""Special functions of the filters: the one home of series, thresholds and cancellation-free forms.
+r"""Special functions of the filters: series, thresholds and forms without cancellation.
 
 The decay of an accelerated flow is the normalised Bessel function
 
 .. math:: \Lambda_\nu(u) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u) = {}_0F_1(; \nu+1; -u^2/4).
 
-Three routes cover :math:`u \ge 0`. Up to 0.4 of the first zero its *logarithm* has a power series with
-coefficients of one sign (Rayleigh's sums over the zeros), so both :math:`\Lambda` and
-:math:`1-\Lambda` keep full relative accuracy. Far out, Hankel's expansion keeps the phase exact where
-library routines lose it. In between SciPy is accurate.
+Three routes cover :math:`u \ge 0`. Up to 0.4 of the first zero its *logarithm* has a power series
+with coefficients of one sign (Rayleigh's sums over the zeros), so both :math:`\Lambda` and
+:math:`1-\Lambda` keep full relative accuracy. Far out, Hankel's expansion keeps the phase exact
+where library routines lose it. In between SciPy is accurate.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[np.float64]
+from stoptime.support.arrays import Array
+
 Formula = Callable[..., Array]
 
 RAYLEIGH_TERMS = 22
 RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
 HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
 TAYLOR_TERMS = 18  # of an exponential on [-1, 1]: 1/20! is below the rounding
-J1_REACH = 1e3  # up to here SciPy's j1 is as good as the expansion, and faster
+J1_REACH = 1e3  # up to here SciPy's j1 is as accurate as the expansion, and faster
 LARGEST_GAMMA_ARGUMENT = 170.0
+LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
 
 
 @lru_cache(maxsize=256)
 def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
-    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) x^n`, :math:`x = u^2/(4\nu+4)`.
+    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) x^n`.
 
-    Rayleigh's convolution :math:`c_n = \sum_{k<n} c_k c_{n-k} / (\nu+n)`, :math:`c_1 = 1`: all positive.
+    Here :math:`x = u^2/(4\nu+4)`. Rayleigh's convolution :math:`c_n = \sum_{k<n} c_k c_{n-k} /
+    (\nu+n)` with :math:`c_1 = 1` makes all of them positive.
     """
     c = [1.0]
     for n in range(2, RAYLEIGH_TERMS + 1):
@@ -46,9 +49,9 @@ def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
 @lru_cache(maxsize=256)
 def series_reach(nu: float) -> float:
     """Return the largest u at which the logarithmic series is used."""
+    # the ratio of late coefficients tends to the square of the first zero
     late, later = (n * rayleigh_coefficients(nu)[n - 1] for n in (11, 12))
-    first_zero = sqrt(4 * (nu + 1) * late / later)
-    return RAYLEIGH_REACH * first_zero
+    return RAYLEIGH_REACH * sqrt(4 * (nu + 1) * late / later)
 
 
 def _log_decay_over_square(nu: float, u: Array) -> Array:
@@ -60,15 +63,19 @@ def _log_decay_over_square(nu: float, u: Array) -> Array:
 def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
     near = u <= series_reach(nu)
-    far = u >= (J1_REACH if nu == 1 else HANKEL_START + nu * nu / 2)
-    return piecewise(
-        [
-            (near, lambda v: np.exp(-v * v * _log_decay_over_square(nu, v))),
-            (~near & ~far, lambda v: _scipy_decay(nu, v)),
-            (far, lambda v: _hankel(nu, v)),
-        ],
-        u,
-    )
+    far = u >= (J1_REACH if nu == 1 else _hankel_start(nu))
+    cases = [
+        (near, lambda v: np.exp(-v * v * _log_decay_over_square(nu, v))),
+        (~near & ~far, lambda v: _scipy_decay(nu, v)),
+        (far, lambda v: _hankel(nu, v)),
+    ]
+    return piecewise(cases, u)
+
+
+def bessel_gain(nu: float, u: Array) -> Array:
+    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u within :func:`series_reach`."""
+    slope = _log_decay_over_square(nu, u)
+    return np.asarray(slope * special.exprel(-u * u * slope))
 
 
 def bessel_reach(nu: float, level: float) -> float:
@@ -80,33 +87,30 @@ def bessel_reach(nu: float, level: float) -> float:
     return max(exp(min((log_constant - log(level)) / (nu + 0.5), 300.0)), nu)
 
 
-def bessel_gain(nu: float, u: Array) -> Array:
-    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u within :func:`series_reach`, free of cancellation."""
-    slope = _log_decay_over_square(nu, u)
-    return np.asarray(slope * special.exprel(-u * u * slope))
-
-
 def _scipy_decay(nu: float, u: Array) -> Array:
     if nu == 1:
         return np.asarray(special.j1(u) * (2 / u))
+    if nu < LEAST_ORDER:
+        # the recurrence in the order, downwards, from two positive orders
+        slope = u * u / (4 * (nu + 1) * (nu + 2))
+        return _scipy_decay(nu + 1, u) - slope * _scipy_decay(nu + 2, u)
     wave = special.jv(nu, u)
     if nu > LARGEST_GAMMA_ARGUMENT:
-        with np.errstate(divide="ignore"):  # log 0 = -inf is the right exponent of an underflown J
+        with np.errstate(divide="ignore"):  # log 0 = -inf is right where J underflows
             exponent = lgamma(nu + 1) + nu * np.log(2 / u) + np.log(np.abs(wave))
         return np.asarray(np.sign(wave) * np.exp(exponent))
     return _normalise(nu, u, wave)
 
 
 def _normalise(nu: float, u: Array, wave: Array) -> Array:
-    half_power = (2 / u) ** (
-        nu / 2
-    )  # in two halves: the whole power may underflow before J grows it
+    # two half powers: the whole power may underflow before it meets the large gamma function
+    half_power = (2 / u) ** (nu / 2)
     return (gamma(nu + 1) * half_power) * (half_power * wave)
 
 
 @lru_cache(maxsize=256)
 def _hankel_coefficients(nu: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    r"""Return the coefficients of P and Q: powers of :math:`-1/u^2`, and the same over :math:`u`."""
+    r"""Return the coefficients of P in powers of :math:`-1/u^2`, and those of :math:`uQ`."""
     a, terms = 1.0, []
     for k in range(int(2 * HANKEL_START)):
         terms.append(a)
@@ -114,23 +118,27 @@ def _hankel_coefficients(nu: float) -> tuple[tuple[float, ...], tuple[float, ...
     return tuple(terms[0::2]), tuple(terms[1::2])
 
 
+def _hankel_start(nu: float) -> float:
+    """Return the u from which on the expansion is used; its scale must not overflow."""
+    return HANKEL_START + nu * nu / 2 if nu <= LARGEST_GAMMA_ARGUMENT else np.inf
+
+
 def _hankel(nu: float, u: Array) -> Array:
-    if nu > LARGEST_GAMMA_ARGUMENT:
-        return _scipy_decay(nu, u)
-    start = HANKEL_START + nu * nu / 2
-    scale = start / u  # at most one: coefficients and powers are scaled so that neither overflows
+    # Coefficients and powers are scaled so that neither overflows: the scale is at most one.
+    start = _hankel_start(nu)
+    scale = start / u
     p, q = _hankel_coefficients(nu)
     even = _alternating([c / start ** (2 * k) for k, c in enumerate(p)], scale)
     odd = _alternating([c / start ** (2 * k + 1) for k, c in enumerate(q)], scale) * scale
     shift = (nu / 2 + 0.25) * pi
     a, b = cos(shift), sin(shift)
-    # even·cos(u - shift) - odd·sin(u - shift) by the addition theorem: the difference would round off
+    # The addition theorem avoids the rounding of u - shift in even·cos(u - shift) - odd·sin(...).
     wave = np.cos(u) * (a * even + b * odd) + np.sin(u) * (b * even - a * odd)
     return _normalise(nu, u, np.sqrt(2 / (pi * u)) * wave)
 
 
 def _alternating(coefficients: list[float], scale: Array) -> Array:
-    """Sum ``(-1)^k c_k scale^(2k)`` down to the smallest term."""
+    """Sum ``(-1)^k c_k scale^(2k)`` down to the smallest term: the series diverges after it."""
     sizes = np.abs(coefficients)
     smallest = int(np.argmin(sizes)) + 1
     negligible = np.flatnonzero(sizes < 1e-18)
@@ -139,57 +147,8 @@ def _alternating(coefficients: list[float], scale: Array) -> Array:
 
 
 def exprel2(x: Array) -> Array:
-    r"""Return :math:`(e^x - 1 - x)/x^2` for :math:`|x| \le 1`, by its series.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(exprel2(np.array(0.0)))
-    0.5
-    """
+    r"""Return :math:`(e^x - 1 - x)/x^2` for :math:`|x| \le 1`, by its series."""
     return _horner([1 / gamma(k + 3) for k in range(TAYLOR_TERMS)], x)
-
-
-def exprel_minus_one(x: Array) -> Array:
-    r"""Return :math:`(e^x - 1)/x - 1`, free of cancellation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(exprel_minus_one(np.array(-2e-20)))
-    -1e-20
-    """
-    near = np.abs(x) <= 1
-    return piecewise(
-        [(near, lambda v: v * exprel2(v)), (~near, lambda v: special.exprel(v) - 1)], x
-    )
-
-
-def sinc_defect(x: Array) -> Array:
-    r"""Return :math:`(1 - \sin(x)/x)/x^2` for :math:`|x| \le 1`, by its series.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(float(sinc_defect(np.array(0.0))), 15)
-    0.166666666666667
-    """
-    return _horner([1 / gamma(2 * k + 4) for k in range(TAYLOR_TERMS // 2)], -x * x)
-
-
-def one_minus_sinc(x: Array) -> Array:
-    r"""Return :math:`1 - \sin(x)/x`, free of cancellation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(one_minus_sinc(np.array([0.0])).item())
-    0.0
-    """
-    near = np.abs(x) <= 1
-    return piecewise(
-        [(near, lambda v: v * v * sinc_defect(v)), (~near, lambda v: 1 - np.sin(v) / v)], x
-    )
 
 
 def _horner(coefficients: Iterable[float], x: Array) -> Array:
@@ -204,7 +163,7 @@ def _horner(coefficients: Iterable[float], x: Array) -> Array:
 def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:
     """Apply to every entry the formula of the one case whose mask holds there.
 
-    Only the entries of a case reach its formula, in a row: a formula need not be safe outside its region.
+    Only the entries of a case reach its formula: it need not be safe outside its region.
     """
     arrays = np.broadcast_arrays(*arguments)
     out = np.empty(arrays[0].shape)

@@ -1,4 +1,4 @@
-"""The spectrum: eigenvalues, eigenvectors and rotated response, all a method ever sees of the data."""
+"""The spectrum: eigenvalues, eigenvectors and rotated response, all that a method ever sees."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.support.arrays import Floats as Floats
-from stoptime.support.arrays import as_dtype, is_device_array, on_host
+from stoptime.support.arrays import Floats, as_dtype, is_device_array, on_host
 
-MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale are floating-point numbers
+MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale neither over- nor underflow
+NO_VIEW = "Vectors that are formed on demand cannot be viewed: let copy be None."
 
 
 class Vectors(Protocol):
-    """Eigenvectors that are formed only when asked for."""
+    """Eigenvectors that are formed on demand."""
 
     def __matmul__(self, components: Floats) -> Floats:
         """Return V times components."""
@@ -28,24 +28,21 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True)
 class DualVectors:
-    """Eigenvectors of a wide problem as combinations of its rows, V = RᵀM; formed only when asked for."""
+    """Eigenvectors of a wide problem as combinations of its rows, V = RᵀM, formed on demand."""
 
-    rows: Floats
-    mix: Floats
+    rows: Any
+    mix: Any
 
-    def __matmul__(self, components: Floats) -> Floats:
+    def __matmul__(self, components: Any) -> Any:
         size = 0.0 if 0 in components.shape else float(abs(components).max())
         if size == 0 or MODEST[0] < size < MODEST[1]:
             return self.rows.T @ (self.mix @ components)
-        return (
-            self.rows.T @ (self.mix @ (components / size)) * size
-        )  # the mix is as small as rows are large
+        # the mix is as small as the rows are large: scaled components keep products in range
+        return self.rows.T @ (self.mix @ (components / size)) * size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
-            raise ValueError(
-                "Vectors that are formed when asked for cannot be viewed: let copy be None."
-            )
+            raise ValueError(NO_VIEW)
         return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
 
 
@@ -55,14 +52,8 @@ class Density:
 
     .. math:: \mathrm{tr}\, f(X^TX/n) \approx \sum_j w_j f(\theta_j), \qquad f(0) = 0
 
-    Attributes
-    ----------
-    nodes, weights : arrays of shape (n_nodes,)
-        The θ, ascending, and the w, which sum to min(n, p).
-    probe : array of shape (n_nodes,)
-        Which probe each node comes from; every probe alone gives an estimate.
-    products : int
-        Products with X and with Xᵀ that it took.
+    ``nodes`` are the θ, ascending; ``weights`` the w, which sum to min(n, p); ``probe`` says which
+    probe each node comes from; ``products`` counts products with X and with Xᵀ.
     """
 
     nodes: Floats
@@ -82,13 +73,12 @@ class Density:
         return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
 
     def trace(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the sum over all eigenvalues of ``values``, known at the nodes, and its standard error."""
-        parts = np.stack(
-            [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
-        )
-        spread = (
-            parts.std(axis=0, ddof=1) if self.n_probes > 1 else np.full(parts.shape[1:], np.nan)
-        )
+        """Return the sum of ``values``, known at the nodes, and its standard error over probes."""
+        alone = [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
+        parts = np.stack(alone)
+        spread = np.full(parts.shape[1:], np.nan)
+        if self.n_probes > 1:
+            spread = parts.std(axis=0, ddof=1)
         return parts.sum(axis=0), spread * np.sqrt(self.n_probes)
 
 
@@ -97,7 +87,8 @@ class Krylov:
     r"""What a spectrum of Ritz values knows of its own error.
 
     .. math:: \hat\beta(t) - V\varphi(\Theta, t)z = h(\hat\Sigma)v, \qquad
-        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}, \quad \|v\| = 1
+        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j},
+        \quad \|v\| = 1
 
     Attributes
     ----------
@@ -106,16 +97,13 @@ class Krylov:
     sizes : array of shape (n_targets,)
         Dimension of the Krylov space of every target.
     unlearned : array of shape (n_targets,)
-        What is left of least squares: the larger of its gradient over the first one and of the share that
-        the newest vector has in the fit; zero where the space is exhausted.
-    largest : float
-        An upper estimate of the largest eigenvalue.
-    doubt : float
-        How far the largest Ritz value is from an eigenvalue, about.
-    tol : float
-        The relative error that was asked for.
-    error : float
-        Bound of the relative error of the coefficients at the largest stop that was asked for.
+        What is left of least squares: the larger of its gradient over the first gradient, and of the
+        share that the newest vector has in the fit; zero where the space is exhausted.
+    largest, doubt : float
+        An upper estimate of the largest eigenvalue, and its distance from a Ritz value, about.
+    tol, error : float
+        The relative error of the coefficients that was asked for, and a bound of the one that is
+        left at the largest stop that was asked for.
     products : int
         Products with X and with Xᵀ, column by column, those for the means included.
     """
@@ -137,16 +125,10 @@ class Krylov:
 
 @dataclass(frozen=True)
 class DroppedDirections:
-    """Directions that fall below the rank cut, and columns too small to be seen.
+    """Directions below the rank cut, and columns too small to be resolved.
 
-    Attributes
-    ----------
-    eigenvalues : array of shape (n_left,)
-        Mostly rounding.
-    response : array of shape (n_left, n_targets)
-        Response in these directions, known better than the eigenvalues.
-    scales : array of shape (n_left,)
-        As of :class:`Rounding`; zero where there is something for certain.
+    Their ``eigenvalues`` are mostly rounding; the ``response`` there is known better. The ``scales``
+    are those of :class:`Rounding`, zero where there is a real column for certain.
     """
 
     eigenvalues: Floats
@@ -156,18 +138,12 @@ class DroppedDirections:
 
 @dataclass(frozen=True)
 class Rounding:
-    r"""What a spectrum from products alone knows of its own error.
+    r"""What a spectrum from products of columns knows of its own rounding error.
 
     .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
 
-    Attributes
-    ----------
-    unit : float
-        The η above: relative error of a product of two columns.
-    scales : array of shape (rank,)
-        The d: lengths of the columns that a direction is made of.
-    left : DroppedDirections
-        What is left out.
+    ``unit`` is the η, the relative error of a product of two columns; ``scales`` are the d, lengths
+    of the columns that a direction is made of; ``left`` are the directions that were dropped.
     """
 
     unit: float
@@ -206,14 +182,14 @@ class Spectrum:
     reach : float
         The largest gain (about 1/penalty) up to which this route keeps its digits.
     krylov : Krylov or None
-        Where the eigenvalues are Ritz values, those of Krylov spaces started from the response: products
+        Where the eigenvalues are Ritz values of Krylov spaces started from the response: products
         taken and error left. All other spectra are exact, and have None.
     density : Density or None
-        What then stands for all the eigenvalues wherever a trace is needed, if it was asked for.
-    precision : dtype of torch, optional
-        What coefficients are rounded to in the end; by default they stay as they are.
+        A random estimate of all eigenvalues, which then stands for them wherever a trace is needed.
+    precision : dtype, optional
+        Type that coefficients are rounded to in the end; by default they stay as they are.
     rounding : Rounding or None
-        Of rows that have passed by: what is known of the digits that their products have lost.
+        Of streamed data: what is known of the digits that products of columns have lost.
     """
 
     eigenvalues: Floats

@@ -169,7 +169,9 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
 
 def owned(basis: Floats | DualVectors | Vectors) -> Floats | DualVectors | Vectors:
     """Return a basis that changes to the user's array cannot reach: it takes a copy."""
-    rows = basis.rows if isinstance(basis, DualVectors) else None
+    if not isinstance(basis, DualVectors):
+        return basis
+    rows = basis.rows
     if isinstance(rows, CentredOperator) and isinstance(rows.X, np.ndarray):
         return DualVectors(replace(rows, X=rows.X.copy()), basis.mix)
     return basis

@@ -112,7 +112,7 @@ class DenseData(Data):
         """The precision of the work."""
         return _working_dtype(self.X)
 
-    @property
+    @cached_property
     def shares(self) -> Any:
         """Sample weights divided by their sum."""
         if self.uneven_shares is not None:
@@ -178,10 +178,10 @@ class DenseData(Data):
     def _by_gram(self) -> Spectrum:
         return by_features(self) if self.n_features <= self.n_rows else by_rows(self)
 
-    def blocks(self) -> Iterator[slice]:
-        """Cut the rows into blocks whose temporary copies are small."""
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
+        """Cut the rows into blocks whose temporary copies, of X or so wide, are small."""
         numbers = self.numbers_at_once if self.on_device else TEMPORARY_NUMBERS
-        height = max(1, numbers // max(self.X.shape[1], self.y.shape[1]))
+        height = max(1, numbers // (width or self.n_features))
         return (slice(start, start + height) for start in range(0, self.n_rows, height))
 
     def moments(self) -> Moments:
@@ -340,7 +340,7 @@ class DenseData(Data):
         xp = array_namespace(self.y)
         power = 0 * means
         spread = 0 * means
-        for rows in self.blocks():
+        for rows in self.blocks(self.n_targets):
             residual = as_dtype(self.y[rows], self.dtype) - means
             share = self.shares[rows, None]
             power = power + xp.sum(share * residual**2, axis=0)

@@ -1,4 +1,4 @@
-"""Checks of numbers that users give: each returns the number in one type, or says what is wrong."""
+"""Checks of numbers that users give: each returns one type, or says what is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which 
 
 
 def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Array:
-    """Return ``values`` as a float array; refuse negative numbers, NaN and (unless allowed) infinity.
+    """Return ``values`` as a float array; refuse negative numbers, NaN and, by default, infinity.
 
     Examples
     --------

@@ -1,24 +1,26 @@
-"""What a fitted model amounts to: its ridge, its guarantee, and how others do on the same folds."""
+"""Describe a fitted model: its ridge penalty, its guarantee, and how other estimators compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_predict
 
-from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.methods import ConjugateGradient, Method
-from stoptime.methods.base import Array
-from stoptime.spectrum.base import Spectrum
 from stoptime.stopping import Oracle, estimate_oracle
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
-from stoptime.theory.risk import inflation
+from stoptime.theory.risk import bayes_risk, inflation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stoptime.estimators.linear import StoppedRegressorCV
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array
 
 __all__ = ["Assessment", "Score", "assess", "compare", "rivals"]
 
@@ -28,28 +30,13 @@ PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eige
 
 @dataclass(frozen=True)
 class Assessment:
-    """What stopping there is like, and what it is worth.
+    """The properties of a fitted model at its stop; None where a number does not exist.
 
-    Attributes
-    ----------
-    method : Method
-        Tuned to the data.
-    stop : float
-        Where it was stopped.
-    penalty : float or None
-        The ridge penalty λ that is like it; None where none is.
-    degrees_of_freedom : float
-        Trace of the map from the response to the fit.
-    error, standard_error : float, and float or None
-        The rule's estimate of the mean squared prediction error.
-    explained : float
-        The share of the variance of the response that this error leaves explained.
-    guarantee : float or None
-        Largest Bayes risk over that of the best ridge, where ``penalty`` is the best one.
-    universal : bool
-        Whether the guarantee holds on any spectrum, or only on those with eigenvalues in the same range.
-    inflation : float or None
-        The same on this spectrum, at the best stop, with noise and signal as marginal likelihood sees them.
+    ``penalty`` is the equivalent ridge penalty λ. ``error`` and ``standard_error`` are the rule's
+    estimate of the mean squared prediction error, and ``explained`` is the share of the variance
+    that this error explains. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
+    ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
+    ``inflation`` is that ratio on this spectrum at the best stop, for estimated noise and signal.
     """
 
     method: Method
@@ -66,16 +53,9 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Score:
-    """A mean squared prediction error on held-out folds.
+    """Mean squared prediction error of the estimator ``name`` on held-out folds.
 
-    Attributes
-    ----------
-    name : str
-        Whose.
-    error, standard_error : float
-        Over all rows, each predicted by a fit without its fold.
-    excess, excess_standard_error : float
-        The same for the difference from the first of those that were compared, row by row.
+    ``excess`` is its difference from the first estimator; its standard error is taken row by row.
     """
 
     name: str
@@ -86,73 +66,74 @@ class Score:
 
 
 def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
-    """Tell what a fitted model with one target is like.
-
-    Parameters
-    ----------
-    model : StoppedRegressorCV
-        Fitted.
-    spectrum : Spectrum
-        Of the data it was fitted to.
-
-    Returns
-    -------
-    Assessment
+    """Describe a fitted model with one target, given the spectrum of its data.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from stoptime import decompose
+    >>> from stoptime import StoppedRegressorCV, decompose
     >>> X, y = load_diabetes(return_X_y=True)
     >>> found = assess(StoppedRegressorCV().fit(X, y), decompose(X, y))
     >>> f"{found.guarantee:.4f} on any spectrum, {found.explained:.2f} explained"
     '1.5991 on any spectrum, 0.49 explained'
     """
-    method, stop, choice = model.method_, float(model.stop_), model.choice_
+    method = model.method_
+    stop = float(model.stop_)
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
     penalty = guarantee = None
     universal = False
-    if not isinstance(method, ConjugateGradient) and spectrum.rank:
+    if method.has_filter and spectrum.rank:
         penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
         if 0 < penalty < np.inf:
-            guarantee = _finite(calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation)
-            universal = np.isinf(range_in_units(method, eigenvalues, penalty)[1])
+            bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
+            guarantee = float(bound) if np.isfinite(bound) else None
+            universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
     variance = float(spectrum.target_power)
-    error = float(choice.error)
+    error = float(model.choice_.error)
+    spread = model.choice_.standard_error
     return Assessment(
         method,
         stop,
         penalty,
         float(model.degrees_of_freedom_),
         error,
-        None if choice.standard_error is None else float(choice.standard_error),
+        None if spread is None else float(spread),
         1 - error / variance if variance > 0 else 0.0,
         guarantee,
-        bool(universal),
+        universal,
         _inflation(method, spectrum, estimate_oracle(spectrum)),
     )
 
 
 def _inflation(method: Method, spectrum: Spectrum, oracle: Oracle) -> float | None:
-    """Return the least Bayes risk over that of the best ridge, where there are noise and signal."""
-    if isinstance(method, ConjugateGradient) or not 0 < oracle.penalty < np.inf:
+    """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
+    if not method.has_filter or not 0 < oracle.penalty < np.inf:
         return None
-    found = inflation(
-        method,
-        eigenvalues=spectrum.padded_eigenvalues,
-        signal=float(oracle.signal),
-        noise=float(oracle.noise),
-        n_samples=spectrum.n_observations,
-    )
-    return _finite(found.ratio)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    padded = spectrum.padded_eigenvalues.astype(np.float64)
+    positive = padded[padded > 0]
+    # Null directions have the same bias under every method: wide data need no search over them.
+    learnable = float(oracle.signal) * len(positive) / len(padded)
+    null_risk = float(oracle.signal) - learnable
+    prior: dict[str, Any] = {
+        "eigenvalues": positive,
+        "signal": learnable,
+        "noise": float(oracle.noise),
+        "n_samples": spectrum.n_observations,
+    }
+    ridge = float(bayes_risk("ridge", [1 / oracle.penalty], **prior).total[0])
+    if np.isinf(method.horizon):
+        least = inflation(method, **prior).ratio * ridge
+    else:
+        # `inflation` would run far more iterations than the fit has searched.
+        model = bayes_risk(method, [0.0], **prior).model
+        within = model.minimum(0.0, method.horizon)[1]
+        least = min(within, float(model.total(np.array([np.inf]))[0]))
+    ratio = (least + null_risk) / (ridge + null_risk)
+    return max(ratio, 1.0) if np.isfinite(ratio) else None
 
 
 def rivals(spectrum: Spectrum) -> dict[str, Any]:
-    """Return what people would otherwise use, as estimators: RidgeCV, least squares and the mean.
+    """Return the usual alternatives as estimators: RidgeCV, least squares and the mean.
 
     RidgeCV gets 41 penalties over ten decades around the mean eigenvalue.
     """
@@ -175,45 +156,28 @@ def compare(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
-    """Compare estimators on the same five shuffled folds, each choosing within its training rows.
+    """Compare estimators on the same five shuffled folds, with the first one as the reference.
 
-    Parameters
-    ----------
-    estimators : mapping of name to estimator
-        The first is the one the others are compared with.
-    X, y : arrays of shape (n, p) and (n,)
-        Data, of at least three rows.
-    sample_weight : array of shape (n,), optional
-        Weights, in fitting and in the error.
-    seed : int, default=0
-        Of the shuffle.
-    progress : callable, optional
-        Called with a word before each fold.
-
-    Returns
-    -------
-    list of Score
+    ``seed`` sets the shuffle; ``progress`` is called with a message before each estimator.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> first, second = compare({"stoptime": StoppedRegressorCV(), "OLS": LinearRegression()}, X, y)
-    >>> first.excess, second.error > 0
+    >>> first, second = compare({"mean": DummyRegressor(), "OLS": LinearRegression()}, X, y)
+    >>> first.excess, second.excess < 0
     (0.0, True)
     """
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
+    options = {} if sample_weight is None else {"sample_weight": weights}
     folds = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
-    losses = {name: np.zeros(len(y)) for name in estimators}
-    for number, (train, test) in enumerate(folds.split(X)):
+    losses = {}
+    for name, estimator in estimators.items():
         if progress is not None:
-            progress(f"comparing, fold {number + 1}")
-        for name, estimator in estimators.items():
-            options = {} if sample_weight is None else {"sample_weight": weights[train]}
-            fitted = clone(estimator).fit(X[train], y[train], **options)
-            losses[name][test] = (y[test] - fitted.predict(X[test])) ** 2
+            progress(f"comparing with {name}")
+        losses[name] = (y - cross_val_predict(estimator, X, y, cv=folds, params=options)) ** 2
     reference = next(iter(losses.values()))
     return [
         Score(name, *_mean(loss, weights), *_mean(loss - reference, weights))

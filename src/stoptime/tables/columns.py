@@ -1,56 +1,46 @@
-"""One column of a table: what it holds, and the features it becomes."""
+"""Detect what a column of a table holds, and turn it into features.
+
+scikit-learn's ColumnTransformer is not used, because its encoders neither count what they filled in
+nor can be written to the JSON model file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from stoptime.methods.base import Array
 from stoptime.tables.reading import pandas
 
-__all__ = [
-    "Column",
-    "Kind",
-    "Note",
-    "column_kind",
-    "described",
-    "encoded",
-    "numbers_of",
-    "sentences",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stoptime.support.arrays import Array
+
+__all__ = ["Column", "Kind", "Note", "column_kind", "counted", "described", "encoded", "sentences"]
 
 Kind = Literal["number", "date", "category"]
 
-MOSTLY_NUMBERS = 0.5  # share of the different values of a text column that asks for a second look
-FEW_VALUES = 10  # different values, up to which a text column of digits may well be a code
+MOSTLY_NUMBERS = 0.5  # share of numbers in a text column above which it is probably a mistake
+FEW_VALUES = 10  # a text column with at most so many different values may be a code of digits
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
-NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
-TEXT = {"string", "categorical", "mixed", "mixed-integer"}
+NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
+TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
 NESTED = (list, dict, set, tuple, np.ndarray)
 
 MEDIAN = "Missing values, set to the median"
 OWN_CATEGORY = "Missing values, given a category of their own"
-UNKNOWN = "Values not seen in fitting, treated as none of those seen"
+UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table and what became of it.
+    """A column of the table and how it becomes features.
 
-    Attributes
-    ----------
-    name : str
-        In the table.
-    kind : {"number", "date", "category"}
-        A date is counted in days since 1970.
-    fill : float or None
-        What stands for a missing number: the median; None where missing values are refused.
-    levels : tuple of str or None
-        The values of a category with a feature of their own; None stands for missing.
+    A "date" is counted in days since 1970. ``fill`` replaces missing numbers and is None if they
+    are refused. Each of the ``levels`` of a category gets a feature; None stands for missing.
     """
 
     name: str
@@ -63,14 +53,13 @@ class Column:
         """The names of its features."""
         if self.kind != "category":
             return (self.name,)
-        return tuple(
-            f"{self.name}={'(missing)' if level is None else level}" for level in self.levels
-        )
+        words = ("(missing)" if level is None else level for level in self.levels)
+        return tuple(f"{self.name}={word}" for word in words)
 
 
 @dataclass(frozen=True)
 class Note:
-    """How many values of a column were treated in a way that a reader should know."""
+    """How many values of a column were filled in or not recognised."""
 
     treatment: str
     column: str
@@ -78,21 +67,20 @@ class Note:
 
 
 def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
-    """Return one sentence for each treatment.
-
-    Examples
-    --------
-    >>> sentences([Note(MEDIAN, "age", 2), Note(MEDIAN, "bmi", 1)])
-    ('Missing values, set to the median: age (2), bmi (1).',)
-    """
+    """Return one sentence for each treatment, with the count of each column."""
     by_treatment: dict[str, list[str]] = {}
     for note in notes:
         by_treatment.setdefault(note.treatment, []).append(f"{note.column} ({note.count})")
     return tuple(f"{treatment}: {', '.join(names)}." for treatment, names in by_treatment.items())
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def column_kind(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return what a column holds, and its values as such."""
+    """Return what a column holds, and its values converted to that kind."""
     pd = pandas()
     types = pd.api.types
     if types.is_datetime64_any_dtype(series):
@@ -102,21 +90,20 @@ def column_kind(series: Any, name: str) -> tuple[Kind, Any]:
     if types.is_numeric_dtype(series) and not types.is_complex_dtype(series):
         return "number", series
     inferred = types.infer_dtype(series, skipna=True)
-    if inferred in NUMBERS:
-        return "number", series.map(
-            lambda value: np.nan if pd.isna(value) else float(value)
-        ).astype(float)
+    if inferred in NUMBER_TYPES:
+        numbers = series.map(lambda value: np.nan if pd.isna(value) else float(value))
+        return "number", numbers.astype(float)
     if inferred in {"date", "datetime"}:
         return "date", pd.to_datetime(series, utc=True)
-    if inferred not in TEXT or any(isinstance(value, NESTED) for value in series):
+    if inferred not in TEXT_TYPES or any(isinstance(value, NESTED) for value in series):
         raise ValueError(
-            f'Column "{name}" holds {inferred} values, for which no number stands: drop it.'
+            f'Column "{name}" holds {inferred} values, which cannot become numbers: drop it.'
         )
     return _text_kind(series, name)
 
 
 def _text_kind(series: Any, name: str) -> tuple[Kind, Any]:
-    """Tell dates from categories, and refuse numbers that something has turned into text."""
+    """Tell dates from categories, and refuse columns of numbers with a few words among them."""
     pd = pandas()
     different = series.dropna().astype(str).str.strip().drop_duplicates()
     if len(different) and different.str.fullmatch(ISO_DATE).all():
@@ -126,8 +113,8 @@ def _text_kind(series: Any, name: str) -> tuple[Kind, Any]:
     odd = different[pd.to_numeric(different, errors="coerce").isna()]
     if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
         raise ValueError(
-            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that is a '
-            "missing value, read it as such (--na), else mend the file or drop the column."
+            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
+            "is a missing value, read it as such (--na), else correct the file or drop the column."
         )
     return "category", series
 
@@ -140,7 +127,7 @@ def described(kind: Kind, series: Any) -> str:
 
 
 def numbers_of(kind: Kind, series: Any) -> Array:
-    """Return numbers, or days of dates, with NaN for what is missing or infinite."""
+    """Return numbers, or dates in days, with NaN for missing and infinite values."""
     if kind == "date":
         pd = pandas()
         moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
@@ -164,26 +151,21 @@ def encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     count = int(gaps.sum())
     if column.fill is None:
         raise ValueError(
-            f'Column "{column.name}" misses {count} values, and nothing stands for them.'
+            f'Column "{column.name}" misses {counted(count, "value")}, but the model was fitted '
+            "without filling in missing values."
         )
     return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
 
 
 def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
     gaps = np.asarray(series.isna())
+    words = (None if gap else str(value) for value, gap in zip(series, gaps, strict=True))
     places = {level: i for i, level in enumerate(column.levels)}
-    found = np.array(
-        [
-            places.get(None if gap else str(value), -1)
-            for value, gap in zip(series, gaps, strict=True)
-        ]
-    )
-    known = found >= 0
-    block = np.zeros((len(found), len(column.levels)))
-    block[np.flatnonzero(known), found[known]] = 1.0
+    found = np.array([places.get(word, -1) for word in words], dtype=np.intp)
     notes = []
     if None in places and gaps.any():
         notes.append(Note(OWN_CATEGORY, column.name, int(gaps.sum())))
-    if not known.all():
-        notes.append(Note(UNKNOWN, column.name, int((~known).sum())))
-    return block, notes
+    if (found < 0).any():
+        notes.append(Note(UNKNOWN, column.name, int((found < 0).sum())))
+    # A value that is not a level has the place -1 and gets zeros only.
+    return (found[:, None] == np.arange(len(places))).astype(np.float64), notes

@@ -1,82 +1,57 @@
-"""From a file to a fitted, assessed model: what ``stoptime fit`` does, as functions."""
+"""Read a file, fit a model and assess it: the work of ``stoptime fit``, as functions."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.methods import ALL_METHODS, Method, get_method
-from stoptime.spectrum.base import Spectrum
+from stoptime.methods.base import Method
+from stoptime.methods.registry import ALL_METHODS, get_method
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.stopping import StopWarning
 from stoptime.support.notes import warnings_noted
-from stoptime.tables import Policy, Prepared, Table, prepare, read_table
-from stoptime.tables.assessment import FOLDS, Assessment, Score, assess, compare, rivals
-from stoptime.tables.memory import fits_in_memory
+from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
+from stoptime.tables.reading import Table, read_table
+from stoptime.tables.recipe import Policy, Prepared, prepare
 from stoptime.tables.streaming import TableRows, opening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoptime.spectrum.base import Spectrum
 
 __all__ = ["Fitted", "Request", "fit_table"]
 
-STEPS = 4 + FOLDS  # of fit_table, for a progress bar
+FIT_STEPS = 8  # messages that fit_table sends to a progress bar
+MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be fitted, and how.
+    """What to fit, and how; the options of ``stoptime fit``."""
 
-    Attributes
-    ----------
-    data : str
-        A file, or "diabetes".
-    target : str
-        The column to predict.
-    methods : tuple of Method
-        Of several the one with the least error is taken.
-    rule : str
-        What picks the stop.
-    cv : int or None
-        Number of shuffled folds that replace the rule.
-    stops : int, tuple of float or None
-        As of :class:`stoptime.StoppedRegressorCV`.
-    fit_intercept : bool
-        Whether to fit an intercept.
-    policy : Policy
-        How the table is prepared.
-    weights : str or None
-        The column of sample weights.
-    drop : tuple of str
-        Columns not to be used.
-    missing : tuple of str
-        Words that stand for a missing value.
-    seed : int
-        Of every shuffle.
-    in_memory : bool or None
-        Whether the file is read at once; None leaves that to its size.
-    shuffled : bool
-        Whether rows are at hand and can be shuffled, or pass by in chunks.
-    """
-
-    data: str
-    target: str
-    methods: tuple[Method, ...] = (get_method("nesterov-flow"),)
-    rule: str = "loo"
-    cv: int | None = None
-    stops: int | tuple[float, ...] | None = None
-    fit_intercept: bool = True
-    policy: Policy = field(default_factory=Policy)
-    weights: str | None = None
-    drop: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    seed: int = 0
-    in_memory: bool | None = None
-    shuffled: bool = True
+    data: str  #: A file, or "diabetes".
+    target: str  #: The column to predict.
+    methods: tuple[Method, ...] = (get_method("nesterov-flow"),)  #: The best one is chosen.
+    rule: str = "loo"  #: The rule that chooses the stop.
+    cv: int | None = None  #: Number of shuffled folds, instead of the rule.
+    stops: int | tuple[float, ...] | None = None  #: As of :class:`stoptime.StoppedRegressorCV`.
+    fit_intercept: bool = True  #: Whether to fit an intercept.
+    policy: Policy = field(default_factory=Policy)  #: How to prepare the table.
+    weights: str | None = None  #: The column of sample weights.
+    drop: tuple[str, ...] = ()  #: Columns not to use.
+    missing: tuple[str, ...] = ()  #: Words for a missing value.
+    seed: int = 0  #: Seed of every shuffle.
+    in_memory: bool | None = None  #: Whether to read the file at once; None decides by its size.
+    shuffled: bool = True  #: Whether rows can be shuffled; False if they are read in chunks.
 
     def estimator(self) -> StoppedRegressorCV:
         """Return the estimator, not yet fitted."""
@@ -88,60 +63,60 @@ class Request:
             method, stops=self.stops, cv=cv, rule=self.rule, fit_intercept=self.fit_intercept
         )
 
-    def read(self) -> Table:
-        """Read the data."""
-        return read_table(self.data, missing=self.missing)
-
-    def prepare(self, table: Table) -> Prepared:
-        """Prepare the data."""
-        return prepare(table.frame, self.target, self.policy, weights=self.weights, drop=self.drop)
+    def reads_at_once(self) -> bool:
+        """Tell whether the file is read as a whole rather than in chunks."""
+        path = Path(self.data)
+        if not path.is_file():
+            return True
+        if self.in_memory is not None:
+            return self.in_memory
+        return MEMORY_PER_BYTE * path.stat().st_size <= free_memory()
 
     def streamed(self) -> tuple[Request, list[str]]:
-        """Return the request as it can be met without keeping rows, and what had to be changed."""
+        """Return the request for data read in chunks, and a message on what had to be changed."""
+        request = replace(self, shuffled=False)
         if self.cv is not None:
-            words = "Folds are blocks of rows, dealt in turn: rows that pass by cannot be shuffled."
-            return replace(self, shuffled=False), [words]
+            return request, ["Folds are blocks of rows: rows read in chunks cannot be shuffled."]
         if self.rule in {"loo", "one-standard-error"}:
-            words = f'The rule "{self.rule}" needs all rows at hand: "path-gcv" takes its place.'
-            return replace(self, rule="path-gcv", shuffled=False), [words]
-        return replace(self, shuffled=False), []
+            message = (
+                f'The rule "{self.rule}" needs all rows in memory: "path-gcv" is used instead.'
+            )
+            return replace(request, rule="path-gcv"), [message]
+        return request, []
 
     @property
     def how(self) -> str:
-        """How the stop is picked, in a word or two."""
+        """The name of the rule, or the number of folds."""
         return self.rule if self.cv is None else f"{self.cv}-fold"
 
     def code(self) -> str:
-        """Return Python that fits the same model."""
+        """Return Python code that fits the same model."""
         missing = f", missing={list(self.missing)!r}" if self.missing else ""
-        options = [f"{self.target!r}"]
+        options = [repr(self.target)]
         if self.policy != Policy():
             options.append(f"tables.{self.policy!r}")
-        options += [f"weights={self.weights!r}"] if self.weights else []
-        options += [f"drop={list(self.drop)!r}"] if self.drop else []
-        weights = ", data.sample_weight" if self.weights else ""
-        read, fit = "read_table", [f"model.fit(data.X, data.y{weights})"]
-        if not self.shuffled:
-            roles = (
-                f"data.recipe, {self.target!r}, {self.weights!r}, tables.{self.policy!r}{missing}"
-            )
+        if self.weights:
+            options.append(f"weights={self.weights!r}")
+        if self.drop:
+            options.append(f"drop={list(self.drop)!r}")
+        if self.shuffled:
+            read = "read_table"
+            fit = f"model.fit(data.X, data.y{', data.sample_weight' if self.weights else ''})"
+        else:
             read = "opening"
-            fit = [f"rows = tables.TableRows({self.data!r}, {roles})", "model.fit(rows.chunks())"]
-        splitter = self.cv is not None and self.shuffled
-        return "\n".join(
-            [
-                *(["from sklearn.model_selection import KFold"] if splitter else []),
-                "import stoptime as st",
-                "from stoptime import tables",
-                "",
-                f"frame = tables.{read}({self.data!r}{missing}).frame",
-                f"data = tables.prepare(frame, {', '.join(options)})",
-                f"model = st.StoppedRegressorCV({', '.join(self._arguments())})",
-                *fit,
-                'print(f"{model.method_}, stop {model.stop_:.6g}, error {model.choice_.error:.6g}")',
-                "",
-            ]
-        )
+            names = f"{self.target!r}, {self.weights!r}, tables.{self.policy!r}{missing}"
+            fit = f"rows = tables.TableRows({self.data!r}, data.recipe, {names})\n"
+            fit += "model.fit(rows.chunks())"
+        folds = "from sklearn.model_selection import KFold\n" if self.cv and self.shuffled else ""
+        return f"""{folds}import stoptime as st
+from stoptime import tables
+
+frame = tables.{read}({self.data!r}{missing}).frame
+data = tables.prepare(frame, {", ".join(options)})
+model = st.StoppedRegressorCV({", ".join(self._arguments())})
+{fit}
+print(f"{{model.method_}}, stop {{model.stop_:.6g}}, error {{model.choice_.error:.6g}}")
+"""
 
     def _arguments(self) -> list[str]:
         names = [_source(method) for method in self.methods]
@@ -157,62 +132,38 @@ class Request:
 
 
 def _source(method: Method) -> str:
-    """Return Python for a method: its name where that says all."""
+    """Return Python code for a method: its name if all parameters have their defaults."""
     plain = method.name in ALL_METHODS and method == ALL_METHODS[method.name]()
     return repr(method.name) if plain else f"st.{method!r}"
 
 
+def free_memory() -> int:
+    """Return how many bytes can be used without swapping."""
+    try:
+        return int(import_module("psutil").virtual_memory().available)
+    except ModuleNotFoundError as error:
+        raise ImportError('Tables need psutil: pip install "stoptime[cli]".') from error
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model with all that is known about it.
+    """A fitted model and its assessment."""
 
-    Attributes
-    ----------
-    request : Request
-        What was asked for.
-    table : Table
-        The data as read.
-    prepared : Prepared
-        The data as used; the opening rows of a file that was read in chunks.
-    n_rows : int
-        How many rows were fitted: those of positive weight.
-    model : StoppedRegressorCV
-        Fitted to all rows.
-    spectrum : Spectrum
-        Of all rows.
-    assessment : Assessment
-        What the model is like.
-    scores : list of Score
-        On the same folds: the model, what people would otherwise use, and the mean. Empty where rows are
-        too few.
-    messages : tuple of str
-        What a reader should know.
-    """
-
-    request: Request
-    table: Table
-    prepared: Prepared
-    n_rows: int
-    model: StoppedRegressorCV
-    spectrum: Spectrum
-    assessment: Assessment
-    scores: list[Score]
-    messages: tuple[str, ...]
+    request: Request  #: The request, as it was changed for data read in chunks.
+    table: Table  #: The data as read.
+    prepared: Prepared  #: The data as used; the first rows of a file read in chunks.
+    n_rows: int  #: How many rows of positive weight were fitted.
+    model: StoppedRegressorCV  #: Fitted to all rows.
+    spectrum: Spectrum  #: Of all rows.
+    assessment: Assessment  #: Guarantee, penalty and error of the model.
+    scores: list[Score]  #: The model and its rivals on the same folds; empty for too few rows.
+    messages: tuple[str, ...]  #: What the reader should know.
 
 
 def fit_table(request: Request, progress: Callable[[str], None] | None = None) -> Fitted:
-    """Read, prepare, fit, assess and compare.
+    """Read a table, prepare it, fit a model, assess it and compare it with other estimators.
 
-    Parameters
-    ----------
-    request : Request
-        What is to be fitted.
-    progress : callable, optional
-        Called with a word before each step.
-
-    Returns
-    -------
-    Fitted
+    ``progress`` is called with a message before each step.
 
     Examples
     --------
@@ -220,88 +171,54 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     >>> [score.name for score in fitted.scores]
     ['stoptime', 'RidgeCV', 'least squares', 'the mean']
     """
-
-    def step(name: str) -> None:
-        if progress is not None:
-            progress(name)
-
+    step = progress or (lambda _: None)
     step("reading")
-    if not fits_in_memory(request.data, request.in_memory):
-        return _fit_in_chunks(request, step)
-    table = request.read()
+    at_once = request.reads_at_once()
+    read = read_table if at_once else opening
+    table = read(request.data, missing=request.missing)
     step("preparing")
-    prepared = request.prepare(table)
+    prepared = prepare(
+        table.frame, request.target, request.policy, weights=request.weights, drop=request.drop
+    )
     step("fitting")
-    X, y, weights = prepared.X, prepared.y, prepared.sample_weight
-    with warnings_noted() as warned:
-        model = request.estimator().fit(X, y, weights)
-    step("assessing")
-    spectrum = decompose(X, y, weights, request.fit_intercept)
-    found = assess(model, spectrum)
-    scores, notes = _scores(request.estimator(), spectrum, prepared, request.seed, step)
-    messages = (*table.messages, *prepared.messages, *warned, *notes)
-    n_rows = len(y) if weights is None else int(np.count_nonzero(weights))
-    return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, messages)
-
-
-def _fit_in_chunks(request: Request, step: Callable[[str], None]) -> Fitted:
-    """Fit a file that is never in memory as a whole.
-
-    Its opening rows say what the columns are, and stand for all in comparisons; the model is that of all.
-    """
-    table = opening(request.data, missing=request.missing)
-    step("preparing")
-    prepared = request.prepare(table)
-    rows = TableRows(
-        request.data,
-        prepared.recipe,
-        request.target,
-        request.weights,
-        request.policy,
-        request.missing,
-    )
-    streamed, told = request.streamed()
-    step("fitting")
-    with warnings_noted() as warned:
-        statistics = summarise(rows.chunks())
-        model = streamed.estimator().fit(rows.chunks() if streamed.cv is not None else statistics)
-    step("assessing")
-    spectrum = decompose(statistics, fit_intercept=request.fit_intercept)
-    found = assess(model, spectrum)
-    scores, notes = _scores(streamed.estimator(), spectrum, prepared, request.seed, step)
-    read = f"Read in chunks: {statistics.n_rows} rows were fitted, of which the first {len(prepared.y)} "
-    messages = (
-        read + "say what the columns are and stand for all in comparisons and figures.",
-        *(*told, *table.messages),
-        *(message for message in prepared.messages if message.startswith("Column")),
-        *(*rows.messages(), *warned, *notes),
-    )
-    return Fitted(
-        streamed,
-        table,
-        prepared,
-        statistics.n_rows,
-        model,
-        spectrum,
-        found,
-        scores,
-        tuple(messages),
-    )
-
-
-def _scores(
-    estimator: StoppedRegressorCV,
-    spectrum: Spectrum,
-    prepared: Prepared,
-    seed: int,
-    progress: Callable[[str], None],
-) -> tuple[list[Score], list[str]]:
-    """Compare on folds; where a fold is too small for the method, say so instead."""
-    candidates = {"stoptime": estimator, **rivals(spectrum)}
     data = prepared.X, prepared.y, prepared.sample_weight
+    if at_once:
+        with warnings_noted() as warned:
+            model = request.estimator().fit(*data)
+        spectrum = decompose(*data, request.fit_intercept)
+        n_rows = len(prepared.y) if data[2] is None else int(np.count_nonzero(data[2]))
+        messages = [*table.messages, *prepared.messages, *warned]
+    else:
+        request, changed = request.streamed()
+        model, spectrum, n_rows, told = _fit_chunks(request, prepared)
+        # The first rows decide what each column is; values are counted over all rows.
+        decisions = (one for one in prepared.messages if one.startswith("Column"))
+        how = (
+            f"Read in chunks: {n_rows} rows were fitted. The first {len(prepared.y)} rows decide "
+            "what each column is, and are used for comparisons and figures."
+        )
+        messages = [how, *changed, *table.messages, *decisions, *told]
+    step("assessing")
+    found = assess(model, spectrum)
+    candidates = {"stoptime": request.estimator(), **rivals(spectrum)}
+    scores: list[Score] = []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StopWarning)  # of all rows it was told
-            return compare(candidates, *data, seed=seed, progress=progress), []
-    except ValueError as error:
-        return [], [f"No comparison on folds: {error}"]
+            warnings.simplefilter("ignore", StopWarning)  # the fit to all rows has warned
+            scores = compare(candidates, *data, seed=request.seed, progress=step)
+    except ValueError as error:  # a fold may be too small for the method
+        messages.append(f"No comparison on folds: {error}")
+    return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, tuple(messages))
+
+
+def _fit_chunks(
+    request: Request, prepared: Prepared
+) -> tuple[StoppedRegressorCV, Spectrum, int, list[str]]:
+    """Fit a file that is never in memory as a whole."""
+    columns = request.target, request.weights
+    rows = TableRows(request.data, prepared.recipe, *columns, request.policy, request.missing)
+    with warnings_noted() as warned:
+        statistics = summarise(rows.chunks())
+        model = request.estimator().fit(rows.chunks() if request.cv is not None else statistics)
+    spectrum = decompose(statistics, fit_intercept=request.fit_intercept)
+    return model, spectrum, statistics.n_rows, [*rows.messages(), *warned]

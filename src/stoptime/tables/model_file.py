@@ -1,12 +1,14 @@
-"""Models as files: JSON with a schema, nothing that runs, and every number back to the last bit."""
+"""Save fitted models as JSON files and load them: no code is run, every number is kept exactly."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, fields
+from collections import Counter
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.utils import check_array
@@ -14,21 +16,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
-from stoptime.methods import ALL_METHODS, Method
-from stoptime.spectrum.base import Floats
-from stoptime.spectrum.dense import DTYPES
+from stoptime.methods.base import Method
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
-from stoptime.tables import Column, Prepared, Recipe, pandas
-from stoptime.tables.columns import Kind
-from stoptime.tables.schema import Object, decoded, numbers, text, texts
+from stoptime.tables.columns import Column, Kind
+from stoptime.tables.reading import pandas
+from stoptime.tables.recipe import Prepared, Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stoptime.support.arrays import Floats
 
 __all__ = ["Model", "PreparationWarning", "load", "save"]
 
-FORMAT = "stoptime-model"
+MODEL_FORMAT = "stoptime-model"
 SCHEMA = 1
-MOST_BYTES = 2**28  # of a file: thirteen million numbers
+MOST_BYTES = 2**28  # of a model file; this holds about 13 million numbers
+FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+OPTIONAL = {"features", "target", "recipe", "residuals", "observations"}  # these may be null
 
 
 class PreparationWarning(UserWarning):
@@ -37,28 +46,12 @@ class PreparationWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A fitted model without its data: what :func:`save` writes and :func:`load` returns.
+    """A fitted model without its data: :func:`save` writes it and :func:`load` returns it.
 
-    Attributes
-    ----------
-    method : Method
-        Tuned to the data it was fitted to.
-    stop : float or array of shape (n_targets,)
-        Where it was stopped.
-    coef : array of shape (n_features,) or (n_targets, n_features)
-        Coefficients of the features.
-    intercept : array of shape () or (n_targets,)
-        Intercept.
-    features : tuple of str or None
-        Names of the features, where they are known.
-    target : str or None
-        Name of the response, where it is known.
-    recipe : Recipe or None
-        How features are made from the columns of a table; None where rows are given as features.
-    residuals : array of shape (n, n_targets) or None
-        Sizes of the left-out residuals, from which intervals are made.
-    observations : array of shape (n,) or None
-        How many observations each of them stands for.
+    ``method`` is tuned to the data of the fit. ``features`` and ``target`` are names, if known.
+    With a ``recipe``, predictions take rows of a table; without one, rows of features.
+    ``residuals``, of shape (n, n_targets), are the absolute left-out residuals for intervals, and
+    ``observations`` is the number of observations that each row of them stands for.
     """
 
     method: Method
@@ -72,33 +65,16 @@ class Model:
     observations: Floats | None = None
 
     def predict(self, X: Any) -> Floats:
-        """Predict the response, bit for bit as the model that was saved.
+        """Predict the response, exactly as the model that was saved.
 
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n, n_columns)
-            New rows: the columns of the table where there is a recipe, else the features.
-
-        Returns
-        -------
-        array of shape (n,) or (n, n_targets)
+        X is a data frame, or an array with the columns of the table or the features in their order.
         """
         return np.asarray(self._rows(X) @ self.coef.T + self.intercept)
 
     def predict_interval(self, X: Any, confidence: float = 0.9) -> Floats:
-        """Predict intervals; see :meth:`stoptime.StoppedRegressorCV.predict_interval`.
+        """Predict lower and upper ends, of shape (n, 2) or (n, n_targets, 2).
 
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n, n_columns)
-            As for :meth:`predict`.
-        confidence : float, default=0.9
-            Between 0 and 1.
-
-        Returns
-        -------
-        array of shape (n, 2) or (n, n_targets, 2)
-            Lower and upper ends.
+        See :meth:`stoptime.StoppedRegressorCV.predict_interval`; X is as for :meth:`predict`.
         """
         if self.residuals is None or self.observations is None:
             raise ValueError(
@@ -107,45 +83,41 @@ class Model:
         return jackknife(self.predict(X), self.residuals, self.observations, confidence)  # type: ignore[no-any-return]
 
     def _rows(self, X: Any) -> Floats:
+        """Return the rows of the matrix for new data."""
+        has_columns = hasattr(X, "columns")
         if self.recipe is not None:
-            frame = X if hasattr(X, "columns") else self._framed(X)
+            frame = X if has_columns else _framed(X, self.recipe)
             rows, messages = self.recipe.transform(frame)
             for message in messages:
                 warnings.warn(message, PreparationWarning, stacklevel=3)
             return rows
-        names = None if not hasattr(X, "columns") else tuple(map(str, X.columns))
-        if names is not None and self.features is not None and names != self.features:
-            raise ValueError(f"X must have the columns {', '.join(self.features)}, in this order.")
+        if has_columns and self.features not in {None, tuple(map(str, X.columns))}:
+            names = ", ".join(self.features or ())
+            raise ValueError(f"X must have the columns {names}, in this order.")
         rows = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
-        if rows.shape[1] != self.coef.shape[-1]:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but the model has {self.coef.shape[-1]}."
-            )
+        p = self.coef.shape[-1]
+        if rows.shape[1] != p:
+            raise ValueError(f"X has {rows.shape[1]} features, but the model has {p}.")
         return rows
-
-    def _framed(self, X: Any) -> Any:
-        names = [column.name for column in self.recipe.columns] if self.recipe else []
-        rows = np.asarray(X)
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(f"X must have the columns {', '.join(names)}; got shape {rows.shape}.")
-        return pandas().DataFrame(rows, columns=names).infer_objects()
 
     def __repr__(self) -> str:
         stop = f"{self.stop:.4g}" if np.ndim(self.stop) == 0 else "one for each target"
         return f"Model({self.method}, stop {stop}, {self.coef.shape[-1]} features)"
 
 
-def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
-    """Write a fitted model to a JSON file, whole or not at all.
+def _framed(X: Any, recipe: Recipe) -> Any:
+    names = [column.name for column in recipe.columns]
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise ValueError(f"X must have the columns {', '.join(names)}; got shape {rows.shape}.")
+    return pandas().DataFrame(rows, columns=names).infer_objects()
 
-    Parameters
-    ----------
-    model : StoppedRegressor, StoppedRegressorCV or Model
-        Fitted.
-    target : str or Path
-        The file.
-    prepared : Prepared, optional
-        The table the model was fitted to, so that it predicts for rows of such a table.
+
+def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
+    """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
+
+    With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
+    A write that fails leaves no file.
 
     Examples
     --------
@@ -165,33 +137,24 @@ def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) ->
 
 
 def load(source: str | Path) -> Model:
-    """Read a model that :func:`save` has written.
+    """Read a model file, of at most 256 MiB, that :func:`save` has written.
 
-    Nothing in the file is run. What is not exactly such a file is refused with a ValueError that says why.
-
-    Parameters
-    ----------
-    source : str or Path
-        The file, of at most 256 MiB.
-
-    Returns
-    -------
-    Model
+    Nothing in the file is run. Any other file is refused with a ValueError that says why.
     """
     path = Path(source)
     size = path.stat().st_size
     if not path.is_file():
-        raise ValueError(f"{path} is no model: it is not a file.")
+        raise ValueError(f"{path} is not a model: it is not a file.")
     if size > MOST_BYTES:
-        raise ValueError(f"{path} is no model: it has {size} bytes, more than {MOST_BYTES}.")
+        raise ValueError(f"{path} is not a model: it has {size} bytes, more than {MOST_BYTES}.")
     try:
-        return _model(Object(decoded(path.read_bytes()), "the file"))
+        return _model(_decoded(path.read_bytes()))
     except ValueError as error:
-        raise ValueError(f"{path} is no model of stoptime: {error}") from error
+        raise ValueError(f"{path} is not a model of stoptime: {error}") from error
 
 
 def as_model(model: Any, prepared: Prepared | None = None) -> Model:
-    """Return what of a fitted estimator a prediction needs."""
+    """Return the parts of a fitted estimator that predictions need."""
     if isinstance(model, Model):
         return model
     if not isinstance(model, StoppedRegressor | StoppedRegressorCV):
@@ -199,169 +162,179 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
             f"Only StoppedRegressor and StoppedRegressorCV can be saved, not {model!r}."
         )
     if hasattr(model, "dual_coef_"):
-        raise TypeError(
-            "Models of kernels hold their training rows, and are not saved: pickle them."
-        )
+        raise TypeError("Kernel models contain their training rows: pickle them instead.")
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))
+    target = recipe = None
+    if prepared is not None:
+        target = prepared.target
+        recipe = prepared.recipe
+        features = recipe.features
+    fitted = model.method_, model.stop_, on_host(model.coef_), on_host(model.intercept_)
     residuals = getattr(model, "left_out_residuals_", None)
-    return Model(
-        model.method_,
-        model.stop_,
-        on_host(model.coef_),
-        on_host(model.intercept_),
-        features if prepared is None else prepared.recipe.features,
-        None if prepared is None else prepared.target,
-        None if prepared is None else prepared.recipe,
-        None if residuals is None else sizes_of(residuals),
-        None if residuals is None else model._observations,
-    )
+    if residuals is None:
+        return Model(*fitted, features, target, recipe)
+    return Model(*fitted, features, target, recipe, sizes_of(residuals), model._observations)
 
 
 def _content(model: Model) -> dict[str, Any]:
-    """Return the model as what JSON can hold."""
+    """Return the model as types that JSON has."""
     method = model.method
     if ALL_METHODS.get(method.name) is not type(method):
         raise ValueError(f"{method} cannot be saved: it is none of {', '.join(ALL_METHODS)}.")
     stops = np.asarray(model.stop, dtype=np.float64)
-    sizes, shares = model.residuals, model.observations
+    # JSON has no infinity.
+    words = [float(stop) if np.isfinite(stop) else "inf" for stop in stops.ravel()]
+    shares = model.observations
+    # Rows without weights all count the same: one number is enough.
+    same = shares is not None and np.ptp(shares) == 0
     return {
-        "format": FORMAT,
+        "format": MODEL_FORMAT,
         "schema": SCHEMA,
         "version": __version__,
-        "method": {
-            "name": method.name,
-            **{f.name: getattr(method, f.name) for f in fields(method)},
-        },
-        "stop": _finite_or_word(stops),
+        "method": {"name": method.name, **asdict(method)},
+        "stop": words if stops.ndim else words[0],
         "dtype": str(model.coef.dtype),
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
-        "features": None if model.features is None else list(model.features),
+        "features": model.features,
         "target": model.target,
-        "recipe": None if model.recipe is None else _recipe_content(model.recipe),
-        "residuals": None if sizes is None else sizes.T.tolist(),
-        "observations": None if shares is None else _same_or_list(shares),
+        "recipe": None if model.recipe is None else asdict(model.recipe),
+        "residuals": None if model.residuals is None else model.residuals.T.tolist(),
+        "observations": None if shares is None else float(shares[0]) if same else shares.tolist(),
     }
 
 
-def _finite_or_word(stops: Floats) -> Any:
-    """Return stops with "inf" for infinity, which JSON does not know."""
-    words = [float(stop) if np.isfinite(stop) else "inf" for stop in stops.ravel()]
-    return words if stops.ndim else words[0]
+def _decoded(content: bytes) -> Any:
+    """Decode JSON, but refuse repeated keys and deep nesting."""
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("it is nested too deeply.") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not text in UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error}).") from None
 
 
-def _same_or_list(shares: Floats) -> Any:
-    """Return one number where all are the same: rows without weights."""
-    return float(shares[0]) if np.ptp(shares) == 0 else shares.tolist()
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f'the key "{twice[:40]}" is given twice.')
+    return found
 
 
-def _recipe_content(recipe: Recipe) -> dict[str, Any]:
-    columns = [
-        {"name": c.name, "kind": c.kind, "fill": c.fill, "levels": list(c.levels)}
-        for c in recipe.columns
-    ]
-    return {"columns": columns, "centres": list(recipe.centres), "scales": list(recipe.scales)}
+def _model(file: Any) -> Model:
+    """Build the model, and refuse a file that differs from what :func:`save` writes for it.
 
-
-def _model(file: Object) -> Model:
-    """Build the model from a file's content, distrusting all of it."""
-    if file.get("format") != FORMAT:
-        raise ValueError(f'its "format" must be "{FORMAT}".')
+    That comparison finds wrong types and unknown keys. It is written by hand, because a library
+    such as msgspec would make :func:`load` need an extra.
+    """
+    _require(isinstance(file, dict), "it must be a JSON object.")
+    _require(file.get("format") == MODEL_FORMAT, f'its "format" must be "{MODEL_FORMAT}".')
     schema = file.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise ValueError(f'its "schema" must be a number from 1 on; got {str(schema)[:40]!r}.')
-    if schema > SCHEMA:
-        raise ValueError(f"it has schema {schema}, made by a newer stoptime: upgrade to read it.")
-    file.require(
-        *("format", "schema", "version", "method", "stop", "dtype", "coef", "intercept"),
-        *("features", "target", "recipe", "residuals", "observations"),
-    )
-    text("version", file["version"])
-    dtype = np.dtype(text("dtype", file["dtype"], among=("float32", "float64")))
-    coef = np.asfortranarray(
-        numbers("coef", file["coef"], dims=(1, 2)).astype(dtype)
-    )  # as it was fitted
-    targets, p = coef.shape[:-1], coef.shape[-1]
-    intercept = numbers("intercept", file["intercept"], shape=targets).astype(dtype)
-    features = None if file["features"] is None else texts("features", file["features"], length=p)
-    target = None if file["target"] is None else text("target", file["target"])
-    recipe = None if file["recipe"] is None else _recipe(Object(file["recipe"], "recipe"), p)
-    if recipe is not None and features != recipe.features:
-        raise ValueError('"features" must be those of the "recipe".')
-    residuals, observations = _residuals(file, targets)
-    stop = _stop(file["stop"], targets)
-    method = _method(Object(file["method"], "method"))
-    return Model(method, stop, coef, intercept, features, target, recipe, residuals, observations)
+    _require(type(schema) is int and schema > 0, '"schema" must be a whole number from 1 on.')
+    _require(schema <= SCHEMA, f"it has schema {schema} of a newer stoptime: upgrade to read it.")
+    _require(isinstance(file.get("version"), str), '"version" must be text.')
+    parts: dict[str, Any] = {}
+    for key, read in READERS.items():
+        _require(key in file, f'"{key}" is missing.')
+        try:
+            parts[key] = None if file[key] is None and key in OPTIONAL else read(file[key])
+        except FAULTS as error:
+            raise ValueError(f'"{key}" is wrong ({str(error)[:200]}).') from error
+    dtype = parts.pop("dtype")
+    # The memory order of a fitted model, so that predictions round in the same way.
+    parts["coef"] = np.asfortranarray(parts["coef"], dtype)
+    parts["intercept"] = np.asarray(parts["intercept"], dtype)
+    if parts["residuals"] is not None and np.ndim(parts["observations"]) == 0:
+        parts["observations"] = np.full(len(parts["residuals"]), parts["observations"], np.float64)
+    model = Model(**parts)
+    for key, right in _consistent(model):
+        _require(right, f'"{key}" does not fit the other entries.')
+    written = _content(model) | {"version": file["version"]}
+    for key in file.keys() | written.keys():
+        # JSON text, unlike ==, tells 1 from 1.0 and from true; it has no infinity.
+        same = key in written and _json(written[key]) == _json(file.get(key))
+        _require(same, f'"{key[:40]}" is not as stoptime writes it.')
+    return model
 
 
-def _method(content: Object) -> Method:
-    name = text("method name", content.get("name"), among=ALL_METHODS)
-    names = [one.name for one in fields(ALL_METHODS[name])]
-    content.require("name", *names)
-    for one in names:
-        if isinstance(content[one], bool | list | dict):
-            raise ValueError(f'"method": {one} must be a number or a word.')  # noqa: TRY004 - as all of load
-    return ALL_METHODS[name](**{one: content[one] for one in names})
+_json = partial(json.dumps, allow_nan=False)
 
 
-def _stop(content: Any, targets: tuple[int, ...]) -> float | Floats:
-    words = content if isinstance(content, list) else [content]
-    stops = numbers("stop", [-1.0 if word == "inf" else word for word in words], dims=(1,))
-    infinite = np.array([word == "inf" for word in words])
-    if ((stops < 0) & ~infinite).any():
-        raise ValueError('"stop" must not be negative.')
-    stops = np.where(infinite, np.inf, stops)
-    if not isinstance(content, list):
-        return float(stops[0])
-    if stops.shape != targets:
-        raise ValueError('"stop" must be one number, or one for each target.')
-    return stops
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
 
 
-def _residuals(file: Object, targets: tuple[int, ...]) -> tuple[Floats | None, Floats | None]:
-    if file["residuals"] is None and file["observations"] is None:
-        return None, None
-    sizes = numbers("residuals", file["residuals"], dims=(2,))
-    n = sizes.shape[1]
-    same = not isinstance(file["observations"], list)
-    shares = np.full(n, numbers("observations", file["observations"], shape=() if same else (n,)))
-    if len(sizes) != int(np.prod(targets)) or (sizes < 0).any():
-        raise ValueError('"residuals" must be sizes, a list for each target.')
-    if (shares < 0).any() or not shares.any():
-        raise ValueError('"observations" must not be negative, nor all zero.')
-    return sizes.T, shares
+def _read_stop(content: Any) -> float | Floats:
+    if isinstance(content, list):
+        return np.array([_read_stop(one) for one in content])
+    return np.inf if content == "inf" else float(content)
 
 
-def _recipe(content: Object, p: int) -> Recipe:
-    content.require("columns", "centres", "scales")
-    if not isinstance(content["columns"], list):
-        raise ValueError('"columns" must be a list.')  # noqa: TRY004 - the file is at fault
-    columns = tuple(_column(Object(one, "column")) for one in content["columns"])
-    names = [column.name for column in columns]
-    if len(set(names)) < len(names):
-        raise ValueError('"columns" must have different names.')
-    centres = numbers("centres", content["centres"], shape=(p,))
-    scales = numbers("scales", content["scales"], shape=(p,))
-    if not (scales > 0).all():
-        raise ValueError('"scales" must be positive.')
-    recipe = Recipe(columns, tuple(map(float, centres)), tuple(map(float, scales)))
-    if len(recipe.features) != p:
-        raise ValueError(
-            f'"recipe" makes {len(recipe.features)} features, but there are {p} coefficients.'
-        )
-    return recipe
+def _read_method(content: Any) -> Method:
+    parameters = dict(content)
+    return ALL_METHODS[parameters.pop("name")](**parameters)
 
 
-def _column(content: Object) -> Column:
-    content.require("name", "kind", "fill", "levels")
-    name = text("column name", content["name"])
-    kind = text("kind", content["kind"], among=("number", "date", "category"))
-    fill = None if content["fill"] is None else float(numbers("fill", content["fill"], shape=()))
-    levels = texts("levels", content["levels"], missing=True)
-    if (kind == "category") != bool(levels) or len(set(levels)) < len(levels):
-        raise ValueError(
-            f'column "{name}" must have different levels if it is a category, and else none.'
-        )
-    return Column(name, cast("Kind", kind), fill, levels)
+def _read_recipe(content: Any) -> Recipe:
+    columns = tuple(map(_read_column, content["columns"]))
+    centres = tuple(map(float, content["centres"]))
+    return Recipe(columns, centres, tuple(map(float, content["scales"])))
+
+
+def _read_column(content: Any) -> Column:
+    fill = None if content["fill"] is None else float(content["fill"])
+    levels = tuple(None if level is None else str(level) for level in content["levels"])
+    return Column(str(content["name"]), content["kind"], fill, levels)
+
+
+_read_numbers = partial(np.array, dtype=np.float64)
+READERS: dict[str, Callable[[Any], Any]] = {
+    "method": _read_method,
+    "stop": _read_stop,
+    "dtype": {"float32": np.float32, "float64": np.float64}.__getitem__,
+    "coef": _read_numbers,
+    "intercept": _read_numbers,
+    "features": lambda content: tuple(map(str, content)),
+    "target": str,
+    "recipe": _read_recipe,
+    "residuals": lambda content: _read_numbers(content).T,
+    "observations": _read_numbers,
+}
+
+
+def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
+    """Yield each key and whether its shape and range fit the model."""
+    yield "coef", model.coef.ndim in {1, 2} and model.coef.size
+    p = model.coef.shape[-1]
+    targets = model.coef.shape[:-1]
+    yield "intercept", model.intercept.shape == targets
+    yield "stop", np.shape(model.stop) in {(), targets} and np.all(np.asarray(model.stop) >= 0)
+    yield "features", model.features is None or len(model.features) == p
+    if model.recipe is not None:
+        yield "recipe", model.recipe.features == model.features and _sound(model.recipe)
+    sizes = model.residuals
+    shares = model.observations
+    yield "observations", (sizes is None) == (shares is None)
+    if sizes is not None and shares is not None:
+        fits = sizes.ndim == 2 and sizes.shape[1] == np.prod(targets)
+        yield "residuals", fits and np.all(sizes >= 0)
+        yield "observations", len(shares) == len(sizes) and np.all(shares >= 0) and shares.any()
+
+
+def _sound(recipe: Recipe) -> bool:
+    for column in recipe.columns:
+        levels = column.levels
+        if column.kind not in get_args(Kind) or (column.kind == "category") != bool(levels):
+            return False
+        if len(set(levels)) < len(levels):
+            return False
+    different = len({column.name for column in recipe.columns}) == len(recipe.columns)
+    n_features = len(recipe.features)
+    complete = len(recipe.centres) == len(recipe.scales) == n_features
+    return different and complete and min(recipe.scales) > 0

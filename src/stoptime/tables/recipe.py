@@ -1,20 +1,20 @@
-"""From a table to a matrix: which column becomes which features, fitted once and applied to any rows."""
+"""Turn a table into a matrix of features: decide once how, and apply that to any rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from stoptime.methods.base import Array
 from stoptime.tables.columns import (
     UNKNOWN,
     Column,
     Kind,
     Note,
     column_kind,
+    counted,
     described,
     encoded,
     numbers_of,
@@ -22,28 +22,28 @@ from stoptime.tables.columns import (
 )
 from stoptime.tables.reading import did_you_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoptime.support.arrays import Array
+
 __all__ = ["Policy", "Prepared", "Recipe", "prepare"]
 
 Missing = Literal["impute", "drop", "error"]
 
 MOST_CATEGORIES = 50
-CONSTANT = 1e-12  # spread relative to size, up to which a column is constant
-SHOWN = 12  # column names in an error message
+CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
+COLUMNS_IN_ERROR = 12  # column names in an error message
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How a table is prepared.
+    """How to prepare a table.
 
-    Attributes
-    ----------
-    missing : {"impute", "drop", "error"}
-        "impute" takes the median of a number and gives missing text a category of its own; "drop" leaves
-        rows with a missing value out; "error" refuses them.
-    categories : int
-        Features made of one text column, at most: one for each of its most frequent values.
-    standardise : bool
-        Whether every feature is brought to mean zero and variance one.
+    ``missing="impute"`` replaces missing numbers by the median and gives missing text a category
+    of its own; "drop" leaves out rows with a missing value; "error" refuses them. ``categories``
+    is the largest number of features for one text column: its most frequent values get one each.
+    ``standardise`` scales every feature to mean zero and variance one.
     """
 
     missing: Missing = "impute"
@@ -59,14 +59,9 @@ class Policy:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What turns rows of a table into rows of a matrix.
+    """How the ``columns`` of a table become features.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        Those that are used, in their order.
-    centres, scales : tuples of float
-        Subtracted from each feature, and what it is then divided by; zeros and ones where not standardised.
+    Each feature minus its centre is divided by its scale; these are 0 and 1 if not standardised.
     """
 
     columns: tuple[Column, ...]
@@ -79,43 +74,24 @@ class Recipe:
         return tuple(name for column in self.columns for name in column.features)
 
     def transform(self, frame: Any) -> tuple[Array, tuple[str, ...]]:
-        """Return the matrix of a table, and what a reader should know about its values.
+        """Return X of shape (n, n_features), and messages on values filled in or not recognised.
 
-        Parameters
-        ----------
-        frame : pandas.DataFrame
-            With all columns of the recipe; others are ignored.
-
-        Returns
-        -------
-        X : array of shape (n, n_features)
-        messages : tuple of str
+        The pandas.DataFrame must have all columns of the recipe; other columns are ignored.
         """
         X, notes = self.encode(frame)
         return X, sentences(notes)
 
     def encode(self, frame: Any) -> tuple[Array, list[Note]]:
-        """Return the matrix of a table, and notes on its values that can be counted together."""
+        """Return the matrix, and notes on values that can be added up over blocks of rows."""
         X, notes = _matrix(self.columns, frame)
         return np.asarray((X - np.array(self.centres)) / np.array(self.scales)), notes
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Matrix, response and recipe of a table.
+    """Matrix, response, weights and recipe of the rows of a table that are used.
 
-    Attributes
-    ----------
-    X, y : arrays of shape (n, n_features) and (n,)
-        The rows that are used.
-    sample_weight : array of shape (n,) or None
-        From the column of weights.
-    target : str
-        The column that is predicted.
-    recipe : Recipe
-        How X was made.
-    messages : tuple of str
-        What was filled in, left out or converted, and how often.
+    ``messages`` say what was filled in, left out or converted, and how often.
     """
 
     X: Array
@@ -136,30 +112,14 @@ def prepare(
 ) -> Prepared:
     """Turn a table into a matrix of features and a response.
 
-    Numbers stay, text and categories get a feature of zeros and ones for each frequent value, dates are
-    counted in days. Nothing is done silently: see ``messages``.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table.
-    target : str
-        The column to predict; rows where it is missing are left out.
-    policy : Policy, optional
-        What to do with missing values and categories, and whether to standardise.
-    weights : str, optional
-        The column of sample weights.
-    drop : sequence of str
-        Columns not to be used.
-
-    Returns
-    -------
-    Prepared
+    Numbers stay numbers, text and categories get a feature of zeros and ones for each frequent
+    value, and dates are counted in days. Rows without a target are left out, and so are the columns
+    in ``drop``; ``weights`` names the column of sample weights. ``messages`` lists all changes.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"age": [1, 2, None, 4], "town": list("abab"), "y": [1.0, 2.0, 3.0, 4.0]})
+    >>> frame = pd.DataFrame({"age": [1, 2, None, 4], "town": list("abab"), "y": [1.0, 2, 3, 4]})
     >>> prepared = prepare(frame, "y")
     >>> prepared.recipe.features
     ('age', 'town=a', 'town=b')
@@ -169,96 +129,101 @@ def prepare(
     policy = policy or Policy()
     frame = frame.rename(columns=str)
     for name in (target, *([weights] if weights else []), *drop):
-        if name not in frame.columns:
-            raise ValueError(_no_such_column(name, list(frame.columns)))
+        _check_column(name, list(frame.columns))
     if target in drop:
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
-    frame, messages = _usable_rows(frame, target, used, policy)
-    y = numbers_of("number", column_kind(frame[target], target)[1])
+    # A column without any value is left out as a whole: it must not drop all rows.
+    with_values = [name for name in used if not _gaps(frame[name], name).all()]
+    frame, dropped = usable_rows(frame, target, with_values, policy)
+    y = numbers_in(frame, target)
     if len(y) < 2 or np.ptp(y) == 0:
-        few = (
-            f"there is {_rows(len(y))} to learn from"
-            if len(y) < 2
-            else "it is the same in every row"
-        )
-        raise ValueError(f'Nothing can be learned about "{target}": {few}.')
-    sample_weight = None if weights is None else _weights(frame[weights], weights)
-    columns, notes = _columns(frame[used], policy)
+        few = f"has {counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
+        raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
+    sample_weight = None if weights is None else numbers_in(frame, weights, weights=True)
+    if sample_weight is not None and not ((sample_weight >= 0).all() and sample_weight.any()):
+        raise ValueError(f'The weights in "{weights}" must be non-negative, and not all zero.')
+    columns, remarks = _columns(frame[used], policy)
     if not columns:
         raise ValueError(f'No column is left to predict "{target}" from.')
-    X, treated = _matrix(columns, frame)
-    recipe, X = _standardised(columns, X, sample_weight, policy)
-    rare_are_told = sentences(note for note in treated if note.treatment != UNKNOWN)
-    return Prepared(X, y, sample_weight, target, recipe, (*messages, *notes, *rare_are_told))
+    X, notes = _matrix(columns, frame)
+    recipe = _recipe(columns, X, sample_weight, policy)
+    # Rare categories count as unknown here, but the remarks already name them.
+    filled = sentences(note for note in notes if note.treatment != UNKNOWN)
+    X = np.asarray((X - np.array(recipe.centres)) / np.array(recipe.scales))
+    messages = (*rows_left_out(dropped), *remarks, *filled)
+    return Prepared(X, y, sample_weight, target, recipe, messages)
 
 
-def _no_such_column(name: str, known: list[str]) -> str:
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    hint = did_you_mean(name, known) or "."
-    return f'There is no column "{name}"{hint} The columns are {", ".join(known[:SHOWN])}{more}.'
+def _check_column(name: str, known: list[str]) -> None:
+    if name not in known:
+        more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
+        listed = f"The columns are {', '.join(known[:COLUMNS_IN_ERROR])}{more}."
+        raise ValueError(f'There is no column "{name}"{did_you_mean(name, known) or "."} {listed}')
 
 
-def _usable_rows(frame: Any, target: str, used: list[str], policy: Policy) -> tuple[Any, list[str]]:
-    """Return the rows that have a target, and by policy all else."""
-    kind, series = column_kind(frame[target], target)
-    if kind != "number":
-        raise ValueError(f'The target "{target}" must be numbers, not {described(kind, series)}.')
-    gaps, messages = np.isnan(numbers_of(kind, series)), []
+def usable_rows(
+    frame: Any, target: str, used: Sequence[str], policy: Policy
+) -> tuple[Any, Counter[str]]:
+    """Return the rows that can be used, and how many were left out for which reason."""
+    dropped: Counter[str] = Counter()
+    gaps = np.isnan(numbers_in(frame, target))
     if gaps.any():
-        messages.append(f'{_rows(int(gaps.sum()))} without a target "{target}" left out.')
+        dropped[f'without a target "{target}"'] = int(gaps.sum())
         frame = frame[~gaps]
-    if policy.missing == "drop":
-        gaps = np.zeros(len(frame), dtype=bool)
-        for name in used:
-            empty = _gaps(frame[name], name)
-            gaps |= empty & ~empty.all()
+    if policy.missing == "drop" and used:
+        gaps = np.any([_gaps(frame[name], name) for name in used], axis=0)
         if gaps.any():
-            messages.append(f"{_rows(int(gaps.sum()))} with missing values left out.")
+            dropped["with missing values"] = int(gaps.sum())
             frame = frame[~gaps]
-    return frame, messages
+    return frame, dropped
+
+
+def rows_left_out(dropped: Counter[str]) -> list[str]:
+    """Return a sentence for each reason why rows were left out."""
+    return [f"{counted(count, 'row')} {why} left out." for why, count in dropped.items()]
 
 
 def _gaps(series: Any, name: str) -> Any:
+    """Return which values are missing or infinite."""
     kind, values = column_kind(series, name)
     return np.asarray(values.isna()) if kind == "category" else np.isnan(numbers_of(kind, values))
 
 
-def _weights(series: Any, name: str) -> Array:
-    kind, series = column_kind(series, name)
-    values = numbers_of(kind, series) if kind == "number" else np.full(len(series), np.nan)
-    if not (values >= 0).all():
-        raise ValueError(
-            f'The weights in "{name}" must be non-negative numbers, none of them missing.'
-        )
-    if not values.any():
-        raise ValueError(f'The weights in "{name}" are all zero.')
-    return values
+def numbers_in(frame: Any, name: str, *, weights: bool = False) -> Array:
+    """Return the target or the weights, with NaN for missing and infinite numbers."""
+    kind, series = column_kind(frame[name], name)
+    if kind == "number":
+        return numbers_of(kind, series)
+    if weights:
+        raise ValueError(f'The weights "{name}" must be numbers, not {described(kind, series)}.')
+    raise ValueError(f'The target "{name}" must be numbers, not {described(kind, series)}.')
 
 
 def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]:
-    """Decide what becomes of each column, and say so."""
+    """Decide how each column becomes features, and say what is unusual about it."""
     columns: list[Column] = []
-    told: dict[str, list[str]] = {}
+    unusual: dict[str, list[str]] = {}
     for name in frame.columns:
         kind, series = column_kind(frame[name], name)
-        found, note = (_category if kind == "category" else _number)(name, kind, series, policy)
-        if found is not None:
-            columns.append(found)
-        if note:
-            told.setdefault(note, []).append(f'"{name}"')
-    return tuple(columns), [f"Column {', '.join(names)}: {note}." for note, names in told.items()]
+        decide = _category if kind == "category" else _number
+        column, remark = decide(name, kind, series, policy)
+        if column is not None:
+            columns.append(column)
+        if remark:
+            unusual.setdefault(remark, []).append(f'"{name}"')
+    return tuple(columns), [f"Column {', '.join(names)}: {it}." for it, names in unusual.items()]
 
 
 def _number(name: str, kind: Kind, series: Any, policy: Policy) -> tuple[Column | None, str | None]:
     values = numbers_of(kind, series)
-    there = values[~np.isnan(values)]
-    if there.size == 0:
+    known = values[~np.isnan(values)]
+    if known.size == 0:
         return None, "left out, there is no value"
-    _check_gaps(name, values.size - there.size, policy)
-    if np.ptp(there) <= CONSTANT * np.abs(there).max():
+    _check_gaps(name, values.size - known.size, policy)
+    if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
         return None, "left out, the same in every row"
-    fill = float(np.median(there)) if policy.missing == "impute" else None
+    fill = float(np.median(known)) if policy.missing == "impute" else None
     return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
 
 
@@ -273,21 +238,21 @@ def _category(
     own_missing = [None] if gaps and policy.missing == "impute" else []
     if len(counts) + len(own_missing) < 2:
         return None, "left out, the same in every row"
-    note = None
+    remark = None
     if len(counts) > policy.categories:
         share = counts.iloc[: policy.categories].sum() / counts.sum()
-        note = (
+        remark = (
             f"{len(counts)} different values, of which the {policy.categories} most frequent "
             f"({share:.0%} of rows) get a feature each and the others none"
         )
     levels = sorted(str(level) for level in counts.index[: policy.categories])
-    return Column(name, kind, None, (*levels, *own_missing)), note
+    return Column(name, kind, None, (*levels, *own_missing)), remark
 
 
 def _check_gaps(name: str, gaps: int, policy: Policy) -> None:
     if gaps and policy.missing == "error":
-        values = "1 value" if gaps == 1 else f"{gaps} values"
-        raise ValueError(f'Column "{name}" misses {values}: impute them, or drop their rows.')
+        lacking = counted(gaps, "value")
+        raise ValueError(f'Column "{name}" misses {lacking}: impute them, or drop their rows.')
 
 
 def _matrix(columns: Sequence[Column], frame: Any) -> tuple[Array, list[Note]]:
@@ -299,18 +264,12 @@ def _matrix(columns: Sequence[Column], frame: Any) -> tuple[Array, list[Note]]:
     return np.concatenate(blocks, axis=1), [note for some in notes for note in some]
 
 
-def _standardised(
-    columns: tuple[Column, ...], X: Array, weights: Array | None, policy: Policy
-) -> tuple[Recipe, Array]:
+def _recipe(columns: tuple[Column, ...], X: Array, weights: Array | None, policy: Policy) -> Recipe:
     p = X.shape[1]
     if not policy.standardise:
-        return Recipe(columns, (0.0,) * p, (1.0,) * p), X
+        return Recipe(columns, (0.0,) * p, (1.0,) * p)
     centres = np.average(X, axis=0, weights=weights)
     scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=weights))
-    scales[scales <= CONSTANT * np.abs(centres)] = 1.0  # the same in all rows of positive weight
-    recipe = Recipe(columns, tuple(map(float, centres)), tuple(map(float, scales)))
-    return recipe, np.asarray((X - centres) / scales)
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+    # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
+    scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
+    return Recipe(columns, tuple(map(float, centres)), tuple(map(float, scales)))

@@ -1,66 +1,53 @@
-r"""Which stop is like which ridge penalty, and what that is worth.
+r"""Which stop is equivalent to which ridge penalty, and how good it is.
 
-Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Against a prior that is even over
+Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Under a prior that is even over
 the eigendirections and makes :math:`\lambda` the best penalty, the risk over the ridge risk is
-
-.. math:: F(x) = (1+x)\bigl(g^2 + x\varphi^2\bigr) = 1 + x(g - \varphi)^2
-
-in each direction, and the relative distance from the ridge coefficient is :math:`(\varphi(1+x) - 1)^2`.
-A calibration picks one stop for all x; the largest value over x is its guarantee. These are careful
-numerical optimisations; :mod:`stoptime.bounds` proves the constants.
+:math:`F(x) = (1+x)(g^2 + x\varphi^2) = 1 + x(g - \varphi)^2` in each direction; the relative
+distance from the ridge coefficient is :math:`(\varphi(1+x) - 1)^2`. A calibration picks one stop
+for all x; the largest value over x is its guarantee. These are numerical optimisations;
+:mod:`stoptime.bounds` proves the constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.methods.recurrence import MOST_STEPS
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.base import Spectrum
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import TINY
 from stoptime.support.checks import nonnegative, positive_number
-from stoptime.theory.search import dips
-from stoptime.theory.worst_case import (
-    Ratio,
-    distance_ratio,
-    eigenvalue_grid,
-    largest_ratio,
-    risk_ratio,
-    stop_with_gain,
-    unit_gain_stop,
-)
+from stoptime.theory import search
 
-__all__ = ["Calibration", "calibrate", "equivalent_penalty", "equivalent_stop", "guarantee"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array
 
 Kind = Literal["risk", "parameter", "paper"]
 
-SEARCH = 1e3  # stops from 1/SEARCH to SEARCH times the one whose gain at s = 0 equals the ridge's
-COARSE = 80
-TINY = float(np.finfo(np.float64).tiny)
-LIKE_A_FLOW = 5000  # iterations from which on their flow is within a thousandth of them
+CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
+CALIBRATION_POINTS = 80  # of its first grid
+LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
+LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A stop for unit penalty and what it guarantees.
+    """A stop for unit penalty and its guarantees.
 
-    Attributes
-    ----------
-    stop : float
-        The τ of t = τ/λ (first order) or t = τ/√λ (second order).
-    inflation : float
-        Largest ratio of Bayes risk to optimal ridge risk.
-    parameter_error : float
-        Largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
+    ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
+    largest ratio of Bayes risk to optimal ridge risk, and ``parameter_error`` the largest ratio of
+    ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
     """
 
     stop: float
@@ -78,36 +65,35 @@ def calibrate(
     method : Method
         Already tuned to its spectrum.
     kind : {"risk", "parameter", "paper"}
-        "risk" has the least guaranteed inflation, "parameter" the least guaranteed distance from the
-        ridge coefficients, "paper" is t = 1/λ or t = 1/√λ.
+        "risk" has the least guaranteed inflation, "parameter" the least guaranteed distance from
+        the ridge coefficients, "paper" is t = 1/λ or t = 1/√λ.
     low, high : float
         Range of the eigenvalues in units of the penalty.
 
-    Returns
-    -------
-    Calibration
-
     Examples
     --------
-    >>> from stoptime.methods import GradientFlow
-    >>> c = calibrate(GradientFlow())
+    >>> c = calibrate("gradient-flow")
     >>> f"{c.stop:.5f} {c.inflation:.5f}"
     '0.45711 1.07858'
     """
-    method = get_method(method)
-    method.require_filter()
     if not 0 <= low <= high:
         raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
-    return _calibrate(method, kind, low, high)
+    return _calibrate(get_method(method), kind, low, high)
 
 
 @lru_cache(maxsize=512)  # of a private function: the cache would hide the types of the public one
 def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibration:
+    method.require_filter()
     ratio = _ratio(kind)
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
-        if stop_with_gain(method, 1.0) > LIKE_A_FLOW:
-            return _calibrate_long_run(method, kind, low, high)
+        if search.stop_with_gain(method) > LIKE_A_FLOW:
+            flow = method.as_flow()
+            low, high = (0.0, np.inf) if flow.universal_guarantee else (low, high)
+            unit = _calibrate(flow, kind, low, high)
+            stop = float(np.round(unit.stop / method.pace))
+            # a stop that no run can reach becomes infinite
+            return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
@@ -115,36 +101,23 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         _check_bounded(method, high)
 
     def worst(log_stop: float) -> float:
-        return largest_ratio(method, ratio, float(np.exp(log_stop)), low, high)
+        return search.largest_ratio(method, ratio, float(np.exp(log_stop)), low, high)
 
-    return guarantee(
-        method, float(np.exp(_minimum(worst, np.log(unit_gain_stop(method))))), low, high
-    )
+    stop = np.exp(_minimum(worst, float(np.log(search.stop_with_gain(method)))))
+    return guarantee(method, float(stop), low, high)
 
 
 def guarantee(
     method: str | Method, stop: float, low: float = 0.0, high: float = np.inf
 ) -> Calibration:
-    """Return what a stop guarantees for unit penalty and eigenvalues in [low, high].
+    """Return the guarantees of a stop for unit penalty and eigenvalues in [low, high].
 
-    Parameters
-    ----------
-    method : Method
-        Already tuned to its spectrum.
-    stop : float
-        The τ of t = τ/λ or t = τ/√λ.
-    low, high : float
-        Range of the eigenvalues in units of the penalty.
-
-    Returns
-    -------
-    Calibration
-        With infinite ``inflation`` where none holds for every spectrum.
+    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
+    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum.
 
     Examples
     --------
-    >>> from stoptime.methods import AcceleratedFlow
-    >>> guarantee(AcceleratedFlow(), 1.0).parameter_error  # the paper's 49/64
+    >>> guarantee("nesterov-flow", 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
     method = get_method(method)
@@ -152,8 +125,9 @@ def guarantee(
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or method.universal_guarantee:
-        inflation = largest_ratio(method, risk_ratio, stop, low, high)
-    return Calibration(stop, inflation, largest_ratio(method, distance_ratio, stop, low, high))
+        inflation = search.largest_ratio(method, search.risk_ratio, stop, low, high)
+    error = search.largest_ratio(method, search.distance_ratio, stop, low, high)
+    return Calibration(stop, inflation, error)
 
 
 def equivalent_stop(
@@ -163,12 +137,12 @@ def equivalent_stop(
     calibration: Kind = "risk",
     eigenvalues: ArrayLike | None = None,
 ) -> float:
-    r"""Return when to stop to be like ridge with this penalty.
+    r"""Return the stop that is equivalent to ridge with this penalty.
 
     .. math:: t = \tau/\lambda \quad\text{or}\quad t = \tau/\sqrt\lambda
 
-    with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow, whose
-    risk is then at most 1.0786 and 1.5992 times the best ridge risk, whatever the spectrum.
+    with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow,
+    whose risk is then at most 1.0786 and 1.5992 times the best ridge risk on every spectrum.
 
     Parameters
     ----------
@@ -179,13 +153,9 @@ def equivalent_stop(
     calibration : {"risk", "parameter", "paper"}, default="risk"
         See :func:`calibrate`.
     eigenvalues : array-like, optional
-        Those of XᵀX/n. Needed where no stop is good for every spectrum: heavy-ball flow, and friction
-        below 2; and where a step is "auto". Without them an iteration with a step of its own is
-        calibrated for all eigenvalues up to 1/step.
-
-    Returns
-    -------
-    float
+        Those of XᵀX/n. Needed where no stop is good for every spectrum (heavy-ball flow, and
+        friction below 2) and where a step is "auto". Without them, an iteration with a given step
+        is calibrated for all eigenvalues up to 1/step.
 
     Examples
     --------
@@ -221,25 +191,11 @@ def equivalent_penalty(
     calibration: Kind = "risk",
     eigenvalues: ArrayLike | None = None,
 ) -> float:
-    """Return the ridge penalty that stopping there is like.
+    """Return the ridge penalty that is equivalent to this stop.
 
-    The inverse of :func:`equivalent_stop` where a calibration holds for every spectrum. Where it depends on
-    the spectrum, it is the penalty for which the stop has the best guarantee.
-
-    Parameters
-    ----------
-    method : Method or str
-        The method that was stopped.
-    stop : float
-        Where.
-    calibration : {"risk", "parameter", "paper"}, default="risk"
-        See :func:`calibrate`.
-    eigenvalues : array-like, optional
-        As in :func:`equivalent_stop`.
-
-    Returns
-    -------
-    float
+    This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
+    Where it depends on the spectrum, it is the penalty for which the stop has the best guarantee.
+    The other parameters are those of :func:`equivalent_stop`.
 
     Examples
     --------
@@ -256,25 +212,16 @@ def equivalent_penalty(
     if calibration == "paper" or method.universal_guarantee:
         unit = equivalent_stop(method, 1.0, calibration=calibration)
         return float((unit / stop) ** method.order)
-    return _best_penalty(method, stop, calibration, eigenvalues)
-
-
-def _best_penalty(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> float:
-    """Return the penalty for which the stop has the best guarantee, where that depends on the spectrum."""
-    s = np.empty(0) if eigenvalues is None else nonnegative("eigenvalues", eigenvalues)
-    positive = s[s > 0]
-    low, high = (positive.min(), positive.max()) if positive.size else (0.0, np.inf)
-    if kind == "risk":
+    low, high, tuned = range_in_units(method, eigenvalues, 1.0)
+    ratio = _ratio(calibration)
+    if calibration == "risk":
         _check_bounded(method, high)
-    tuned = method if eigenvalues is None else method.tuned_to(s)
-    ratio = _ratio(kind)
 
     def worst(log_penalty: float) -> float:
-        penalty = float(np.exp(log_penalty))
-        unit_stop = stop * penalty ** (1 / method.order)
-        return largest_ratio(
-            tuned.in_units_of(penalty), ratio, unit_stop, low / penalty, high / penalty
-        )
+        unit = float(np.exp(log_penalty))
+        scaled = tuned.in_units_of(unit)
+        time = stop * unit ** (1 / method.order)
+        return search.largest_ratio(scaled, ratio, time, low / unit, high / unit)
 
     return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
 
@@ -290,84 +237,75 @@ def _check_bounded(method: Method, high: float) -> None:
 def range_in_units(
     method: Method, eigenvalues: ArrayLike | None, penalty: float
 ) -> tuple[float, float, Method]:
-    """Return the eigenvalues to be calibrated for, and the method for them, in units of the penalty."""
+    """Return the range of eigenvalues to calibrate for and the method, in units of the penalty."""
     if eigenvalues is None:
         if not (method.is_tuned or method.whole_stops):
             _check_bounded(method, np.inf)
         return 0.0, np.inf, method.in_units_of(penalty)
     s = nonnegative("eigenvalues", eigenvalues)
-    method = method.tuned_to(s).in_units_of(penalty)
-    if method.whole_stops:  # beyond the largest eigenvalue it may diverge
-        largest = float(s.max(initial=0)) or 1.0
-        smallest = 0.0 if method.universal_guarantee else float(s.min(where=s > 0, initial=largest))
-        return smallest / penalty, largest / penalty, method
-    if method.universal_guarantee:
-        return 0.0, np.inf, method
-    positive = s[s > 0] / penalty
-    low, high = (positive.min(), positive.max()) if positive.size else (1.0, 1.0)
-    return float(low), float(high), method
+    scaled = method.tuned_to(s).in_units_of(penalty)
+    if method.universal_guarantee and not method.whole_stops:
+        return 0.0, np.inf, scaled
+    positive = s[s > 0]
+    if not positive.size:
+        positive = np.array([1.0 if method.whole_stops else penalty])
+    # an iteration may diverge beyond the largest eigenvalue, so its range ends there
+    low = 0.0 if method.universal_guarantee else float(positive.min() / penalty)
+    return low, float(positive.max() / penalty), scaled
 
 
 def possible_eigenvalues(spectrum: Spectrum) -> Array:
-    """Return eigenvalues whose range holds all: Ritz values leave some out, which may be next to zero."""
+    """Return eigenvalues that span the range of all: Ritz values may miss some near zero."""
     s = spectrum.padded_eigenvalues.astype(np.float64)
     return s if spectrum.krylov is None else np.append(s, TINY)
 
 
-def _ratio(kind: Kind) -> Ratio:
+def _ratio(kind: Kind) -> search.Ratio:
     if kind not in {"risk", "parameter", "paper"}:
         raise ValueError(f'calibration must be "risk", "parameter" or "paper"; got {kind!r}.')
-    return distance_ratio if kind == "parameter" else risk_ratio
+    return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
 def _minimum(worst: Callable[[float], float], centre: float) -> float:
-    """Minimise a guarantee over the logarithm of its argument: on a grid, then between its points."""
-    logs = centre + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    """Minimise a guarantee over the logarithm of its argument: on a grid, then between points."""
+    logs = centre + LOG_FACTORS
     best = int(np.argmin([worst(log) for log in logs]))
-    bracket = logs[max(best - 1, 0)], logs[min(best + 1, COARSE - 1)]
+    bracket = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
     found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
     return float(found.x)
 
 
-def _calibrate_long_run(method: Method, kind: Kind, low: float, high: float) -> Calibration:
-    """Return the calibration of the flow; beyond any number of steps, that of never stopping."""
-    flow = method.as_flow()
-    unit = calibrate(flow, kind, *((0.0, np.inf) if flow.universal_guarantee else (low, high)))
-    stop = float(np.round(unit.stop / method.pace))
-    return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
-
-
 def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
-    """Return the iteration with the best guarantee for unit penalty, by search among whole numbers."""
+    """Return the iteration with the best guarantee for unit penalty, by search."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
-    centre, ratio = stop_with_gain(method, 1.0), _ratio(kind)
-    x = eigenvalue_grid(low, high)[:, None]
-    first = centre / 8 if method.universal_guarantee else centre / SEARCH
-    closer = np.unique(np.round(np.append(np.geomspace(first, 4 * centre + 2, COARSE), [0, 1])))
-    stops = worst = np.empty(0)
-    while closer.size:
-        stops = np.append(stops, closer)
-        worst = np.append(worst, ratio(method, x, closer).max(axis=0))
-        stops, worst = stops[np.argsort(stops)], worst[np.argsort(stops)]
-        closer = closer_stops(stops, np.array([np.argmin(worst)]))
-    return float(stops[np.argmin(worst)])
+    x = search.eigenvalue_grid(low, high)[:, None]
+    centre = search.stop_with_gain(method)
+    first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
+    grid = np.append(np.geomspace(first, 4 * centre + 2, CALIBRATION_POINTS), [0, 1])
+
+    def worst(stops: Array) -> Array:
+        return np.asarray(_ratio(kind)(method, x, stops).max(axis=0))
+
+    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
 
 
 def _penalty_of_iterate(
     method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None
 ) -> float:
-    """Return the penalty against which this iterate has the best guarantee."""
-    low, high, _ = range_in_units(method, eigenvalues, 1.0)
-    method = method if eigenvalues is None else method.tuned_to(eigenvalues)
+    """Return the penalty for which this iterate has the best guarantee."""
+    low, high, method = range_in_units(method, eigenvalues, 1.0)
+    time = method.pace * stop
     if kind == "paper":
-        return float((method.pace * stop) ** -method.order)
+        return float(time**-method.order)
     if stop > LIKE_A_FLOW:
-        flow, time = method.as_flow(), method.pace * stop
+        flow = method.as_flow()
         return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
-    high = min(high, method.possible_eigenvalues[1]) if np.isinf(high) else high
-    s = eigenvalue_grid(low, high)
-    g, gain = method.shrinkage(s, stop), method.gain(s, stop)
+    if np.isinf(high):
+        high = method.possible_eigenvalues[1]
+    s = search.eigenvalue_grid(low, high)
+    g = method.shrinkage(s, stop)
+    gain = method.gain(s, stop)
 
     def worst(log_penalty: float) -> float:
         penalty = np.exp(log_penalty)
@@ -375,12 +313,12 @@ def _penalty_of_iterate(
             return float(np.max((gain * (penalty + s) - 1) ** 2))
         return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
-    logs = -np.log(method.gain(0.0, stop)) + np.linspace(-np.log(SEARCH), np.log(SEARCH), COARSE)
+    logs = LOG_FACTORS - np.log(method.gain(0.0, stop))
     found = [
         minimize_scalar(
             worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10}
         )
-        for i in dips(np.array([worst(log) for log in logs]))
+        for i in search.dips(np.array([worst(log) for log in logs]))
     ]
     if method.universal_guarantee or len(found) < 2:
         return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
@@ -389,5 +327,5 @@ def _penalty_of_iterate(
         back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
         return float(abs(np.log((back + 1) / (stop + 1))))
 
-    # of several penalties take the one that leads back: the iterate swings past others on its way
+    # An oscillating iterate passes several penalties. Take the one whose own stop is nearest.
     return float(min((np.exp(one.x) for one in found), key=mismatch))

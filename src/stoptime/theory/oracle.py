@@ -1,22 +1,24 @@
-"""The plug-in oracle: noise and signal by marginal likelihood, and the stop they imply."""
+"""Noise and signal by marginal likelihood, and the penalty and stop that follow from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods.base import Method
-from stoptime.spectrum.base import Spectrum
-from stoptime.support.arrays import Floats
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
 
-__all__ = ["Oracle", "UnresolvedError", "estimate_oracle"]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-LOGARITHMS = -700.0, 700.0  # of floating-point numbers whose reciprocals are such numbers
-POINTS_PER_DECADE = 6
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Floats
+
+LOG_PENALTIES = -700.0, 700.0  # penalties outside, or their reciprocals, overflow
+PENALTIES_PER_DECADE = 6
 NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
 HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
 
@@ -27,16 +29,11 @@ class UnresolvedError(ValueError):
 
 @dataclass(frozen=True)
 class Oracle:
-    r"""Noise and signal of the model :math:`y = X\beta_0 + \varepsilon`, :math:`\beta_0 \sim (0, (r^2/p) I)`.
+    r"""Noise and signal of :math:`y = X\beta_0 + \varepsilon`, :math:`\beta_0 \sim (0, (r^2/p) I)`.
 
-    Attributes
-    ----------
-    noise : float or array of shape (n_targets,)
-        Variance σ² of one observation of weight one.
-    signal : float or array of shape (n_targets,)
-        Expected squared length r² of the coefficients.
-    penalty : float
-        λ* = σ²p/(r²n), the penalty of the best ridge; shared by all targets.
+    ``noise`` is the variance σ² of one observation of weight one and ``signal`` is r², each an
+    array where there are several targets. ``penalty`` is λ* = σ²p/(r²n), the penalty of the best
+    ridge, which all targets share.
     """
 
     noise: float | Floats
@@ -57,18 +54,10 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     .. math:: m\log\hat\sigma^2(\lambda) + \sum_i \log(1 + s_i/\lambda), \qquad
         \hat\sigma^2(\lambda) = \frac nm \Bigl(\sum_i \frac{z_i^2/s_i}{1 + s_i/\lambda} + R\Bigr)
 
-    with R the mean square that lies outside the column space and m the observations, less one for an
-    intercept. Many targets share λ and keep their own σ².
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        The factorised data; one of Ritz values needs random probes, ``decompose(..., probes=10)``.
-
-    Returns
-    -------
-    Oracle
-        With penalty 0 where there is no noise, and infinity where there is no signal.
+    with R the mean square outside the column space and m the number of observations, less one for
+    an intercept. All targets share λ, and each has its own σ². The penalty is 0 where there is no
+    noise, and infinite where there is no signal. A spectrum of Ritz values needs random probes,
+    ``decompose(..., probes=10)``.
 
     Examples
     --------
@@ -85,10 +74,10 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     if s.size == 0 or observations <= 0 or not live.any():
         return _oracle(spectrum, power, np.inf)
     z = spectrum.response.astype(np.float64).reshape(s.size, -1)
-    energy = (
-        z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)
-    ) ** 2  # shares of the power: no overflow
+    # shares of the power of each target: squares of the response itself could overflow
+    energy = (z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)) ** 2
     outside = np.maximum(0, 1 - energy.sum(axis=0))
+    atoms, weights = spectrum.atoms
 
     def noise_share(penalty: Floats) -> Floats:
         return np.asarray((1 / (1 + s / penalty)) @ energy + outside)
@@ -99,13 +88,14 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
             fit = observations * np.log(noise_share(penalty)[..., live]).mean(axis=-1)
         return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
 
-    atoms, weights = spectrum.atoms
-    grid = _log_penalties(spectrum)
+    resolved = spectrum.krylov is None or bool(np.isinf(spectrum.reach))
+    grid = _log_penalties(s, np.inf if resolved else spectrum.reach)
     best = int(np.argmin(deviance(grid))) if grid.size else 0
-    if best == 0 and not _resolved(spectrum):
+    if best == 0 and not resolved:
         raise UnresolvedError(
-            "The noise cannot be told from the signal with a Krylov space that has converged up to a gain "
-            f"of {spectrum.reach:.3g}: decompose with a larger max_gain, or give the stop or the noise."
+            "Noise and signal cannot be separated: the Krylov space has converged only up to a "
+            f"gain of {spectrum.reach:.3g}. Decompose with a larger max_gain, or give the stop or "
+            "the noise."
         )
     if best == 0:
         return _oracle(spectrum, 0 * power, 0.0)
@@ -117,36 +107,26 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     return _oracle(spectrum, power * noise_share(penalty) * scale, float(penalty))
 
 
-def _resolved(spectrum: Spectrum) -> bool:
-    """Tell whether the spectrum has converged for every penalty."""
-    return spectrum.krylov is None or bool(np.isinf(spectrum.reach))
-
-
-def _log_penalties(spectrum: Spectrum) -> Floats:
-    """Return logarithms of penalties from no noise, or as far as the spectrum has converged, to no signal."""
-    s = spectrum.eigenvalues.astype(np.float64)
+def _log_penalties(s: Floats, reach: float) -> Floats:
+    """Return logarithms of penalties from no noise, or from 1/reach, to no signal."""
     with np.errstate(divide="ignore"):
-        lowest = (
-            np.log(s[0]) + np.log(NOISELESS) if _resolved(spectrum) else -np.log(spectrum.reach)
-        )
-    lowest, highest = np.clip([lowest, np.log(s[-1]) + np.log(HOPELESS)], *LOGARITHMS)
-    decades = (
-        (highest - lowest) / np.log(10) if lowest < highest else 0.0
-    )  # none where no gain was asked for
-    return np.linspace(lowest, highest, int(POINTS_PER_DECADE * decades))
+        lowest = np.log(s[0]) + np.log(NOISELESS) if np.isinf(reach) else -np.log(reach)
+    highest = np.log(s[-1]) + np.log(HOPELESS)
+    lowest, highest = np.clip([lowest, highest], *LOG_PENALTIES)
+    # the range is empty where the Krylov space has not converged for any gain
+    decades = max(0.0, (highest - lowest) / np.log(10))
+    return np.linspace(lowest, highest, int(PENALTIES_PER_DECADE * decades))
 
 
 def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
-    p, n = spectrum.n_features, spectrum.n_observations
-    if penalty == 0:  # r² from the coefficients themselves
-        z = spectrum.response.reshape(spectrum.rank, -1)
-        with np.errstate(over="ignore"):
+    # the signal may overflow for tiny columns; only the penalty is used then
+    with np.errstate(over="ignore"):
+        if penalty == 0:
+            # without noise, r² is the squared length of the least-squares coefficients
+            z = spectrum.response.reshape(spectrum.rank, -1)
             signal = ((z / spectrum.eigenvalues[:, None]) ** 2).sum(axis=0)
-    else:
-        with np.errstate(
-            over="ignore"
-        ):  # infinite for the smallest of columns: the penalty is what counts
-            signal = noise * p / (penalty * n)
+        else:
+            signal = noise * spectrum.n_features / (penalty * spectrum.n_observations)
     if spectrum.response.ndim == 1:
         return Oracle(float(noise[0]), float(signal[0]), penalty)
     return Oracle(noise, signal, penalty)

@@ -1,57 +1,37 @@
-"""How many iterations to run: the stop, the ridge it is like, its guarantee, and what else was to be had."""
+"""How many iterations to run: the stop, its equivalent ridge penalty and its guarantee."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
-from stoptime.methods.iterations import GradientDescent
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
-from stoptime.support.wording import aligned
-from stoptime.theory.calibration import (
-    calibrate_to,
-    equivalent_penalty,
-    possible_eigenvalues,
-    range_in_units,
-)
+from stoptime.support.wording import aligned, rounded_up
+from stoptime.theory import calibration
 from stoptime.theory.oracle import estimate_oracle
-from stoptime.theory.worst_case import eigenvalue_grid, risk_ratio
+from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
-    from stoptime.methods.recurrence import Iteration
-
-__all__ = ["Plan", "PlannedRun", "plan"]
+    from stoptime.methods.base import Method
+    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One iteration, stopped where it is most like ridge.
+    """One iteration, stopped where its guarantee against ridge is best.
 
-    Attributes
-    ----------
-    method : Iteration
-        With its step.
-    iterations : int
-        When to stop.
-    penalty : float
-        The ridge penalty that stopping there is like.
-    inflation : float
-        Its Bayes risk is at most this many times that of the best ridge, for any eigenvalues up to the
-        largest (between the smallest and the largest where momentum is constant).
-    expected_inflation : float or None
-        The same ratio on the very spectrum that was given; None where not all of it is known.
-    eigenvalues : pair of floats
-        The range for which ``inflation`` holds.
+    Stopping there is equivalent to ridge with ``penalty``. The Bayes risk is at most ``inflation``
+    times that of the best ridge if all eigenvalues lie in the range ``eigenvalues``, which begins
+    at zero unless momentum is constant. ``expected_inflation`` is the same ratio on the given
+    spectrum, or None where not all of the spectrum is known.
     """
 
     method: Method
@@ -62,25 +42,18 @@ class PlannedRun:
     eigenvalues: tuple[float, float]
 
     def guarantees(self, penalty: float, iterations: Array) -> Array:
-        """Return what other stops would guarantee, for the same range of eigenvalues."""
+        """Return the guarantees of other stops, for the same range of eigenvalues."""
         x = eigenvalue_grid(*self.eigenvalues)[:, None] / penalty
-        return np.asarray(risk_ratio(self.method.in_units_of(penalty), x, iterations).max(axis=0))
+        method, stops = affordable(self.method.in_units_of(penalty), iterations)
+        return np.asarray(risk_ratio(method, x, stops).max(axis=0))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to run a method, and how that compares.
+    """How long to run a method to match ridge with a penalty, and how that compares.
 
-    Attributes
-    ----------
-    penalty : float
-        The ridge penalty to be matched.
-    run : PlannedRun
-        The method that was asked for.
-    descent : PlannedRun
-        Gradient descent with the same step.
-    safer : PlannedRun or None
-        The same method with friction 5, where it has a friction and not that one.
+    ``run`` is the requested method, ``descent`` is gradient descent with the same step, and
+    ``safer`` is the same method with friction 5, if it has a friction other than 5.
     """
 
     penalty: float
@@ -100,23 +73,12 @@ class Plan:
 
     @property
     def _runs(self) -> list[PlannedRun]:
-        """All that differ."""
-        return list(
-            dict.fromkeys(run for run in (self.run, self.safer, self.descent) if run is not None)
-        )
+        """The runs without repetition."""
+        runs = (self.run, self.safer, self.descent)
+        return list(dict.fromkeys(run for run in runs if run is not None))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw what each run guarantees, stopped at any iteration; dots where the plan stops.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        Axes
-        """
+        """Draw the guarantee of each run at any iteration, with a dot where the plan stops."""
         from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
 
         ax = plots.new_figure()[1] if ax is None else ax
@@ -125,9 +87,7 @@ class Plan:
             k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
             (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=describe(run.method))
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
-        ax.set(
-            xscale="log", xlabel="iterations", ylabel="risk over that of the best ridge, at most"
-        )
+        ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
         ax.legend()
         return ax
@@ -142,18 +102,18 @@ class Plan:
             describe(run.method),
             str(run.iterations),
             f"{run.penalty:.3g}",
-            f"{run.inflation:.3f} x",
+            f"{rounded_up(run.inflation)} x",
             "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x",
             f"{self.descent.iterations / max(run.iterations, 1):.1f} x",
         )
 
 
 def describe(method: Method) -> str:
-    """Return the method in a few words, in torch's where it has them."""
-    words = {"step": "lr"}
+    """Return the method in a few words, those of torch where torch has them."""
     shown = {one.name: getattr(method, one.name) for one in fields(method)}
     if shown.get("momentum") is not None:
         shown.pop("friction", None)  # a constant momentum takes its place
+    words = {"step": "lr"}
     options = [f"{words.get(k, k)} {v:.3g}" for k, v in shown.items() if v is not None]
     return f"{method.name} ({', '.join(options)})"
 
@@ -170,123 +130,108 @@ def plan(
     momentum: float | None = None,
     friction: float | None = None,
 ) -> Plan:
-    r"""Plan a run: when to stop, what ridge that is like, what it guarantees, and what it saves.
+    r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
 
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
 
-    with R the Bayes risk in a direction of eigenvalue s under the prior for which the penalty is best.
+    with R the Bayes risk in a direction of eigenvalue s, under the prior for which the penalty is
+    the best one.
 
     Parameters
     ----------
     penalty : float, optional
-        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; torch's ``weight_decay`` for the loss without the second
-        term. By default the best one, estimated from the data by marginal likelihood.
-    X, y : array-like, optional
-        Data.
-    spectrum : Spectrum or array-like, optional
-        In place of the data, or its eigenvalues, which alone say nothing of the penalty.
+        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; torch's ``weight_decay`` for the loss without the
+        second term. By default the best one, estimated from the data by marginal likelihood.
+    X, y, spectrum : array-like, or Spectrum, optional
+        Data, or their spectrum or eigenvalues, which alone do not determine a penalty.
     method : Iteration or str, default="nesterov"
-        What is to be run.
+        The method to run.
     step, lr : float or "auto", optional
-        The step, in our word or torch's. It may be left out where the spectrum is known: it is then
-        that of the method, or 1/L.
-    momentum : float, optional
-        A constant momentum, for "nesterov" and "heavy-ball".
-    friction : float, optional
-        For "nesterov".
-
-    Returns
-    -------
-    Plan
-        Printed, a small table.
+        The step; ``lr`` is torch's word for it. If the spectrum is known, the default is the step
+        of the method, or 1/L.
+    momentum, friction : float, optional
+        A constant momentum, for "nesterov" and "heavy-ball"; the friction of "nesterov".
 
     Examples
     --------
     >>> print(plan(0.01, step=1.0))
     To be like ridge with penalty 0.01:
-    method                         iterations  like penalty  risk at most  risk here  sooner
+    method                       iterations  like penalty  risk at most  risk here  sooner
     nesterov (lr 1, friction 3)          13       0.00986       1.234 x          -   3.5 x
     nesterov (lr 1, friction 5)          17       0.00961       1.154 x          -   2.6 x
     gradient-descent (lr 1)              45          0.01       1.082 x          -   1.0 x
     """
-    known = _spectrum(X, y, spectrum)
-    eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
+    known = _known(X, y, spectrum)
+    eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
-    chosen = _configured(get_method(method), step, lr, momentum, friction)
+    if step is not None and lr is not None:
+        raise ValueError("step and lr are two words for one number: give one of them.")
+    options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
+    chosen = _configured(get_method(method), options)
     if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
         )
-    penalty = _penalty(penalty, known)
-    runs: list[Method] = [chosen, GradientDescent(chosen.step)]
-    safer_method = chosen.safer()
-    if safer_method is not None:
-        runs.append(safer_method)
-    run, descent, *safer = (_planned(one, penalty, eigenvalues, complete=complete) for one in runs)
-    return Plan(penalty, run, descent, safer[0] if safer else None)
+    penalty = _best_penalty(known) if penalty is None else positive_number("penalty", penalty)
+    descent = _configured(get_method("gradient-descent"), {"step": vars(chosen)["step"]})
+    methods = [one for one in (chosen, descent, chosen.safer()) if one is not None]
+    runs = [_planned(one, penalty, eigenvalues, complete=complete) for one in methods]
+    return Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
 
 
-def _spectrum(
-    X: ArrayLike | None, y: ArrayLike | None, spectrum: Spectrum | ArrayLike | None
-) -> Spectrum | Array | None:
+def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:
+    """Return the spectrum of the data, or the given spectrum or eigenvalues."""
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither.")
-    if X is not None and y is not None:
-        if spectrum is not None:
-            raise ValueError("Give either X and y or their spectrum.")
+    if X is not None and spectrum is not None:
+        raise ValueError("Give either X and y or their spectrum.")
+    if X is not None:
         return decompose(X, y)
     if spectrum is None or isinstance(spectrum, Spectrum):
         return spectrum
     return np.atleast_1d(nonnegative("spectrum", spectrum))
 
 
-def _configured(method: Method, step: Any, lr: Any, momentum: Any, friction: Any) -> Iteration:
-    """Return the iteration with the options that were given put in."""
+def _configured(method: Method, options: dict[str, Any]) -> Method:
+    """Return the iteration with those of the options that are not None."""
     if not (method.whole_stops and method.has_filter):
-        raise ValueError(  # noqa: TRY004 - the value is at fault: a flow is a legal method elsewhere
+        raise ValueError(
             f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
             '"gradient-descent" or "nu-method".'
         )
-    if step is not None and lr is not None:
-        raise ValueError("step and lr are two words for one number: give one of them.")
-    given = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     wrong = [name for name in given if not hasattr(method, name)]
     if wrong:
         raise ValueError(f"{method} has no {' and no '.join(wrong)}.")
-    return cast("Iteration", replace(method, **given))
+    return replace(method, **given)
 
 
-def _penalty(penalty: float | None, known: Spectrum | Array | None) -> float:
-    if penalty is not None:
-        return positive_number("penalty", penalty)
+def _best_penalty(known: Spectrum | Array | None) -> float:
     if not isinstance(known, Spectrum):
-        raise ValueError(  # noqa: TRY004 - what is missing is a value
+        raise ValueError(  # noqa: TRY004 - a value is missing
             "Give the penalty to be matched, or data from which the best one is estimated."
         )
     found = estimate_oracle(known).penalty
-    if found in {0.0, np.inf}:
-        seen, stop = (
-            ("noise", "run to convergence") if found == 0 else ("signal", "do not run at all")
-        )
-        raise ValueError(f"There is no {seen} to be seen in these data: {stop}, or give a penalty.")
-    return found
+    if 0 < found < np.inf:
+        return found
+    missing = "noise: run to convergence" if found == 0 else "signal: do not run at all"
+    raise ValueError(f"These data show no {missing}, or give a penalty.")
 
 
-def _planned(
-    method: Method, penalty: float, eigenvalues: Array | None, *, complete: bool
-) -> PlannedRun:
+def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
-    found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
+    found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
     if np.isinf(found.stop):
-        raise ValueError(f"Penalty {penalty:.3g} stands for no noise at all: run to convergence.")
-    like = equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
+        raise ValueError(f"Penalty {penalty:.3g} means no noise: run to convergence.")
+    like = calibration.equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
     expected = None
     if eigenvalues is not None and complete:
-        g, gain = method.shrinkage(eigenvalues, found.stop), method.gain(eigenvalues, found.stop)
+        exact, stop = affordable(method, found.stop)
+        g = exact.shrinkage(eigenvalues, stop)
+        gain = exact.gain(eigenvalues, stop)
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
-    low, high, _ = range_in_units(method, eigenvalues, 1.0)
+    low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
     reach = low, min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
     return PlannedRun(method, int(found.stop), like, found.inflation, expected, reach)

@@ -1,52 +1,123 @@
-r"""Exact risk: what stopping costs in bias and saves in variance, at every stop, without simulation.
+"""The exact risk of a method at every stop: bias, variance and their sum, without simulation.
 
-.. math::
-
-    \mathrm{bias}(t) = \sum_i (v_i^T\beta_0)^2 g(s_i, t)^2, \qquad
-    \mathrm{variance}(t) = \frac{\sigma^2}{n} \sum_i s_i \varphi(s_i, t)^2
-
-Directions with s = 0, which a wide design always has, carry bias and no variance.
+Directions with s = 0, which a wide design always has, have bias and no variance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.theory.risk_model import RiskModel
-from stoptime.theory.worst_case import stop_with_gain
+from stoptime.theory import search
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
-__all__ = ["Inflation", "RiskCurve", "bayes_risk", "curve_of", "inflation", "risk"]
+    from stoptime.methods.base import Method
+    from stoptime.support.arrays import Array
 
 Target = Literal["estimation", "prediction"]
 
-ROUNDED = 1e-10  # times its size: what a covariance may lack in symmetry or positivity
-SEARCH = 1e4  # stops around the one whose gain at s = 0 is that of the best ridge
+COVARIANCE_ROUNDING = 1e-10  # relative error allowed in the symmetry or positivity of a covariance
+STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge
+FILTER_ENTRIES = 2**20  # of one table of filters, eigenvalues by stops
+SWING_ENTRIES = 2**21  # of all tables of the grid that follows the fastest oscillation
+MOST_SWING_POINTS = 20_000
+POINTS_PER_HALF_SWING = 12
+STOPS_PER_DECADE = 60
+MOST_DIPS = 40  # dips that are refined
+MOST_WHOLE_DIPS = 8  # dips that are refined among whole numbers
+DIP_ZOOMS = 8
+FIRST_PHASE = 1e-4  # of the largest eigenvalue: before it hardly anything is learned
+LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
+
+
+@dataclass(frozen=True, eq=False)
+class RiskModel:
+    """A method that is tuned to eigenvalues, and the weights of its squared filters.
+
+    The bias is the sum of weight times g², or the quadratic form of g if the weight is a matrix.
+    The variance is the sum of weight times s·φ².
+    """
+
+    method: Method
+    eigenvalues: Array
+    bias_weight: Array
+    variance_weight: Array
+
+    def evaluate(self, stops: Array) -> tuple[Array, Array]:
+        """Return bias and variance at the stops; tables of filters have a bounded size."""
+        height = max(1, FILTER_ENTRIES // max(1, len(self.eigenvalues)))
+        tables = self.method.filters(self.eigenvalues, stops, height)
+        parts = [np.empty((2, 0)), *(self._summed(g, gain) for g, gain in tables)]
+        bias, variance = np.concatenate(parts, axis=1)
+        return bias, variance
+
+    def _summed(self, g: Array, gain: Array) -> Array:
+        live = self.eigenvalues > 0
+        # multiply by √s before squaring: s φ² would underflow for small s
+        noise = gain[live] * np.sqrt(self.eigenvalues[live, None])
+        if self.bias_weight.ndim == 2:
+            bias = np.einsum("it,it->t", g, self.bias_weight @ g)
+        else:
+            bias = self.bias_weight @ g**2
+        return np.stack([bias, self.variance_weight[live] @ noise**2])
+
+    def total(self, stops: Array) -> Array:
+        """Return bias plus variance at stops of any shape."""
+        return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
+
+    def minimum(self, first: float, last: float) -> tuple[float, float]:
+        """Return the stop in [first, last] with the least risk, and that risk."""
+        if self.method.whole_stops:
+            last = last if np.isinf(last) else float(np.floor(last))
+            grid = np.minimum(np.ceil(self._grid(np.ceil(first), last)), last)
+            return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
+        # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
+        grid = self._grid(first, last)
+        total = self.total(grid)
+        best = int(np.argmin(total))
+        inner = search.dips(total)
+        inner = inner[np.isfinite(grid[inner + 1])]
+        deepest = inner[np.argsort(total[inner])[:MOST_DIPS]]
+        ends = grid[deepest + np.array([[-1], [1]])]
+        found = search.lowest_between(self.total, ends[0], ends[1], DIP_ZOOMS)
+        return found if found[1] < total[best] else (float(grid[best]), float(total[best]))
+
+    def _grid(self, first: float, last: float) -> Array:
+        """Return stops that are even in decades and, for second order, follow the oscillations."""
+        positive = self.eigenvalues[self.eigenvalues > 0]
+        if positive.size == 0:
+            return np.unique([first, last])
+        power = 1 / self.method.order
+        pace = self.method.pace
+        largest = positive.max()
+        begin = max(first, FIRST_PHASE / largest**power / pace)
+        settled = max(begin, LAST_PHASE / positive.min() ** power / pace)
+        end = min(settled if np.isinf(last) else last, max(first, self.method.horizon))
+        if begin >= end:
+            return np.unique([first, last])
+        decades = np.geomspace(begin, end, int(STOPS_PER_DECADE * np.log10(end / begin)) + 2)
+        grids = [np.array([first, last]), decades]
+        if self.method.order == 2:
+            step = np.pi / (np.sqrt(largest) * POINTS_PER_HALF_SWING) / pace
+            step = max(step, 1.0) if self.method.whole_stops else step
+            # with many eigenvalues, oscillations average out and points are expensive
+            most = min(MOST_SWING_POINTS, SWING_ENTRIES // len(self.eigenvalues))
+            grids.append(begin + step * np.arange(min(most, (end - begin) / step)))
+        return np.unique(np.concatenate(grids))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RiskCurve:
-    """Bias, variance and risk of a method at many stops.
-
-    Attributes
-    ----------
-    stops, bias, variance : arrays of shape (n_stops,)
-        The curve.
-    model : RiskModel
-        What drew it; ``model.evaluate`` gives any other stop.
-    """
+    """Bias, variance and risk at many stops; ``model.evaluate`` gives them at any other stop."""
 
     stops: Array
     bias: Array
@@ -69,7 +140,7 @@ class RiskCurve:
 
     @property
     def best(self) -> float:
-        """The stop between the first and the last with the least risk, refined between grid points."""
+        """The stop with the least risk between the first and the last, also between grid points."""
         return self._minimum[0]
 
     @property
@@ -113,31 +184,22 @@ def risk(
 
     Parameters
     ----------
-    method : Method or str
-        What draws the path.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included.
-    signal : array-like of shape (p,)
-        The coordinates vᵢᵀβ₀ of the true coefficients.
-    noise : float
-        Variance σ² of the noise.
-    n_samples : float
-        Number of observations n.
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    eigenvalues, signal : array-like of shape (p,)
+        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients.
+    noise, n_samples : float
+        Variance σ² of the noise, and number of observations n.
     target : {"estimation", "prediction"}, default="estimation"
         "prediction" is in-sample, :math:`E\|X(\hat\beta - \beta_0)\|^2/n`.
     covariance : array-like of shape (p, p), optional
-        Population covariance of new rows in the eigenbasis, VᵀΣV: the risk is then that of predicting
-        there, :math:`E(x^T(\hat\beta - \beta_0))^2`. Excludes ``target="prediction"``.
-
-    Returns
-    -------
-    RiskCurve
+        Population covariance of new rows in the eigenbasis, VᵀΣV. The risk is then that of
+        predictions there, :math:`E(x^T(\hat\beta - \beta_0))^2`. Excludes ``target="prediction"``.
 
     Examples
     --------
-    >>> curve = risk("nesterov-flow", [0, 1, 5], eigenvalues=[1, 0.1], signal=[1, 1], noise=1, n_samples=9)
+    >>> known = {"eigenvalues": [1, 0.1], "signal": [1, 1], "noise": 1, "n_samples": 9}
+    >>> curve = risk("nesterov-flow", [0, 1, 5], **known)
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
@@ -147,7 +209,8 @@ def risk(
             f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
         )
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
-    return _curve(method, stops, eigenvalues, weight, noise, n_samples, target, covariance)
+    model = _model(method, eigenvalues, weight, noise, n_samples)
+    return _curve(model, stops, target, covariance)
 
 
 def bayes_risk(
@@ -165,130 +228,109 @@ def bayes_risk(
 
     .. math:: \frac{r^2}{p}\sum_i g(s_i, t)^2 + \frac{\sigma^2}{n}\sum_i s_i\varphi(s_i, t)^2
 
-    Parameters
-    ----------
-    method : Method or str
-        What draws the path.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included: the signal is spread evenly over them.
-    signal : float
-        r² = E‖β₀‖².
-    noise : float
-        Variance σ² of the noise.
-    n_samples : float
-        Number of observations n.
-    target : {"estimation", "prediction"}, default="estimation"
-        As in :func:`risk`.
-    covariance : array-like of shape (p, p), optional
-        As in :func:`risk`.
-
-    Returns
-    -------
-    RiskCurve
+    Here ``signal`` is r² = E‖β₀‖², spread evenly over all eigenvalues, zeros included. The other
+    parameters are those of :func:`risk`.
 
     Examples
     --------
-    >>> curve = bayes_risk("ridge", [0.1, 100], eigenvalues=[1, 0.5], signal=2, noise=1, n_samples=10)
-    >>> round(curve.best, 6)  # 1/λ* = r²n/(σ²p)
+    >>> known = {"eigenvalues": [1, 0.5], "signal": 2, "noise": 1, "n_samples": 10}
+    >>> round(bayes_risk("ridge", [0.1, 100], **known).best, 6)  # 1/λ* = r²n/(σ²p)
     10.0
     """
     p = np.size(eigenvalues)
-    r2 = float(nonnegative("signal", signal))
-    return _curve(
-        method, stops, eigenvalues, np.full(p, r2 / max(p, 1)), noise, n_samples, target, covariance
-    )
+    weight = np.full(p, float(nonnegative("signal", signal)) / max(p, 1))
+    model = _model(method, eigenvalues, weight, noise, n_samples)
+    return _curve(model, stops, target, covariance)
 
 
 def inflation(
     method: str | Method, *, eigenvalues: ArrayLike, signal: float, noise: float, n_samples: float
 ) -> Inflation:
-    r"""Return how much worse than the best ridge the method is on this very spectrum, at its best stop.
+    r"""Return the risk of the method at its best stop over that of the best ridge, on one spectrum.
 
     .. math:: \min_t R(t) \Big/ \min_\lambda R_{\mathrm{ridge}}(\lambda), \qquad
         \min_\lambda R_{\mathrm{ridge}} = \frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1},
         \quad \alpha = \frac{r^2 n}{\sigma^2 p}
 
-    Parameters
-    ----------
-    method : Method or str
-        What draws the path.
-    eigenvalues, signal, noise, n_samples
-        As in :func:`bayes_risk`; noise and signal positive.
-
-    Returns
-    -------
-    Inflation
-        At least 1, and at most ``stoptime.bounds.risk_inflation(method).upper``.
+    This is at least 1 and at most ``stoptime.bounds.risk_inflation(method).upper``. An iteration
+    that would need very many steps is replaced by its flow. The parameters are those of
+    :func:`bayes_risk`; noise and signal must be positive.
 
     Examples
     --------
-    >>> round(inflation("gradient-flow", eigenvalues=[1, 0.1], signal=1, noise=1, n_samples=50).ratio, 4)
+    >>> known = {"eigenvalues": [1, 0.1], "signal": 1, "noise": 1, "n_samples": 50}
+    >>> round(inflation("gradient-flow", **known).ratio, 4)
     1.0047
     """
     s = _spectrum(eigenvalues)
-    r2, sigma2 = positive_number("signal", signal), positive_number("noise", noise)
+    r2 = positive_number("signal", signal)
+    sigma2 = positive_number("noise", noise)
     n = positive_number("n_samples", n_samples)
     alpha = r2 * n / (sigma2 * s.size)
     oracle = sigma2 / n * float(np.sum(alpha / (alpha * s + 1)))
-    model = bayes_risk(method, [0.0], eigenvalues=s, signal=r2, noise=sigma2, n_samples=n).model
-    if isinstance(model.method, Ridge):
+    tuned = get_method(method).tuned_to(s)
+    tuned.require_filter()
+    if isinstance(tuned, Ridge):
         return Inflation(1.0, alpha)
-    centre = stop_with_gain(model.method, alpha)
-    stop, least = model.minimum(centre / SEARCH, centre * SEARCH)
-    ends = np.array([0.0, np.inf])
-    least, stop = min((least, stop), *zip(model.total(ends).tolist(), ends.tolist(), strict=True))
-    return Inflation(least / oracle, stop)
+    # the best stop may be later than the one with the gain of ridge, though rarely four times
+    searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
+    centre = float(latest) / 4
+    # equal eigenvalues, such as the zeros of a wide design, are evaluated once
+    distinct, found = np.unique(s, return_counts=True)
+    counts = found.astype(np.float64)
+    model = RiskModel(searched, distinct, r2 / s.size * counts, sigma2 / n * counts)
+    stop, _ = model.minimum(centre / STOP_RANGE, min(centre * STOP_RANGE, searched.horizon))
+    stops = np.array([0.0, stop, np.inf])
+    totals = model.total(stops)
+    best = int(np.argmin(totals))
+    # a time of the flow is turned back into iterations
+    stop = stops[best] if searched is tuned else np.round(stops[best] / tuned.pace)
+    return Inflation(float(totals[best]) / oracle, float(stop))
 
 
-def _curve(
-    method: str | Method,
-    stops: ArrayLike,
-    eigenvalues: ArrayLike,
-    weight: Array,
-    noise: float,
-    n_samples: float,
-    target: Target,
-    covariance: ArrayLike | None,
-) -> RiskCurve:
-    s = _spectrum(eigenvalues)
+def _curve(model: RiskModel, stops: ArrayLike, target: Target, covariance: Any) -> RiskCurve:
+    """Return the curve of a model of the estimation error, for the given target."""
+    s = model.eigenvalues
+    weight = model.bias_weight
     if len(weight) != len(s):
         raise ValueError(
             f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}."
         )
-    variance = np.full(
-        len(s), float(nonnegative("noise", noise)) / positive_number("n_samples", n_samples)
-    )
     if target not in {"estimation", "prediction"}:
         raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+    if covariance is not None and target == "prediction":
+        raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
+    error = np.ones(len(s)) if target == "estimation" else s
     if covariance is not None:
-        if target == "prediction":
-            raise ValueError(
-                'Give either covariance (new rows) or target="prediction" (in-sample).'
-            )
-        C = np.asarray(covariance, dtype=np.float64)
-        if C.shape != (len(s), len(s)) or not np.isfinite(C).all():
-            raise ValueError(
-                f"covariance must be a finite array of shape {(len(s), len(s))}; got {C.shape}."
-            )
-        _check_covariance(C)
-        weight = weight * (C if weight.ndim == 2 else np.diagonal(C))
-        variance = variance * np.diagonal(C)
-    elif target == "prediction":
-        weight, variance = weight * s, variance * s
-    model = RiskModel(get_method(method).tuned_to(s), s, weight, variance)
-    return curve_of(model, stops)
+        C = _checked_covariance(covariance, len(s))
+        error = np.diagonal(C)
+        weight = weight * C if weight.ndim == 2 else weight
+    if weight.ndim == 1:
+        weight = weight * error
+    variance = model.variance_weight * error
+    return curve_of(replace(model, bias_weight=weight, variance_weight=variance), stops)
 
 
-def _check_covariance(C: Array) -> None:
-    """Raise a ValueError unless the matrix is symmetric and has no negative eigenvalue, up to rounding."""
-    size = float(np.abs(C).max())
-    if not np.allclose(C, C.T, rtol=0, atol=ROUNDED * size):
+def _model(
+    method: str | Method, eigenvalues: ArrayLike, weight: Array, noise: float, n_samples: float
+) -> RiskModel:
+    s = _spectrum(eigenvalues)
+    level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
+    return RiskModel(get_method(method).tuned_to(s), s, weight, np.full(len(s), level))
+
+
+def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
+    """Return the matrix; refuse it unless it is positive semi-definite up to rounding."""
+    C = np.asarray(covariance, dtype=np.float64)
+    if C.shape != (p, p) or not np.isfinite(C).all():
+        raise ValueError(f"covariance must be a finite array of shape {(p, p)}; got {C.shape}.")
+    allowed = COVARIANCE_ROUNDING * float(np.abs(C).max())
+    if not np.allclose(C, C.T, rtol=0, atol=allowed):
         raise ValueError("covariance must be symmetric; it differs from its transpose.")
     least = float(np.linalg.eigvalsh(C)[0])
-    if least < -ROUNDED * size * len(C):
+    if least < -allowed * p:
         raise ValueError(f"covariance must have no negative eigenvalues; its least is {least:.3g}.")
+    return C
 
 
 def _spectrum(eigenvalues: ArrayLike) -> Array:

@@ -1,58 +1,131 @@
-"""Where a curve with many dips is lowest: on a grid first, then ever closer around its dips."""
+"""Searches: the lowest point of a curve with many dips, and the worst eigendirection at a stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-from stoptime.support.arrays import Array
+from stoptime.methods.recurrence import closer_stops
 
-__all__ = ["dips", "lowest_between"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-POINTS = 21  # of one look into a bracket, whose ends come ten times closer
+    from numpy.typing import ArrayLike, NDArray
+
+    from stoptime.methods.base import Method
+    from stoptime.support.arrays import Array
+
+    Curve = Callable[[Array], Array]
+    Ratio = Callable[[Method, Array, ArrayLike], Array]
+
+ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
+PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
+RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
+MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
+PEAK_ZOOMS = 4
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
-    """Return the inner places of a curve that are no higher than both neighbours.
-
-    Examples
-    --------
-    >>> dips(np.array([3.0, 1.0, 2.0, 0.0, 0.0, 4.0]))
-    array([1, 3, 4])
-    """
+    """Return the inner indices of a curve that are no higher than both neighbours."""
     inner = heights[1:-1]
     return 1 + np.flatnonzero((inner <= heights[:-2]) & (inner <= heights[2:]))
 
 
-def lowest_between(
-    curve: Callable[[Array], Array], left: Array, right: Array, zooms: int
-) -> tuple[float, float]:
-    """Return the lowest point of a curve in any of some brackets, and its height; infinite if there are none.
+def lowest_between(curve: Curve, left: Array, right: Array, zooms: int) -> tuple[float, float]:
+    """Return the lowest point of a curve in brackets from left to right, and its height.
 
-    Parameters
-    ----------
-    curve : callable
-        Takes points of any shape, and returns their heights.
-    left, right : arrays of shape (n_brackets,)
-        Ends of the brackets, which are looked at together.
-    zooms : int
-        How many times they come ten times closer.
-
-    Examples
-    --------
-    >>> point, height = lowest_between(np.cos, np.array([2.0, 9.0]), np.array([4.0, 10.0]), zooms=8)
-    >>> round(point, 6), height
-    (3.141593, -1.0)
+    Every zoom makes all brackets ten times shorter. Without brackets, the height is infinite.
     """
-    point, least = np.nan, np.inf
-    columns = np.arange(len(left))
-    for _ in range(zooms if len(left) else 0):
-        points = np.linspace(left, right, POINTS)
+    point = np.nan
+    least = np.inf
+    while len(left) and zooms > 0:
+        zooms -= 1
+        points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
         if heights.min() < least:
             point, least = float(points.flat[heights.argmin()]), float(heights.min())
-        lowest = np.clip(heights.argmin(axis=0), 1, POINTS - 2)
-        left, right = points[lowest - 1, columns], points[lowest + 1, columns]
+        columns = np.arange(len(left))
+        lowest = np.clip(heights.argmin(axis=0), 1, ZOOM_POINTS - 2)
+        # A parabola through three points dips by at most a quarter of their spread below the
+        # lowest of them. A bracket that cannot reach the best point so far is given up.
+        around = heights[lowest + np.array([[-1], [0], [1]]), columns]
+        kept = 2 * around.min(axis=0) - around.max(axis=0) <= least
+        left = points[lowest - 1, columns][kept]
+        right = points[lowest + 1, columns][kept]
     return point, least
+
+
+def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
+    """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
+    points = np.empty(0)
+    heights = np.empty(0)
+    while closer.size:
+        points = np.append(points, closer)
+        order = np.argsort(points)
+        points = points[order]
+        heights = np.append(heights, curve(closer))[order]
+        inner = dips(heights)
+        deepest = inner[np.argsort(heights[inner])[:most_dips]]
+        closer = closer_stops(points, np.append(deepest, np.argmin(heights)))
+    best = int(np.argmin(heights))
+    return float(points[best]), float(heights[best])
+
+
+def risk_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+    """Return F(x): Bayes risk over optimal ridge risk of one eigendirection, for unit penalty."""
+    return 1 + x * (method.shrinkage(x, stop) - method.gain(x, stop)) ** 2
+
+
+def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+    """Return (φ(1+x) - 1)²: the squared relative distance from the ridge coefficient."""
+    return (method.gain(x, stop) * (1 + x) - 1) ** 2
+
+
+def stop_with_gain(method: Method, gain: float = 1.0) -> float:
+    """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded."""
+    if method.whole_stops:
+        return stop_with_gain(method.as_flow(), gain) / method.pace
+    unit = method.in_units_of(1 / gain)
+
+    def excess(log_stop: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(np.log(unit.gain(0.0, np.exp(log_stop))))
+
+    return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.order))
+
+
+def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
+    """Return the flow and its times in place of an iteration with stops beyond its horizon."""
+    t = np.asarray(stops, dtype=np.float64)
+    return (method, t) if t.max() <= method.horizon else (method.as_flow(), method.pace * t)
+
+
+def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
+    """Maximise a ratio over x in [low, high]: on a grid, then between its points."""
+    if low == high:
+        return float(ratio(method, np.array(low), stop))
+    x = _phase_grid(method, stop) if np.isinf(high) else eigenvalue_grid(low, high)
+    values = ratio(method, x, stop)
+    peaks = dips(-values)
+    # the grid is so fine that a peak gains less than one percent between its points
+    peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
+    peaks = peaks[np.argsort(-values[peaks], kind="stable")[:MOST_PEAKS]]
+    ends = x[peaks + np.array([[-1], [1]])]
+    _, depth = lowest_between(lambda x: -ratio(method, x, stop), ends[0], ends[1], PEAK_ZOOMS)
+    return float(max(values.max(), -depth))
+
+
+def _phase_grid(method: Method, stop: float) -> Array:
+    """Return x ≥ 0 at even phases: u = t√x in units of the frequency at which learning begins."""
+    if method.order == 1:
+        return np.concatenate([[0.0], PHASES / stop])
+    unit = stop_with_gain(method) / np.sqrt(8)  # one for friction 3
+    return np.concatenate([[0.0], (PHASES * max(unit, 1.0) / stop) ** 2])
+
+
+def eigenvalue_grid(low: float, high: float) -> Array:
+    """Return eigenvalues that are even in phase, and even in decades where phases are small."""
+    even = np.linspace(np.sqrt(low), np.sqrt(high), RANGE_POINTS) ** 2
+    return np.union1d(even, np.geomspace(max(low, high * 1e-12), high, RANGE_POINTS // 4))

@@ -1,4 +1,4 @@
-r"""Iterations in closed form: an independent route to what the recurrence computes.
+r"""Iterations in closed form: an independent route to the values of the recurrence.
 
 A power for gradient descent, a 2×2 power where momentum is constant, a Gegenbauer polynomial for
 Nesterov's method and a Jacobi polynomial for the ν-method.
@@ -15,8 +15,6 @@ from stoptime.methods.recurrence import Iteration
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
 
-__all__ = ["closed_form"]
-
 
 def closed_form(method: Iteration, s: ArrayLike, k: int) -> Array:
     r"""Return the shrinkage of one iterate, without iterating.
@@ -25,26 +23,8 @@ def closed_form(method: Iteration, s: ArrayLike, k: int) -> Array:
         (1-x)^{(k+1)/2}\,\frac{C_{k-1}^{(r/2)}(\sqrt{1-x})}{C_{k-1}^{(r/2)}(1)}, \qquad
         \frac{P_k^{(2\nu-1/2,-1/2)}(1-2x)}{P_k^{(2\nu-1/2,-1/2)}(1)}, \qquad x = \varepsilon s
 
-    for gradient descent, Nesterov's method with friction r and the ν-method; for constant momentum the
-    k-th power of the companion matrix.
-
-    Parameters
-    ----------
-    method : Iteration
-        Tuned.
-    s : array-like
-        Eigenvalues; for Nesterov's method and the ν-method with εs of at most one.
-    k : int
-        The iteration.
-
-    Returns
-    -------
-    array of the shape of s
-
-    Examples
-    --------
-    >>> bool(abs(closed_form(Nesterov(0.1), 2.0, 30) - Nesterov(0.1).shrinkage(2.0, 30)) < 1e-14)
-    True
+    for gradient descent, Nesterov's method with friction r and the ν-method, where εs is at most
+    one; for constant momentum the k-th power of the companion matrix.
     """
     x = method.epsilon * nonnegative("s", s)
     k = int(iteration_numbers(nonnegative("k", k)))
@@ -61,9 +41,8 @@ def closed_form(method: Iteration, s: ArrayLike, k: int) -> Array:
             return _gegenbauer(friction, x, k)
         case NuMethod(nu=nu):
             order = 2 * nu - 0.5
-            return np.asarray(
-                eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0)
-            )
+            polynomial = eval_jacobi(k, order, -0.5, 1 - 2 * x)
+            return np.asarray(polynomial / eval_jacobi(k, order, -0.5, 1.0))
     raise TypeError(f"{method} has no closed form.")
 
 
@@ -78,8 +57,9 @@ def _gegenbauer(friction: float, x: Array, k: int) -> Array:
 
 
 def _companion_power(trace: Array, determinant: Array, k: int, first: Array) -> Array:
-    """Return g_k of g_k = trace·g_{k-1} - determinant·g_{k-2}, g_0 = 1, g_1 = first, by squaring."""
-    zero, one = np.zeros_like(trace), np.ones_like(trace)
+    """Return g_k of g_k = trace·g_{k-1} - determinant·g_{k-2}, g_0 = 1 and g_1 = first."""
+    zero = np.zeros_like(trace)
+    one = np.ones_like(trace)
     base = np.array([[trace, -determinant], [one, zero]])
     power = np.array([[one, zero], [zero, one]])
     exponent = k - 1

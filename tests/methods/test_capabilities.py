@@ -1,0 +1,314 @@
+"""What methods claim about themselves, checked numerically, and methods that claim nothing."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import stoptime as st
+from iteration_cases import make_data
+from stoptime.methods.base import Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.recurrence import Coefficients, Iteration
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.theory.worst_case import risk_ratio, stop_with_gain
+
+S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
+TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]
+FILTERS = [method for method in TUNED if method.has_filter]
+MORE = [
+    AcceleratedFlow(0.3),
+    AcceleratedFlow(9.0),
+    HeavyBallFlow(1e-3),
+    HeavyBallFlow(3.0),
+    HighResolutionFlow(1.0, 1e-6),
+    HighResolutionFlow(0.5, 30.0),
+    GradientDescent(1.9),
+    Nesterov(1.3, 1.0),
+    Nesterov(1.0, momentum=0.99),
+    HeavyBall(1.0, 0.99),
+    NuMethod(1.0, 0.3),
+]
+each_registered = pytest.mark.parametrize("method", TUNED, ids=str)
+each_filter = pytest.mark.parametrize("method", FILTERS, ids=str)
+each_case = pytest.mark.parametrize("method", [*FILTERS, *MORE], ids=str)
+
+
+@each_case
+def test_a_method_that_does_not_oscillate_falls_monotonically(method):
+    if method.oscillates:
+        return
+    t = np.concatenate([[0.0], np.geomspace(1e-4, 1e6, 2000)])
+    g = method.shrinkage(np.geomspace(1e-6, 1e6, 60)[:, None], t)
+    assert np.all(np.diff(g, axis=1) <= 0)
+    assert np.all((g >= 0) & (g <= 1))
+
+
+def test_the_methods_that_are_said_to_be_monotone():
+    monotone = {name for name, cls in ALL_METHODS.items() if not cls.oscillates}
+    assert monotone == {"ridge", "gradient-flow"}
+
+
+@each_filter
+def test_whole_stops_are_whole(method):
+    if not method.whole_stops:
+        assert np.isfinite(method.shrinkage(0.5, 1.5))
+        return
+    for formula in (method.shrinkage, method.gain):
+        with pytest.raises(ValueError, match=r"whole numbers.*1\.5"):
+            formula(0.5, 1.5)
+
+
+@each_registered
+def test_a_method_without_filter_refuses_it_and_no_other_does(method):
+    if method.has_filter:
+        method.require_filter()
+        assert np.isfinite(method.gain(0.5, 3.0))
+        return
+    for call in (method.require_filter, lambda: method.gain(0.5, 3), lambda: method.pace):
+        with pytest.raises(ValueError, match="depends on the response"):
+            call()
+
+
+@each_filter
+def test_a_method_that_runs_steps_cannot_run_too_many(method):
+    if not method.runs_steps:
+        assert method.shrinkage(0.5, 1e11) == pytest.approx(0, abs=1e-10)
+        return
+    with pytest.raises(ValueError, match="iterations is beyond"):
+        method.shrinkage(0.5, 1e11)
+
+
+@pytest.mark.parametrize(
+    "method", [GradientDescent(1.0), Nesterov(1.0), HeavyBall(1.0, 0.9), NuMethod(1.0)], ids=str
+)
+def test_oscillations_become_faster_at_the_limit_where_it_is_said(method):
+    """The zeros of g over the eigenvalues crowd at the end of the range, or leave it empty."""
+    s = np.linspace(0, method.limit, 100_001)[:-1]
+    zeros = s[1:][np.diff(np.sign(method.shrinkage(s, 200))) != 0]
+    share = np.mean(zeros > 0.99 * method.limit)
+    assert share > 0.05 if method.oscillates_at_limit else share == 0
+
+
+REACHES = (1e4, 1e8)
+GUARANTEED = [
+    lambda _: st.Ridge(),
+    lambda _: GradientFlow(),
+    lambda _: AcceleratedFlow(2.0),
+    lambda _: AcceleratedFlow(3.0),
+    lambda _: AcceleratedFlow(9.0),
+    lambda reach: GradientDescent(1 / reach),
+    lambda reach: Nesterov(1 / reach),
+    lambda reach: NuMethod(1 / reach),
+    lambda reach: NuMethod(1 / reach, 0.5),
+]
+NOT_GUARANTEED = [
+    lambda _: AcceleratedFlow(1.5),
+    lambda _: HeavyBallFlow(1.0),
+    lambda _: HighResolutionFlow(0.1, 0.1),
+    lambda reach: Nesterov(1 / reach, 1.0),
+    lambda reach: Nesterov(1 / reach, momentum=1 - 1 / np.sqrt(reach)),
+    lambda reach: HeavyBall(1 / reach, 1 - 1 / np.sqrt(reach)),
+    lambda reach: NuMethod(1 / reach, 0.4),
+]
+
+
+def largest_risk_ratios(make):
+    """Return the largest ratios for unit penalty and eigenvalues up to each of the reaches.
+
+    The stop has the gain of ridge at s = 0. An iteration has its largest eigenvalue there.
+    """
+    rng = np.random.default_rng(0)
+    found = []
+    for reach in REACHES:
+        method = make(reach)
+        stop = stop_with_gain(method, 1.0)
+        phases = [rng.uniform(u, 10 * u, 200) for u in np.geomspace(1, np.sqrt(reach) / 10, 4)]
+        x = np.concatenate([np.geomspace(1e-3, 10, 200), *(phase**2 for phase in phases)])
+        found.append(risk_ratio(method, x, np.round(stop) if method.whole_stops else stop).max())
+    return found
+
+
+@pytest.mark.parametrize("make", GUARANTEED, ids=lambda make: str(make(1e8)))
+def test_a_universal_guarantee_holds_for_eigenvalues_of_any_size(make):
+    assert make(1e8).universal_guarantee
+    near, far = largest_risk_ratios(make)
+    assert far <= 1.05 * near < 3  # an iteration of a hundred steps differs a little from its flow
+
+
+@pytest.mark.parametrize("make", NOT_GUARANTEED, ids=lambda make: str(make(1e8)))
+def test_there_is_no_guarantee_where_the_risk_grows_without_bound(make):
+    assert not make(1e8).universal_guarantee
+    near, far = largest_risk_ratios(make)
+    assert far > 1.5 * near
+
+
+def test_conjugate_gradients_and_untuned_methods_claim_no_guarantee():
+    for method in (ConjugateGradient(), HeavyBallFlow(), HeavyBall(), HighResolutionFlow()):
+        assert not method.universal_guarantee
+
+
+@each_case
+def test_no_gain_exceeds_its_bound(method):
+    s = np.concatenate([[0.0], np.geomspace(1e-9, 1, 200) * min(method.largest_eigenvalue, 1e6)])
+    s = s[s < method.largest_eigenvalue]
+    stops = np.arange(200) if method.whole_stops else np.geomspace(1e-6, 1e6, 200)
+    for stop in stops:
+        assert method.gain(s, stop).max() <= method.largest_gain(stop) * (1 + 1e-12), stop
+    assert method.largest_gain(np.inf) == np.inf
+
+
+def test_the_gain_has_no_bound_before_the_data_are_known():
+    for method in (Nesterov(), HeavyBallFlow(), HighResolutionFlow(), ConjugateGradient()):
+        assert method.largest_gain(3.0) == np.inf
+
+
+@each_case
+def test_a_method_diverges_from_its_largest_eigenvalue_on(method):
+    most = method.largest_eigenvalue
+    low, high = method.possible_eigenvalues
+    assert low == 0
+    assert high <= most
+    if not method.whole_stops:
+        assert most == high == np.inf
+        method.check_convergence(1e300)
+        return
+    method.check_convergence(0.999 * most)
+    assert abs(method.shrinkage(0.999 * most, 9000)) < 1
+    with pytest.raises(ValueError, match="diverges"):
+        method.check_convergence(most * (1 + 1e-12))
+    assert abs(method.shrinkage(1.001 * most, 9000)) > 10
+
+
+@pytest.mark.parametrize("name", ALL_METHODS)
+def test_a_method_is_tuned_once_its_parameters_are_numbers(name):
+    method = ALL_METHODS[name]()
+    assert method.tuned_to(S).is_tuned
+    assert method.tuned_to(S).tuned_to(S) == method.tuned_to(S)
+    if not method.is_tuned:
+        with pytest.raises(ValueError, match="tuned_to"):
+            method.gain(0.5, 3)
+
+
+@each_registered
+def test_following_a_response_applies_the_gain(method):
+    z = np.array([[1.0, -2.0], [0.5, 0.0], [2.0, 1.0], [-1.0, 3.0]])
+    stops = np.array([0.0, 1.0, 3.0])
+    components, gains = method.follow(S, z, stops, S)
+    assert components.shape == (4, 3, 2)
+    assert gains.shape == (4, 3, 1 if method.has_filter else 2)
+    np.testing.assert_allclose(gains * z[:, None, :], components, atol=1e-12)
+    size = method.gain_for(S, z[:, 0], 3.0)(S)
+    if method.has_filter:
+        np.testing.assert_array_equal(size, gains[:, 2, 0])
+    else:
+        assert np.all(size <= 1 / S)
+
+
+@each_filter
+def test_a_safer_method_has_a_better_guarantee(method):
+    safer = method.in_units_of(1e-4).safer()
+    if method.name != "nesterov":
+        assert safer is None
+        return
+    assert safer.safer() is None
+    before = st.calibrate(method.in_units_of(1e-4))
+    after = st.calibrate(safer)
+    assert after.inflation < before.inflation
+    assert before.stop < after.stop < 2 * before.stop
+
+
+@each_filter
+def test_the_flow_of_a_method_is_a_flow(method):
+    flow = method.as_flow()
+    assert not flow.whole_stops
+    assert flow.order == method.order
+    assert (flow == method) == (not method.whole_stops)
+    assert method.pace == 1 or method.whole_stops
+
+
+@each_registered
+def test_searches_end_and_stops_have_a_meaning(method):
+    assert method.horizon >= 100
+    assert method.whole_stops == (method.stop_meaning == "iterations")
+    assert (method.horizon < np.inf) == method.whole_stops
+
+
+@dataclass(frozen=True)
+class Undamped(Method):
+    """A user's own flow, an oscillator without friction, which says nothing of itself."""
+
+    name: ClassVar[str] = "undamped"
+    order: ClassVar[int] = 2
+
+    def _shrinkage(self, s, t):
+        return np.cos(t * np.sqrt(s))
+
+    def _gain(self, s, t):
+        return t * t / 2 * np.sinc(t * np.sqrt(s) / (2 * np.pi)) ** 2
+
+
+@dataclass(frozen=True)
+class HalfLookahead(Iteration):
+    """A user's own iteration, between the heavy ball and Nesterov's method."""
+
+    name: ClassVar[str] = "half-lookahead"
+    order: ClassVar[int] = 2
+    limit: ClassVar[float] = 2.0
+
+    def coefficients(self, k):  # noqa: ARG002 - every step is the same
+        return Coefficients(0.5, 0.25, 1.0)
+
+    def as_flow(self):
+        return HeavyBallFlow(0.5 / (2 * self.pace))
+
+
+OWN = [(Undamped(), [0.0, 0.5, 1.0, 2.5]), (HalfLookahead(), [0, 1, 4, 30])]
+each_own = pytest.mark.parametrize(("method", "stops"), OWN, ids=lambda one: str(one)[:12])
+
+
+def test_a_method_that_says_nothing_has_no_guarantee():
+    assert not Undamped().universal_guarantee
+    with pytest.raises(ValueError, match=r"No stop of Undamped.*give the eigenvalues"):
+        st.calibrate(Undamped())
+    assert st.guarantee(Undamped(), 1.0).inflation == np.inf
+    assert 1 < st.calibrate(Undamped(), low=0.1, high=10.0).inflation < np.inf
+    assert 0 < st.equivalent_stop(Undamped(), 0.5, eigenvalues=S) < np.inf
+    assert not HalfLookahead(1.0).universal_guarantee
+
+
+@each_own
+def test_an_unregistered_method_draws_a_path(method, stops):
+    X, y = make_data(30, 5)
+    drawn = st.path(X, y, method, stops)
+    values, vectors = np.linalg.eigh((X - X.mean(0)).T @ (X - X.mean(0)) / 30)
+    z = vectors.T @ (X - X.mean(0)).T @ (y - y.mean()) / 30
+    gain = drawn.method.gain(values[:, None], stops)
+    np.testing.assert_allclose(drawn.coef, (vectors @ (gain * z[:, None])).T, atol=1e-12)
+
+
+@each_own
+def test_an_unregistered_method_has_an_exact_leave_one_out_error(method, stops):
+    X, y = make_data(15, 3)
+    tuned = st.path(X, y, method, stops).method
+    squares = np.zeros(len(stops))
+    for i in range(15):
+        kept = np.arange(15) != i
+        squares += (y[i] - st.path(X[kept], y[kept], tuned, stops).predict(X[[i]])[:, 0]) ** 2
+    found = st.leave_one_out(X, y, tuned, stops)
+    np.testing.assert_allclose(found.errors, squares / 15, rtol=1e-9)
+
+
+@each_own
+def test_an_unregistered_method_has_an_estimator(method, stops):
+    X, y = make_data(40, 5)
+    model = st.StoppedRegressorCV(method, stops=stops).fit(X, y)
+    assert model.stop_ in stops
+    np.testing.assert_allclose(
+        model.coef_, st.path(X, y, model.method_, model.stop_).coef[0], rtol=1e-9
+    )
+    assert model.score(X, y) > 0.1
