@@ -34,7 +34,6 @@ from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops
-from stoptime.stopping.plug_in import PlugIn
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import (
     GCV,
@@ -44,6 +43,7 @@ from stoptime.stopping.registry import (
     LeaveOneOut,
     OneStandardError,
     PathGCV,
+    PlugIn,
     get_rule,
 )
 from stoptime.stopping.rule import Choice, Rule, StopWarning

@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
-from stoptime.stopping.plug_in import _best_guarantee
+from stoptime.stopping.registry import _best_guarantee
 from stoptime.stopping.rule import CurveRule, _vertex
 
 METHODS = [

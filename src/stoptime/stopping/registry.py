@@ -1,8 +1,8 @@
-"""Rules that hold rows out, generalised cross-validation, and every rule by its name."""
+"""Rules that hold rows out, generalised cross-validation, plug-in, and every rule by its name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,15 +14,19 @@ from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
 from stoptime.spectrum.data import goals
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
-from stoptime.stopping.plug_in import PlugIn
+from stoptime.stopping.grid import stops_to_try
+from stoptime.stopping.plug_in import resolved_oracle
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.progress import progress
+from stoptime.support.wording import rounded_up
+from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Data, Fold, TestErrors
     from stoptime.stopping.problem import Problem
     from stoptime.support.arrays import Array
+    from stoptime.theory.oracle import Oracle
 
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 
@@ -160,6 +164,71 @@ def _combined(problem: Problem, stops: Array, tests: list[TestErrors]) -> ErrorC
     if deviation is not None:
         deviation = (units**2 * deviation)[:, target]
     return ErrorCurve(stops, (units**2 * errors)[:, target], deviation)
+
+
+@dataclass(frozen=True)
+class PlugIn(Rule):
+    """Stop where the method has the best guarantee against the best ridge by marginal likelihood.
+
+    The curve is the error that the estimated noise and signal imply. An array of stops is chosen
+    among by that curve; otherwise the stop is :func:`stoptime.equivalent_stop` of the estimated
+    penalty.
+    """
+
+    name: ClassVar[str] = "plug-in"
+    _uses_trace: ClassVar[bool] = True
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick one stop for all targets; see :meth:`Rule.choose`."""
+        if per_target:
+            raise ValueError(
+                'rule="plug-in" shares one stop between targets: use rule="loo" per target.'
+            )
+        grid, given = stops_to_try(problem, stops)
+        oracle, spectrum = resolved_oracle(problem.data, problem.spectrum)
+        problem = replace(problem, spectrum=spectrum)
+        curve = ErrorCurve(grid, _expected(problem, oracle, grid))
+        message = f"least expected error of {len(grid)} stops"
+        stop = float(grid[np.argmin(curve.errors)])
+        if not given:
+            stop, message = _best_guarantee(problem, oracle.penalty)
+        error = float(_expected(problem, oracle, np.array([stop]))[0])
+        return Choice(stop, error, curve, None, message)
+
+
+def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
+    """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
+    spectrum = problem.spectrum
+    noise = float(np.mean(oracle.noise))
+    s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
+    g = problem.tuned.shrinkage(s[:, None], stops)
+    gain = problem.tuned.gain(s[:, None], stops)
+    variance = noise / spectrum.n_observations
+    if oracle.penalty > 0:
+        # (r²/p)s by way of the penalty, because r² itself may overflow
+        powers = variance * (s / oracle.penalty)
+    else:
+        z = spectrum.response.reshape(spectrum.rank, -1).astype(np.float64)
+        lengths = np.hypot.reduce(z / spectrum.eigenvalues[:, None], axis=0)
+        powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_features
+    bias = (weights * powers) @ g**2
+    return np.asarray(noise + bias + variance * (weights @ (s[:, None] * gain) ** 2))
+
+
+def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
+    """Return the stop equivalent to ridge with the penalty, and its guarantee in words."""
+    if penalty == 0:
+        return np.inf, "no noise was detected"
+    if penalty == np.inf:
+        return 0.0, "no signal was detected"
+    found = calibrate_to(problem.tuned, penalty, eigenvalues=possible_eigenvalues(problem.spectrum))
+    message = (
+        f"like ridge with the estimated best penalty, {penalty:.3g}: "
+        f"at most {rounded_up(found.inflation)} times its Bayes risk"
+    )
+    return found.stop, message
 
 
 @dataclass(frozen=True)
