@@ -6,6 +6,8 @@ from types import ModuleType
 from stoptime import bounds
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.exact import leave_one_out, left_out_residuals
 from stoptime.methods import (
     ITERATIONS,
     METHODS,
@@ -30,32 +32,22 @@ from stoptime.spectrum.kernel import decompose_kernel
 from stoptime.spectrum.streamed.chunks import Block, Chunks
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.stopping import (
+from stoptime.stopping.gcv import naive_gcv, path_gcv
+from stoptime.stopping.grid import default_stops
+from stoptime.stopping.problem import Problem
+from stoptime.stopping.registry import (
     GCV,
     RULES,
-    SURE,
-    Choice,
     CrossValidation,
-    Discrepancy,
-    ErrorCurve,
     HoldOut,
     LeaveOneOut,
     OneStandardError,
-    Oracle,
     PathGCV,
     PlugIn,
-    Problem,
-    Rule,
-    StopWarning,
-    default_stops,
-    estimate_oracle,
     get_rule,
-    leave_one_out,
-    left_out_residuals,
-    naive_gcv,
-    path_gcv,
-    training_error,
 )
+from stoptime.stopping.rule import Choice, Rule, StopWarning
+from stoptime.stopping.sure_discrepancy import SURE, Discrepancy, training_error
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.model_file import Model, PreparationWarning, load, save
 from stoptime.theory.calibration import (
@@ -66,6 +58,7 @@ from stoptime.theory.calibration import (
     guarantee,
 )
 from stoptime.theory.limits import limiting_risk, marchenko_pastur
+from stoptime.theory.oracle import Oracle, estimate_oracle
 from stoptime.theory.plan import Plan, plan
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 

@@ -1,9 +1,9 @@
-"""What is remembered of one pass over the rows is what a second pass would find."""
+"""Residuals remembered from one pass over the rows equal those of a second pass."""
 
 import numpy as np
 import pytest
 
-from left_out_cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for
+from left_out.cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for
 from stoptime import (
     StoppedKernelRegressorCV,
     StoppedRegressorCV,
@@ -12,8 +12,8 @@ from stoptime import (
     left_out_residuals,
 )
 from stoptime.left_out import residuals as left_out
+from stoptime.left_out.interpolation import combination
 from stoptime.left_out.residuals import LeftOut
-from stoptime.left_out.skeleton import combination
 
 FEW_TARGETS = [kind for kind in KINDS if kind != "many targets"]
 RIDGE, GRADIENT_FLOW, ACCELERATED_FLOW, *_, HEAVY_BALL, _ = METHODS
@@ -65,9 +65,8 @@ def test_stops_between_those_of_a_grid_follow(kind, method, passes, monkeypatch)
             each.residuals(np.array(stop)).reshape(1, len(X), -1) for each in (remembers, forgets)
         ]
         assert_same(*both, 1e-10)
-    if (
-        method.order == 1 and kind == "tall"
-    ):  # what moves fast between the stops of a grid does not follow
+    # a method that changes fast between the stops of a grid does not follow from them
+    if method.order == 1 and kind == "tall":
         assert passes == ["_pass", "_own_residuals"] * len(grid[2:-2:19])
 
 
@@ -138,9 +137,8 @@ def test_a_row_of_weight_zero_has_the_residual_of_the_whole_fit(rng, monkeypatch
 def test_stops_that_others_do_not_determine_are_told():
     method, known = ACCELERATED_FLOW, np.geomspace(1, 1000, 40)
     assert combination(method, known, np.array([2.0]), 1.0) is not None
-    assert (
-        combination(method, known, np.array([900.0]), 1.0) is None
-    )  # it swings between known stops
+    # the path oscillates between known stops
+    assert combination(method, known, np.array([900.0]), 1.0) is None
     assert combination(method, known, np.array([2.0, 900.0]), 1.0) is None
     assert combination(RIDGE, known, np.array([2000.0]), 1.0) is None
 

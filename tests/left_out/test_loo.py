@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import LeaveOneOut as Splitter
 from sklearn.model_selection import cross_val_predict
 
-from left_out_cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for, with_condition
+from left_out.cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for, with_condition
 from stoptime import (
     AcceleratedFlow,
     HeavyBallFlow,
@@ -20,8 +20,9 @@ from stoptime import (
 )
 from stoptime.left_out import residuals as left_out
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
-from stoptime.left_out.routes import ByMixture, BySecular
+from stoptime.left_out.mixture import ByMixture
 from stoptime.left_out.routing import Routing
+from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.krylov import operator
 
 
@@ -39,7 +40,7 @@ def by_refits(X, y, method, stops, sample_weight=None, fit_intercept=True):
 
 
 def collected(routing, members=None, route=None):
-    """Return residuals of all rows at all stops, by the routing's routes or by the one that is given."""
+    """Return residuals of all rows at all stops, by the given route or by those of the routing."""
     rows = routing.rows
     members = np.arange(len(rows.weights)) if members is None else members
     out = np.empty((len(routing.stops), *rows.data.y.shape))
@@ -273,8 +274,8 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
     rows = rows_of(X, y, None, decompose(X, y))
     for fourths in (False, True):
         curve = left_out._curve_of(rows, get_method(method), stops, fourths=fourths)
-        assert len(curve.bones) < 40
-        assert {0, 101} <= set(curve.bones)
+        assert len(curve.nodes) < 40
+        assert {0, 101} <= set(curve.nodes)
     assert Routing(rows, get_method(method), stops)._forms_operators
     (few,) = (part for part in rows.target_blocks(19) if part.data.y.shape[1] == 1)
     assert not Routing(few, get_method(method), stops)._forms_operators

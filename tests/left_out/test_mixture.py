@@ -1,16 +1,21 @@
-"""What left-out errors are made of: mixtures of ridges, skeletons of curves, secular equations."""
+"""Mixtures of ridges, interpolation between stops, and secular equations."""
 
 import numpy as np
 import pytest
 
-from left_out_cases import METHODS
+from left_out.cases import METHODS
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
 from stoptime.left_out import secular
-from stoptime.left_out.mixture import ridge_mixture
-from stoptime.left_out.routes import ByMixture, BySecular, lagrange
+from stoptime.left_out.interpolation import REDUNDANT, Interpolation, combination
+from stoptime.left_out.mixture import ByMixture, lagrange, ridge_mixture
 from stoptime.left_out.routing import _scale_nodes, cheapest_route, last_stop
-from stoptime.left_out.secular import downdate
-from stoptime.left_out.skeleton import Skeleton, curve_skeleton, skeleton
+from stoptime.left_out.secular import BySecular, downdate
+
+
+def mixed(method, stops, largest, eigenvalues):
+    """Return the shrinkages of a mixture of ridges, and the mixture."""
+    mixture = ridge_mixture(method, stops, largest, np.ones(1))
+    return (mixture.shrinkages(eigenvalues) @ mixture.weights[0]).real, mixture
 
 
 def test_route_by_horizon():
@@ -21,7 +26,7 @@ def test_route_by_horizon():
 
 
 def test_route_by_work():
-    """Two eigenvalues are soon found: a mixture must be small to cost less, or steps of an iteration many."""
+    """For two eigenvalues a mixture costs less only if it is small, or the iterations are many."""
     s, one, k = np.array([0.5, 1.0]), np.ones(1), np.array([1000.0])
     assert isinstance(cheapest_route(AcceleratedFlow(), k, s, one), BySecular)
     assert isinstance(cheapest_route(AcceleratedFlow(), k / 10, s, one), ByMixture)
@@ -43,17 +48,17 @@ def test_mixtures_of_ridges_are_the_method(method, horizon):
     largest = 3.0
     s = np.concatenate([[0.0], np.geomspace(1e-9, largest, 200), np.linspace(0, largest, 200)])
     stops = stops / largest ** (1 / method.order)
-    mixture = ridge_mixture(method, stops, largest)
-    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
+    found, _ = mixed(method, stops, largest, s)
+    np.testing.assert_allclose(found, method.shrinkage(s[:, None], stops), rtol=0, atol=5e-12)
 
 
 @pytest.mark.parametrize("stop", [1e-3, 0.01, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("method", METHODS[1:], ids=str)
 def test_one_early_stop_keeps_its_digits(method, stop):
     s, stops = np.linspace(0, 1, 300), np.array([stop])
-    mixture = ridge_mixture(method, stops, 1.0)
+    found, mixture = mixed(method, stops, 1.0, s)
     assert len(mixture.penalties) < 20
-    np.testing.assert_allclose(mixture(s), method.shrinkage(s[:, None], stops), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(found, method.shrinkage(s[:, None], stops), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("stop", [3.0, 60.0])
@@ -62,7 +67,7 @@ def test_one_early_stop_keeps_its_digits(method, stop):
     [GradientFlow(), AcceleratedFlow(), Nesterov(0.45), NuMethod(0.45), HeavyBall(0.9, 0.9)],
     ids=str,
 )
-def test_what_lies_between_scales_is_interpolated_from_few(method, stop):
+def test_shrinkages_between_scales_are_interpolated_from_few(method, stop):
     scales = np.concatenate([[1.0], np.linspace(1.6, 2.0, 400)])
     radians = 0.0 if method.order == 1 else method.pace * stop * np.sqrt(2.0)
     nodes = _scale_nodes(method, scales, radians)
@@ -79,33 +84,46 @@ def test_what_lies_between_scales_is_interpolated_from_few(method, stop):
 
 def test_gradient_flow_needs_few_ridges_however_long():
     stops = np.geomspace(1e-3, 1e12, 100)
-    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
     s = np.concatenate([[0.0], np.geomspace(1e-15, 1, 300)])
+    found, mixture = mixed(GradientFlow(), stops, 1.0, s)
     assert len(mixture.penalties) < 350
-    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("last", [1.0, 100.0, 1e4])
 @pytest.mark.parametrize("method", METHODS, ids=str)
-def test_skeleton_determines_all_stops(method, last):
+def test_nodes_determine_all_stops(method, last):
     stops = np.geomspace(0.1, last, 100)
     s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
-    linear = skeleton(method, stops, 1.0)
-    assert sorted([*linear.bones, *linear.others]) == list(range(100))
+    linear = Interpolation.of(method, stops, 1.0)
+    assert sorted([*linear.nodes, *linear.others]) == list(range(100))
     values = method.shrinkage(s, stops[:, None])
-    np.testing.assert_allclose(linear.extended(values[linear.bones]), values, rtol=0, atol=1e-11)
-    curve = curve_skeleton(method, stops, 1.0)
+    np.testing.assert_allclose(linear.extended(values[linear.nodes]), values, rtol=0, atol=1e-11)
+    curve = Interpolation.of_powers(method, stops, 1.0, REDUNDANT, fourths=True)
     mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
     for power in (2, 4):
         powers = mixed**power
         scale = np.abs(powers).max()
         np.testing.assert_allclose(
-            curve.extended(powers[curve.bones]), powers, rtol=0, atol=1e-9 * scale
+            curve.extended(powers[curve.nodes]), powers, rtol=0, atol=1e-9 * scale
         )
 
 
-def test_a_whole_skeleton_leaves_nothing_to_follow():
-    whole, values = Skeleton.whole(3), np.arange(6.0).reshape(3, 2)
+def test_few_nodes_serve_a_grid_of_a_hundred_stops():
+    flow, stops = AcceleratedFlow(), np.geomspace(0.1, 10, 100)
+    assert len(Interpolation.of(flow, stops, 1.0).nodes) < 15
+    assert len(Interpolation.of_powers(flow, stops, 1.0, REDUNDANT, fourths=True).nodes) < 25
+    assert combination(flow, stops[::4], np.array([2.0]), 1.0).shape == (1, 25)
+    assert combination(flow, stops[:3], np.array([2.0]), 1.0) is None
+
+
+def test_lagrange_polynomials_are_one_at_their_node():
+    found = lagrange(np.array([0.0, 1.0]), np.array([0.0, 0.25]))
+    np.testing.assert_array_equal(found, [[1, 0], [0.75, 0.25]])
+
+
+def test_every_stop_may_be_a_node():
+    whole, values = Interpolation.trivial(3), np.arange(6.0).reshape(3, 2)
     assert whole.matrix.shape == (0, 3)
     np.testing.assert_array_equal(whole.extended(values), values)
 
@@ -171,5 +189,5 @@ def test_contours_are_accurate_for_stretches_of_time_of_any_length(span):
         np.geomspace(1e3, 1e3 * span, 20),
         np.concatenate([[0.0], np.geomspace(1e-12, 1, 300)]),
     )
-    mixture = ridge_mixture(GradientFlow(), stops, 1.0)
-    np.testing.assert_allclose(mixture(s), np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=3e-13)
+    found, _ = mixed(GradientFlow(), stops, 1.0, s)
+    np.testing.assert_allclose(found, np.exp(-np.multiply.outer(s, stops)), rtol=0, atol=3e-13)

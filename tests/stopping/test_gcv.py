@@ -1,4 +1,4 @@
-"""Path GCV is the Volterra equation with the mean kernel; it follows leave-one-out where naive GCV fails."""
+"""Path GCV solves the averaged Volterra equation, and follows leave-one-out unlike naive GCV."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The rules: equal to refitting, global minima, edges, standard errors, and what each refuses."""
+"""The rules: equal to refitting, global minima, edges, standard errors, and refused input."""
 
 import warnings
 
@@ -176,7 +176,7 @@ def test_per_target_choices_are_those_of_each_target(rng, rule):
     assert pooled.error == pytest.approx(together.curve.errors.mean(axis=1).min(), rel=1e-12)
 
 
-def test_the_default_grid_sees_the_first_descent_and_every_swing(rng):
+def test_the_default_grid_sees_the_first_descent_and_every_oscillation(rng):
     for p in (1, 5, 30):
         X, y = data(rng, 60, p)
         spec = st.decompose(X, y)
@@ -185,18 +185,14 @@ def test_the_default_grid_sees_the_first_descent_and_every_swing(rng):
             s = spec.eigenvalues
             assert stops[0] == 0
             assert stops[-1] == np.inf
-            assert (
-                method.shrinkage(s[-1], stops[1]) > 0.89
-            )  # hardly anything learned at the first stop
-            assert (
-                np.abs(method.shrinkage(s[0], stops[-2])) < 0.04
-            )  # hardly anything left at the last
+            # hardly anything is learned at the first stop, and hardly anything left at the last
+            assert method.shrinkage(s[-1], stops[1]) > 0.89
+            assert np.abs(method.shrinkage(s[0], stops[-2])) < 0.04
             assert 50 <= len(stops) <= 1002
             assert np.max(stops[2:-1] / stops[1:-2]) < 1.25
             if isinstance(method, st.AcceleratedFlow):
-                for row in np.outer(
-                    np.sqrt(s), stops[:-1]
-                ):  # several points in each visible half swing
+                # several points in each visible half of an oscillation
+                for row in np.outer(np.sqrt(s), stops[:-1]):
                     counts = np.histogram(row, bins=np.arange(1, 3) * np.pi)[0]
                     assert counts.min() >= 3
     assert len(st.default_stops(spec, st.Ridge(), 17)) == 17
@@ -352,12 +348,12 @@ def test_plug_in_reports_its_guarantee(rng):
     p = problem(X, y)
     choice = st.PlugIn().choose(p)
     assert choice.stop == pytest.approx(st.StoppedRegressor().fit(X, y).stop_, rel=1e-9)
-    assert "at most 1.599 times" in choice.message
+    assert "at most 1.600 times its Bayes risk" in choice.message
     assert st.PlugIn().choose(p, [0.1, choice.stop, 100.0]).stop == choice.stop
     with pytest.raises(ValueError, match="shares one stop"):
         st.PlugIn().choose(problem(X, np.column_stack([y, y])), per_target=True)
     assert "no signal" in st.PlugIn().choose(problem(X, np.zeros(60))).message
-    assert _best_guarantee(p, 0.0) == (np.inf, "no noise to be seen")
+    assert _best_guarantee(p, 0.0) == (np.inf, "no noise was detected")
 
 
 def test_one_standard_error_stops_earlier(rng):

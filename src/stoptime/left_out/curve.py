@@ -1,4 +1,4 @@
-"""Estimated errors at many stops, and how sure they are."""
+"""Estimated errors at many stops, and their standard errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from stoptime.support.arrays import Floats
 
 __all__ = ["ErrorCurve", "standard_error"]
 
-FEWEST_FOLDS = 3  # over which a standard error can be taken
-
 
 @dataclass(frozen=True, repr=False)
 class ErrorCurve:
@@ -20,11 +18,11 @@ class ErrorCurve:
     Attributes
     ----------
     stops : array of shape (n_stops,)
-        Where.
+        The stops.
     errors : array of shape (n_stops,) or (n_stops, n_targets)
         Mean squared error.
     standard_errors : array like ``errors``, or None
-        Its standard error, where the rule knows one.
+        Its standard error, where the rule estimates one.
     """
 
     stops: Floats
@@ -35,7 +33,7 @@ class ErrorCurve:
         """Return the curve of the mean over targets."""
         if self.errors.ndim == 1:
             return self
-        # targets share their rows, so their errors go together: standard errors are averaged too
+        # targets share their rows, so their errors are correlated: standard errors are averaged too
         deviation = None if self.standard_errors is None else self.standard_errors.mean(axis=1)
         return ErrorCurve(self.stops, self.errors.mean(axis=1), deviation)
 
@@ -53,13 +51,8 @@ class ErrorCurve:
 
 
 def standard_error(values: Floats) -> Floats:
-    """Return the standard error of the mean over the first axis; squares of squares must not overflow.
-
-    Examples
-    --------
-    >>> standard_error(np.array([[1e200], [3e200]]))
-    array([1.e+200])
-    """
+    """Return the standard error of the mean over the first axis."""
+    # in units of the largest value, so that squares of squared errors do not overflow
     largest = np.abs(values).max(axis=0)
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
     return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))

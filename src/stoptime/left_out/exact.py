@@ -1,31 +1,29 @@
-r"""Exact leave-one-out along a whole path, without a single refit.
+"""Exact leave-one-out along a whole path, without a single refit.
 
-Ridge has its classical shortcut. Every other method is a mixture of ridges with complex penalties
-(:mod:`stoptime.stopping.mixture`), and the left-out residual is linear in the shrinkage: it is the same
-mixture of the ridges' left-out residuals. For all rows and all stops that is a few matrix products.
-Where the path oscillates too often for a mixture, the eigenvalues that remain without the row are found
-instead (:mod:`stoptime.stopping.secular`), at a price that does not depend on the stop.
+Left-out residuals are mixtures of those of ridges with complex penalties, or follow from the
+eigenvalues that remain without the row; see :mod:`stoptime.left_out.routing`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
-from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import open_data
-from stoptime.support.arrays import Floats
 from stoptime.support.checks import list_of_stops, nonnegative
 
 if TYPE_CHECKING:
+    from stoptime.left_out.curve import ErrorCurve
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data
     from stoptime.spectrum.dense import DenseData
+    from stoptime.support.arrays import Floats
 
 __all__ = ["leave_one_out", "left_out_residuals"]
 
@@ -46,16 +44,16 @@ def leave_one_out(
 
     .. math:: \sum_i w_i e_i(t)^2 \Big/ \sum_i w_i, \qquad e_i(t) = y_i - \hat y_{-i}(t)
 
-    with :math:`\hat y_{-i}` the prediction for row i by the path fitted without it, intercept, means and
-    normalisation by the remaining weights included. Parameters that a method takes from the spectrum
-    ("critical" damping) keep the value they have on all rows.
+    with :math:`\hat y_{-i}` the prediction for row i by the path fitted without it, intercept,
+    means and normalisation by the remaining weights included. Parameters that a method takes from
+    the spectrum ("critical" damping) keep the value they have on all rows.
 
     Parameters
     ----------
     X, y : array-like
         Data; see :func:`stoptime.decompose`.
     method : Method or str
-        What draws the path.
+        The method.
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares.
     sample_weight : array-like of shape (n,), optional
@@ -63,9 +61,9 @@ def leave_one_out(
     fit_intercept : bool, default=True
         Whether to centre X and y.
     spectrum : Spectrum, optional
-        That of the same data, if it is there already.
+        That of the same data, if it has been computed.
     standard_errors : bool, default=True
-        Whether the standard errors of the mean are wanted too; with many targets they take longer.
+        Whether standard errors of the mean are computed too; with many targets they take longer.
     verbose : bool, default=False
         Whether work of more than a few seconds shows its progress.
 
@@ -83,7 +81,8 @@ def leave_one_out(
     array([5511.6, 3020.5, 3003.1])
     """
     stops = list_of_stops(stops)
-    left_out = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
+    data = open_data(X, y, sample_weight, fit_intercept)
+    left_out = _prepared(data, get_method(method), spectrum)
     return left_out.errors(stops, standard_errors=standard_errors, verbose=verbose)
 
 
@@ -106,7 +105,7 @@ def left_out_residuals(
     X, y, method, sample_weight, fit_intercept, spectrum
         As for :func:`leave_one_out`. A row of weight zero has the residual of the whole fit.
     stop : float or array-like of shape (n_targets,)
-        Where to stop, for every target alike or each by its own.
+        Where to stop: one number for all targets, or one for each.
 
     Returns
     -------
@@ -120,39 +119,29 @@ def left_out_residuals(
     array([-55.15,   5.21, -33.76])
     """
     stop = nonnegative("stop", stop, infinite=True)
-    left_out = _prepared(X, y, get_method(method), sample_weight, fit_intercept, spectrum)
-    n_targets = left_out.rows.data.y.shape[1]
-    if stop.shape not in {(), (n_targets,)}:
-        raise ValueError(
-            f"stop must be one number or one per target ({n_targets}); got shape {stop.shape}."
-        )
-    return left_out.residuals(stop)
-
-
-def _prepared(
-    X: Any,
-    y: ArrayLike,
-    method: Method,
-    sample_weight: ArrayLike | None,
-    fit_intercept: bool,
-    spectrum: Spectrum | None,
-) -> LeftOut:
-    """Factor the data unless that is done, and tune the method to all rows."""
     data = open_data(X, y, sample_weight, fit_intercept)
+    n = data.n_targets
+    if stop.shape not in {(), (n,)}:
+        raise ValueError(
+            f"stop must be one number or one per target ({n}); got shape {stop.shape}."
+        )
+    return _prepared(data, get_method(method), spectrum).residuals(stop)
+
+
+def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> LeftOut:
+    """Factor the data unless a spectrum is given, and tune the method to all rows."""
     data.check_rows()
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be exact at any stop
         spectrum = data.complete()
-    elif spectrum.fit_intercept != fit_intercept:
+    elif spectrum.fit_intercept != data.fit_intercept:
+        given = data.fit_intercept
+        raise ValueError(f"fit_intercept={given}, but the spectrum was made with the opposite.")
+    elif spectrum.is_complete and spectrum.reach < np.inf:
         raise ValueError(
-            f"fit_intercept={fit_intercept}, but the spectrum was made with the opposite."
-        )
-    elif spectrum.krylov is None and spectrum.reach < np.inf:
-        raise ValueError(
-            f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving rows out "
-            'needs all of it: decompose without max_gain, or with solver="svd".'
+            f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving "
+            'rows out needs all of it: decompose without max_gain, or with solver="svd".'
         )
     rows = Rows(cast("DenseData", data), spectrum)
-    return LeftOut(
-        rows, method.tuned_without_rows(spectrum.padded_eigenvalues, float(rows.scales.max()))
-    )
+    scale = float(rows.scales.max())
+    return LeftOut(rows, method.tuned_without_rows(spectrum.padded_eigenvalues, scale))

@@ -1,16 +1,16 @@
-r"""A path as a mixture of ridges with complex penalties: the key to leaving rows out without refitting.
+r"""A path as a mixture of ridges with complex penalties, which leaves rows out without refitting.
 
-Ridge with penalty λ has the shrinkage λ/(λ + s). Every smooth shrinkage is a mixture of a few of them,
+Ridge with penalty λ has the shrinkage λ/(λ + s). Every smooth shrinkage is a mixture of them,
 
 .. math:: g(s, t) = \sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k + s}
     \qquad\text{for all } 0 \le s \le L,
 
-with complex λ that do not depend on t. What ridge has in closed form and is linear in the shrinkage, the
-left-out residual above all, every method then has: the same mixture of the ridges' values.
+with complex λ that do not depend on t. Whatever is linear in the shrinkage, the left-out residual
+for example, is the same mixture of its values for ridge, where it has a closed form.
 
-Three ways to the mixture. Ridge is its own. Gradient flow is an inverse Laplace transform, and a few
-nodes on a hyperbola serve all stops of one decade, however large tL. Any other method is expanded in
-Chebyshev polynomials; each is, by Cauchy's formula on an ellipse around [0, L], a mixture of ridges.
+Ridge is its own mixture. Gradient flow is an inverse Laplace transform, and a few nodes on a
+hyperbola serve all stops of one decade, however large tL. Any other method is expanded in Chebyshev
+polynomials, each a mixture of ridges by Cauchy's formula on an ellipse around [0, L].
 
 References
 ----------
@@ -20,90 +20,61 @@ Weideman, Trefethen (2007), Parabolic and hyperbolic contours for computing the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods.base import Method
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
+
+if TYPE_CHECKING:
+    from stoptime.left_out.rows import RowBlock
+    from stoptime.methods.base import Method
 
 Numbers = NDArray[np.inexact[Any]]
 
-MAX_DEGREE = 16384  # beyond it the exact route costs less and rounds less
-FIRST_DEGREE = 32
-PER_RADIAN = {1: 7.0, 2: 1.25}  # degrees that iterations need at most, by their order
-SEEN = 0.5
+MAX_DEGREE = 16384  # beyond it the secular equation costs less and rounds less
+FIRST_DEGREE = 32  # of the Chebyshev expansion; it is doubled until it resolves the shrinkage
+DEGREES_PER_RADIAN = {1: 7.0, 2: 1.25}  # that iterations need at most, by their order
+FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a drop not resolved
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
-ALIASING = 33.0  # minus the logarithm of what the trapezoidal rule on the ellipse neglects
-GROWTH = 300.0  # largest weight by which rounding errors may be multiplied
-EARLY = 100.0  # of tL: up to here gradient flow needs fewer penalties on an ellipse
-SPAN = 40.0  # about so many times as long is the last stop that shares a hyperbola with the first
-LEAST_SPAN = 2.0
+ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
+LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
+EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
+SPAN = 40.0  # about the ratio of the last stop to the first one on one hyperbola
+LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
 
 
 @dataclass(frozen=True)
 class RidgeMixture:
-    r"""Penalties and weights of :math:`g(cs, t) = \mathrm{Re}\sum_k \omega_k(c, t)\lambda_k/(\lambda_k + s)`.
+    r"""The shrinkage :math:`g(cs, t) = \mathrm{Re}\sum_k\omega_k\lambda_k/(\lambda_k+s)`.
 
-    Attributes
-    ----------
-    penalties : array of shape (n_penalties,)
-        The λ, real for ridge and else complex; of each conjugate pair one.
-    weights : array of shape (n_scales, n_penalties, n_stops)
-        The ω, one matrix for every scale c of the eigenvalues.
+    ``penalties`` are the λ, real for ridge and otherwise complex, one of each conjugate pair.
+    ``weights`` are the ω, of shape (n_scales, n_penalties, n_stops), a matrix for every scale c.
     """
 
     penalties: Numbers
     weights: Numbers
 
     def shrinkages(self, eigenvalues: Array) -> Numbers:
-        """Return λ/(λ + s), one row for every eigenvalue; an infinite λ has learned nothing."""
+        """Return λ/(λ + s), one row for every eigenvalue."""
+        # divided by λ, so that an infinite penalty gives one and not inf/inf
         with np.errstate(over="ignore"):
             return np.asarray(1 / (1 + eigenvalues[:, None] / self.penalties))
 
-    def __call__(self, eigenvalues: Array) -> Array:
-        """Return the mixture's shrinkages at the first scale, of shape (n_eigenvalues, n_stops)."""
-        return np.asarray((self.shrinkages(eigenvalues) @ self.weights[0]).real)
-
 
 def ridge_mixture(
-    method: Method, stops: Array, largest: float, scales: Array | None = None
+    method: Method, stops: Array, largest: float, scales: Array
 ) -> RidgeMixture | None:
-    r"""Write a method as a mixture of ridges, to about 1e-13.
+    """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
-    .. math:: g(cs, t) = \mathrm{Re}\sum_k \omega_k(c, t)\,\frac{\lambda_k}{\lambda_k + s}
-
-    Parameters
-    ----------
-    method : Method
-        Already tuned to its spectrum.
-    stops : array of shape (n_stops,)
-        Positive and finite.
-    largest : float
-        The L up to which the identity is to hold.
-    scales : array of shape (n_scales,), optional
-        The c, one by default.
-
-    Returns
-    -------
-    RidgeMixture or None
-        None where more than ``MAX_DEGREE`` penalties would be needed: that many oscillations lie
-        between 0 and L.
-
-    Examples
-    --------
-    >>> from stoptime import AcceleratedFlow
-    >>> mixture = ridge_mixture(AcceleratedFlow(), np.array([1.0, 10.0]), largest=4.0)
-    >>> s = np.linspace(0, 4, 9)
-    >>> exact = AcceleratedFlow().shrinkage(s[:, None], [1.0, 10.0])
-    >>> bool(np.abs(mixture(s) - exact).max() < 1e-12)
-    True
+    The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. The result is
+    None where more than ``MAX_DEGREE`` penalties would be needed, because that many oscillations
+    lie between 0 and L.
     """
-    scales = np.ones(1) if scales is None else scales
     if method.mixture == "pole":
         return _of_ridge(stops, scales)
     with np.errstate(over="ignore"):
@@ -116,121 +87,207 @@ def ridge_mixture(
 
 
 def _joined(parts: list[tuple[NDArray[np.bool_], RidgeMixture]]) -> RidgeMixture:
-    """Put mixtures of different stops side by side."""
+    """Combine mixtures of different stops: each stop has weight on its own penalties only."""
     penalties = np.concatenate([mixture.penalties for _, mixture in parts])
-    n_scales, n_stops = len(parts[0][1].weights), len(parts[0][0])
-    weights = np.zeros((n_scales, len(penalties), n_stops), np.complex128)
+    shape = len(parts[0][1].weights), len(penalties), len(parts[0][0])
+    weights = np.zeros(shape, np.complex128)
     end = 0
     for stops, mixture in parts:
-        start, end = end, end + len(mixture.penalties)
+        start = end
+        end += len(mixture.penalties)
         weights[:, start:end, stops] = mixture.weights
     return RidgeMixture(penalties, weights)
 
 
 def _of_ridge(stops: Array, scales: Array) -> RidgeMixture:
+    """Return ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one."""
     penalties = 1 / np.multiply.outer(scales, stops)
-    weights = np.zeros((len(scales), *penalties.shape, len(stops)))
-    for scale, own in enumerate(weights):
-        own[scale] = np.eye(len(stops))
-    return RidgeMixture(penalties.ravel(), weights.reshape(len(scales), -1, len(stops)))
+    own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
+    return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
 
 
 def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:
-    """Expand in Chebyshev polynomials of x = 1 - 2s/L, and each in ridges with poles on an ellipse."""
+    """Expand in Chebyshev polynomials of x = 1 - 2s/L, and each in ridges, poles on an ellipse."""
     coefficients = _chebyshev_coefficients(method, stops, largest, scales)
     if coefficients is None:
         return None
     count, log_radius = _ellipse(np.abs(coefficients).max(axis=(0, 1)))
-    # 1/(cosh w - x) = (2/sinh w) Σ' exp(-mw) T_m(x): at even angles a Fourier transform inverts it
+    # 1/(cosh w - x) = (2/sinh w) Σ' exp(-mw) T_m(x): a Fourier transform inverts it at even angles
     half_turn = 1j * np.pi / count
-    twisted = coefficients * np.exp((log_radius + half_turn) * np.arange(coefficients.shape[-1]))
-    waves = np.fft.ifft(twisted, n=count, axis=-1)[..., : count // 2]
+    degrees = np.arange(coefficients.shape[-1])
+    rotated = coefficients * np.exp((log_radius + half_turn) * degrees)
+    # the lower half of the ellipse is the conjugate of the upper one, whose weights are doubled
+    transformed = np.fft.ifft(rotated, n=count, axis=-1)[..., : count // 2]
     half_w = (log_radius + half_turn * (2 * np.arange(count // 2) + 1)) / 2
-    weights = waves / np.tanh(half_w)  # doubled: the other half of the ellipse is conjugate
+    weights = transformed / np.tanh(half_w)
     return RidgeMixture(largest * np.sinh(half_w) ** 2, np.swapaxes(weights, -1, -2))
 
 
 def _chebyshev_coefficients(
     method: Method, stops: Array, largest: float, scales: Array
 ) -> Array | None:
-    """Return coefficients of shape (scales, stops, degree), the first one doubled, resolved to rounding."""
+    """Return coefficients of shape (scales, stops, degree), the first one doubled."""
     degree = FIRST_DEGREE
-    if method.whole_stops:  # every attempt runs all iterations: begin where it may succeed
+    if method.whole_stops:
+        # every attempt runs all iterations, so the first one has a degree that may suffice
         radians = np.sqrt((method.pace * stops.max()) ** method.order * scales.max() * largest)
-        degree = int(np.clip(PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
+        degree = int(np.clip(DEGREES_PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
     while degree <= MAX_DEGREE:
+        # Chebyshev nodes as squared sines: eigenvalues near zero keep their relative accuracy
         s = largest * np.sin(np.pi * (np.arange(degree) + 0.5) / (2 * degree)) ** 2
         values = method.shrinkage(np.multiply.outer(scales, s)[:, None], stops[:, None])
         coefficients = dct(values, axis=-1) / degree
         sizes = np.abs(coefficients).max(axis=(0, 1))
         needed = int(np.max(np.flatnonzero(sizes > RESOLVED), initial=0)) + 1
-        # g falls from one at s = 0, perhaps steeply: unless the first node has seen it fall, it is missed
-        if needed <= 0.85 * degree and values[..., 0].min() > SEEN:
+        # g is one at s = 0: where it is small at the first node, a steep drop has been missed
+        if needed <= 0.85 * degree and values[..., 0].min() > FIRST_NODE_SHRINKAGE:
             return np.asarray(coefficients[..., :needed])
         degree *= 2
     return None
 
 
 def _ellipse(sizes: Array) -> tuple[int, float]:
-    """Return how many poles, and the logarithm of the radius, keep both aliasing and growth small."""
+    """Return the number of poles and the logarithm of the ellipse's radius."""
     sizes = np.where(sizes > 10 * RESOLVED, sizes, 0)
     count = 2 * (len(sizes) // 2 + 1)
-    while np.max(sizes * np.exp(ALIASING / count * np.arange(len(sizes)))) > GROWTH:
+    # a large radius has little aliasing and large weights: add poles until both are acceptable
+    while np.max(sizes * np.exp(ALIASING / count * np.arange(len(sizes)))) > LARGEST_WEIGHT:
         count += 2 * (count // 64 + 1)
     return count, ALIASING / count
 
 
-@dataclass(frozen=True)
-class Hyperbola:
-    """The best contour for all times from 1 to ``span``: p = size (1 + sin(iu - angle)) at the nodes u."""
-
-    span: float
-    nodes: Array
-    angle: float
-    size: float
-
-
 @lru_cache(maxsize=64)
-def _hyperbola(span: float) -> Hyperbola:
-    """Find the angle at which the trapezoidal rule converges fastest for all times at once."""
+def _hyperbola(span: float) -> tuple[float, float, Numbers]:
+    """Return size, step and nodes w of the contour p = size (1 + sin w) for times 1 to ``span``."""
 
     def length(angle: float) -> float:
-        ratio = ((np.pi - 2 * angle) * span + 4 * angle - np.pi) / (
-            (4 * angle - np.pi) * np.sin(angle)
-        )
-        return float(np.arccosh(ratio))
+        top = (np.pi - 2 * angle) * span + 4 * angle - np.pi
+        bottom = (4 * angle - np.pi) * np.sin(angle)
+        return float(np.arccosh(top / bottom))
 
-    def slowness(angle: float) -> float:
+    def nodes_per_digit(angle: float) -> float:
         return length(angle) / (np.pi * (np.pi - 2 * angle))
 
-    angle = float(minimize_scalar(slowness, bounds=(0.8, 1.5), method="bounded").x)
-    count = int(np.ceil(ALIASING * slowness(angle)))
+    # the angle at which the trapezoidal rule converges fastest for all times at once
+    angle = float(minimize_scalar(nodes_per_digit, bounds=(0.8, 1.5), method="bounded").x)
+    count = int(np.ceil(ALIASING * nodes_per_digit(angle)))
+    # midpoints, of which none is on the real axis: every node has a conjugate that is left out
     nodes = (np.arange(count) + 0.5) * length(angle) / count
-    return Hyperbola(
-        span, nodes, angle, (4 * np.pi * angle - np.pi**2) / length(angle) * count / span
-    )
-
-
-def _hyperbolas(stops: Array, scales: Array) -> tuple[Hyperbola, Array]:
-    """Return the contour of one stretch of time, and when each stretch begins."""
-    first, last = float(stops.min() * scales.min()), float(stops.max() * scales.max())
-    stretches = max(1, int(np.ceil(np.log(last / first) / np.log(SPAN))))
-    span = max((last / first) ** (1 / stretches), LEAST_SPAN)
-    return _hyperbola(span), first * span ** np.arange(stretches)
+    size = (4 * np.pi * angle - np.pi**2) / length(angle) * count / span
+    return size, nodes[1] - nodes[0], 1j * nodes - angle
 
 
 def _on_hyperbolas(stops: Array, scales: Array) -> RidgeMixture:
-    """Invert the Laplace transform of exp(-ts), 1/(p + s): the penalties are the nodes p themselves."""
-    contour, starts = _hyperbolas(stops, scales)
-    turn = 1j * contour.nodes - contour.angle
-    step = contour.nodes[1] - contour.nodes[0]
-    p = np.multiply.outer(contour.size / starts, 1 + np.sin(turn))
-    slope = np.multiply.outer(contour.size / starts, np.cos(turn))
+    """Invert the Laplace transform 1/(p + s) of exp(-ts): the penalties are the nodes p."""
+    # one contour is accurate for a limited range of times: longer ranges are cut into equal ratios
+    first = float(stops.min() * scales.min())
+    last = float(stops.max() * scales.max())
+    count = max(1, int(np.ceil(np.log(last / first) / np.log(SPAN))))
+    span = max((last / first) ** (1 / count), LEAST_SPAN)
+    starts = first * span ** np.arange(count)
+    size, step, nodes = _hyperbola(span)
+    p = np.multiply.outer(size / starts, 1 + np.sin(nodes))
+    slope = np.multiply.outer(size / starts, np.cos(nodes))
     times = np.multiply.outer(scales, stops)
-    stretch = np.clip(np.searchsorted(starts, times, side="right") - 1, 0, len(starts) - 1)
+    # rounding may put a time outside of all ranges, next to the first or the last one
+    place = np.clip(np.searchsorted(starts, times, side="right") - 1, 0, count - 1)
     weights = np.zeros((*times.shape, *p.shape), np.complex128)
-    own = p[stretch]
-    waves = np.exp(times[..., None] * own) * (step / np.pi) * slope[stretch] / own
-    np.put_along_axis(weights, stretch[..., None, None], waves[..., None, :], axis=2)
+    own = p[place]
+    values = np.exp(times[..., None] * own) * (step / np.pi) * slope[place] / own
+    np.put_along_axis(weights, place[..., None, None], values[..., None, :], axis=2)
     weights = weights.reshape(*times.shape, p.size)
     return RidgeMixture(p.ravel(), np.swapaxes(weights, -1, -2))
+
+
+@dataclass(frozen=True)
+class ByMixture:
+    r"""Left-out residuals as the mixture of those of ridges, which have a closed form.
+
+    .. math:: e_i(t)/d_i = \mathrm{Re}\sum_k \omega_k(t)\,\frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}
+
+    The mixture has weights at a few scales; between the scales the weights are interpolated.
+    """
+
+    mixture: RidgeMixture
+    scales: Array
+    eigenvalues: Array
+
+    def numbers_per_row(self, *, operators: bool) -> int:
+        """Return about how many numbers are held for every row."""
+        _, n_penalties, n_stops = self._real_weights.shape
+        return (4 + n_stops * operators) * (n_penalties + len(self.eigenvalues))
+
+    @cached_property
+    def _shrinkages(self) -> Numbers:
+        return np.ascontiguousarray(self.mixture.shrinkages(self.eigenvalues))
+
+    @cached_property
+    def _real_weights(self) -> Array:
+        return np.stack([_for_real_part(weights) for weights in self.mixture.weights])
+
+    def residuals(self, block: RowBlock, coef: Array) -> Array:
+        """Return e/d, of shape (n_stops, n_rows, n_targets)."""
+        inverse = self._inverse_rests(block)
+        portions = lagrange(self.scales, on_host(block.scale))
+        out = empty(block.scores, (coef.shape[1], len(block.rest), self._real_weights.shape[2]))
+        coef = like(block.scores, coef)
+        for target, residual in enumerate(block.residual.T):
+            # added to the residual at λ = 0, so that rows of leverage near one keep their digits
+            ridges = _times(block.scores * coef[:, target], self._shrinkages)
+            ridges += residual[:, None]
+            out[target] = _mixed(as_real(ridges * inverse), self._real_weights, portions)
+        return out.swapaxes(0, 2)
+
+    def operators(self, block: RowBlock) -> tuple[Array, Array]:
+        """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
+        weights = self.mixture.weights.swapaxes(1, 2)
+        if len(weights) == 1:
+            own = weights[0][:, None]
+        else:
+            portions = lagrange(self.scales, on_host(block.scale))
+            own = np.tensordot(weights, portions, axes=(0, 1)).transpose(0, 2, 1)
+        own = like(block.scores, own) * self._inverse_rests(block)
+        # the real part alone is wanted, and takes half the time of a complex product
+        flat = as_real(own).reshape(own.shape[0] * own.shape[1], -1)
+        slopes = flat @ like(flat, _for_real_part(self._shrinkages.T))
+        slopes = slopes.reshape(*own.shape[:2], -1)
+        slopes *= block.scores
+        return own.sum(axis=2).real, slopes
+
+    def _inverse_rests(self, block: RowBlock) -> Numbers:
+        """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
+        # the value at λ = 0 and a sum that vanishes there: the difference 1 - h would cancel
+        return 1 / (block.rest[:, None] + _times(block.shares, self._shrinkages))
+
+
+def lagrange(nodes: Array, points: Array) -> Array:
+    """Return the Lagrange polynomials of the nodes at the points, of shape (n_points, n_nodes)."""
+    out = np.ones((len(points), len(nodes)))
+    for index, node in enumerate(nodes):
+        others = np.delete(nodes, index)
+        out[:, index] = np.prod((points[:, None] - others) / (node - others), axis=1)
+    return out
+
+
+def _times(real: Array, table: Numbers) -> Numbers:
+    """Multiply a real by a real or complex matrix, in real arithmetic."""
+    product = real @ like(real, as_real(table))
+    return as_complex(product) if np.iscomplexobj(table) else product
+
+
+def _for_real_part(table: Numbers) -> Array:
+    """Return the real matrix that takes interleaved numbers to the real part of their product."""
+    if np.iscomplexobj(table):
+        return np.stack([table.real, -table.imag], axis=1).reshape(-1, table.shape[1])
+    return np.asarray(table, np.float64)
+
+
+def _mixed(numbers: Array, weights: Array, portions: Array) -> Array:
+    """Multiply by the weights of every row, interpolated between the scales."""
+    if len(weights) == 1:
+        return numbers @ like(numbers, weights[0])
+    return sum(
+        like(numbers, portion[:, None]) * (numbers @ like(numbers, own))
+        for own, portion in zip(weights, portions.T, strict=True)
+        if portion.any()
+    )

@@ -1,46 +1,49 @@
-"""Which rows take which route to their left-out residuals, and in what blocks."""
+r"""Which rows take which route to their left-out residuals, and in what blocks.
+
+Two routes are exact: a mixture of ridges, and the eigenvalues that remain without the row. For a
+block of rows a route gives the residuals of a few targets, or the operator
+
+.. math:: e_i(t)/d_i = \alpha_i(t) r_i + \sum_j C_{ij}(t)\hat\beta_j
+
+that all targets share, with r the least-squares residual and β̂ the least-squares coefficients.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ridge_mixture
-from stoptime.left_out.routes import ByMixture, BySecular, Route, least_squares
-from stoptime.left_out.rows import Index, RowBlock, Rows
-from stoptime.left_out.skeleton import Skeleton, skeleton
-from stoptime.methods.base import Method
-from stoptime.support.arrays import Array, Floats, empty, like
+from stoptime.left_out.interpolation import Interpolation
+from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, ridge_mixture
+from stoptime.left_out.secular import BySecular
+from stoptime.support.arrays import EPS, Array, empty, like
+
+if TYPE_CHECKING:
+    from stoptime.left_out.rows import Index, RowBlock, Rows
+    from stoptime.methods.base import Method
 
 MANY_TARGETS = 16  # from here on the operator of a row is formed once for all targets
-HEAVY = 0.05  # share of the weights from which on a row takes the exact route by itself
+HEAVY = 0.05  # share of the weights from which on a row takes the secular equation by itself
 SCALE_NODES = 12  # of the interpolation between rows of unequal weights, where the path oscillates
-SMOOTH_RIDGES = 100.0  # about as many penalties make a path that does not oscillate
-RIDGES_PER_RADIAN = 0.7  # and so many are added for t√L
-LEARNED = (
-    1e200  # times 1/s: a time whose reciprocal, relative to any eigenvalue, may be taken for zero
-)
+SMOOTH_RIDGES = 100.0  # penalties, about, for a path that does not oscillate
+RIDGES_PER_RADIAN = 0.7  # further penalties for every radian of the phase t√L
+LEARNED = 1e200  # ts from which on a path cannot be told from least squares
 WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
+
+
+Route = ByMixture | BySecular
 
 
 @dataclass(frozen=True)
 class Routing:
-    """How blocks of rows become left-out residuals.
+    """Left-out residuals of blocks of rows, for a tuned method at any stops, 0 and inf included.
 
-    Attributes
-    ----------
-    rows : Rows
-        The data.
-    method : Method
-        Already tuned.
-    stops : array of shape (n_stops,)
-        Zero and infinity included.
-    own : array of shape (n_targets,), optional
-        Which of the stops is that of each target; by default every target is wanted at every stop.
+    ``own`` holds the place of every target's stop; by default every target is wanted at all stops.
     """
 
     rows: Rows
@@ -51,6 +54,7 @@ class Routing:
     def parts(self, members: NDArray[np.intp]) -> Iterator[tuple[Index, Route]]:
         """Cut the rows into blocks of one route each."""
         scales = self.rows.scales[members]
+        # a few heavy rows would stretch the range of scales that the mixture interpolates
         alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
         cheap = cheapest_route(self.method, self._inner, self.rows.eigenvalues, scales[~alone])
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
@@ -62,126 +66,122 @@ class Routing:
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield places of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         stretch = block.stretch[:, None]
-        if self._nothing.size:
-            yield self._nothing, (block.targets * stretch)[None]
-        if self._everything.size:
-            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.late)
-            yield self._everything, (end * stretch)[None]
+        if self._start.size:
+            yield self._start, (block.targets * stretch)[None]
+        if self._end.size:
+            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
+            yield self._end, (end * stretch)[None]
         if self._between.size:
-            known, values = self._skeleton, self._at_bones(block, route)
+            known = self._interpolation
+            values = self._at_nodes(block, route)
             if known.others.size:
                 flat = like(values, known.matrix) @ values.reshape(len(values), -1)
                 yield self._between[known.others], flat.reshape(-1, *values.shape[1:])
-            yield self._between[known.bones], values
+            yield self._between[known.nodes], values
 
-    def _at_bones(self, block: RowBlock, route: Route) -> Array:
+    def _at_nodes(self, block: RowBlock, route: Route) -> Array:
         stretch = block.stretch[:, None]
         if not self._forms_operators:
             return route.residuals(block, self.rows.coef) * stretch
-        late, slopes = route.operators(block)
+        alpha, slopes = route.operators(block)
         slopes *= stretch
-        flat = self._product(slopes.reshape(len(late) * late.shape[1], slopes.shape[2]))
-        values = flat.reshape(*late.shape, self._n_targets)
-        values += late[..., None] * (stretch * block.late)
+        flat = slopes.reshape(len(alpha) * alpha.shape[1], slopes.shape[2])
+        coef = like(slopes, self.rows.coef)
+        # data of single precision do not deserve the time of a product in double precision
+        if self.rows.data.eps > EPS:
+            flat = flat.astype(np.float32)
+            coef = coef.astype(np.float32)
+        values = (flat @ coef).reshape(*alpha.shape, self.rows.data.n_targets)
+        values += alpha[..., None] * (stretch * block.residual)
         return values
-
-    def _product(self, slopes: Array) -> Array:
-        """Multiply operators with the coefficients, in single precision where the data are."""
-        if isinstance(slopes, np.ndarray) and self.rows.data.eps > np.finfo(np.float64).eps:
-            return slopes.astype(np.float32) @ self._narrow_coef
-        return slopes @ like(slopes, self.rows.coef)
-
-    @cached_property
-    def _narrow_coef(self) -> Floats:
-        return self.rows.coef.astype(np.float32)
 
     def own_residuals(self, block: RowBlock, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
-        out, coef = empty(block.targets, block.targets.shape), like(block.targets, self.rows.coef)
-        for place in self._nothing:
-            mine = np.flatnonzero(self.own == place)
-            out[:, mine] = block.targets[:, mine]
-        for place in self._everything:
-            mine = np.flatnonzero(self.own == place)
-            out[:, mine] = least_squares(
-                block, self.rows.eigenvalues, coef[:, mine], block.late[:, mine]
-            )
+        out = empty(block.targets, block.targets.shape)
+        coef = like(block.targets, self.rows.coef)
+        own = np.asarray(self.own)
+        mine = np.flatnonzero(np.isin(own, self._start))
+        out[:, mine] = block.targets[:, mine]
+        mine = np.flatnonzero(np.isin(own, self._end))
+        residual = block.residual[:, mine]
+        out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)
         if self._between.size:
-            for place, late, slopes in zip(self._between, *route.operators(block), strict=True):
-                mine = np.flatnonzero(self.own == place)
-                out[:, mine] = slopes @ coef[:, mine] + late[:, None] * block.late[:, mine]
+            for place, alpha, slopes in zip(self._between, *route.operators(block), strict=True):
+                mine = np.flatnonzero(own == place)
+                out[:, mine] = slopes @ coef[:, mine] + alpha[:, None] * block.residual[:, mine]
         return out * block.stretch[:, None]
 
     @property
-    def _n_targets(self) -> int:
-        return int(self.rows.data.y.shape[1])
-
-    @property
     def _forms_operators(self) -> bool:
-        return self.own is not None or self._n_targets >= MANY_TARGETS
+        return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
 
     @cached_property
-    def _nothing(self) -> NDArray[np.intp]:
+    def _start(self) -> NDArray[np.intp]:
         """Places of the stop zero, where only the mean is learned."""
         return np.flatnonzero(self.stops == 0)
 
     @cached_property
-    def _everything(self) -> NDArray[np.intp]:
-        """Places of the stop infinity, which is least squares, and of stops that cannot be told from it."""
-        return np.flatnonzero(self.stops >= self._last)
-
-    @cached_property
-    def _last(self) -> float:
-        return last_stop(self.method, self.rows.eigenvalues)
+    def _end(self) -> NDArray[np.intp]:
+        """Places of the stops that cannot be told from infinity, which is least squares."""
+        return np.flatnonzero(self.stops >= last_stop(self.method, self.rows.eigenvalues))
 
     @cached_property
     def _between(self) -> NDArray[np.intp]:
         """Places of the stops that need a route."""
-        return np.flatnonzero((self.stops > 0) & (self.stops < self._last))
+        return np.setdiff1d(np.arange(len(self.stops)), np.append(self._start, self._end))
 
     @cached_property
-    def _skeleton(self) -> Skeleton:
+    def _interpolation(self) -> Interpolation:
         """Which of these stops a route computes, and how the others follow from them."""
         stops = self.stops[self._between]
-        if self._n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
-            return Skeleton.whole(len(stops))
-        return skeleton(self.method, stops, self.rows.reach, self.rows.accuracy)
+        if self.rows.data.n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
+            return Interpolation.trivial(len(stops))
+        return Interpolation.of(self.method, stops, self.rows.reach, self.rows.accuracy)
 
     @cached_property
     def _inner(self) -> Array:
-        return self.stops[self._between[self._skeleton.bones]]
+        return self.stops[self._between[self._interpolation.nodes]]
 
     def _height(self, route: Route) -> int:
-        numbers = route.width + len(self.stops) * self._n_targets
-        if self._forms_operators:
-            numbers += route.depth * len(self._inner)
+        numbers = route.numbers_per_row(operators=self._forms_operators)
+        numbers += len(self.stops) * self.rows.data.n_targets
         return max(1, self.rows.data.numbers_at_once // numbers)
 
 
-def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:
-    """Take the mixture of ridges, unless the path oscillates so often that exact eigenvalues cost less.
+def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Array) -> Array:
+    r"""Return e/d at t = ∞, least squares of minimum norm: ridge as its penalty vanishes.
 
-    Parameters
-    ----------
-    method : Method
-        Already tuned.
-    stops : array of shape (n_stops,)
-        Positive and finite.
-    eigenvalues : array of shape (rank,)
-        Those of the data, ascending.
-    scales : array of shape (n_rows,)
-        By what each row, left out, scales the others' eigenvalues.
+    .. math:: \frac{r_i}{1 - h_i}, \quad\text{or}\quad
+        \frac{\sum_j a_{ij}\hat\beta_j/s_j}{\sum_j u_{ij}^2/s_j} \text{ where the leverage is one}
+    """
+    alone = ~block.certain
+    # the sum with ``alone`` puts a one where the leverage is one, so that nothing divides by zero
+    out = residual / (block.rest * block.certain + alone)[:, None]
+    if alone.any():
+        # in units of the smallest eigenvalue, so that reciprocals do not overflow
+        spread = like(residual, eigenvalues[0] / eigenvalues)
+        change = (block.scores[alone] * spread) @ like(residual, coef)
+        out[alone] = change / (block.shares[alone] @ spread)[:, None]
+    return out
+
+
+def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:
+    """Return the mixture of ridges, or secular equations where oscillations make it expensive.
+
+    The stops are positive and finite and the eigenvalues ascending. ``scales`` says for every row
+    by how much the eigenvalues grow when it is left out and the weights add to one again.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):
         return exact
-    largest, radians = float(eigenvalues[-1]), 0.0
+    largest = float(eigenvalues[-1])
+    radians = 0.0
     method.check_convergence(largest * float(scales.max()))
     if method.oscillates:
         with np.errstate(over="ignore", under="ignore"):
-            radians = float(
-                np.sqrt((method.pace * stops.max()) ** method.order * largest * scales.max())
-            )
+            time = method.pace * stops.max()
+            radians = float(np.sqrt(time**method.order * largest * scales.max()))
+    # the number of penalties is estimated first: finding them may itself cost more than the rows
     expected = SMOOTH_RIDGES + RIDGES_PER_RADIAN * radians
     if expected > MAX_DEGREE:
         return exact
@@ -200,18 +200,21 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     distinct = np.unique(scales)
     if len(distinct) == 1:
         return distinct
-    middle, radius = (distinct[-1] + distinct[0]) / 2, (distinct[-1] - distinct[0]) / 2
-    if radians == 0:  # then g is analytic in the scale up to zero: every node gains these digits
+    middle = (distinct[-1] + distinct[0]) / 2
+    radius = (distinct[-1] - distinct[0]) / 2
+    if radians == 0:
+        # g is analytic in the scale down to zero: every node gains log(2·middle/radius) digits
         count = 2 + int(np.ceil(ALIASING / np.log(2 * middle / radius)))
     else:
         share = radius / middle
-        # these oscillate up to the end of their reach, there with the square root of what is missing
+        # near the limit of convergence the phase changes like the square root of the distance to it
         share = np.sqrt(2 * share) if method.oscillates_at_limit else share
         count = SCALE_NODES + int(radians * share)
     if len(distinct) <= count:
         return distinct
     nodes = middle - radius * np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    return np.unique(nodes)  # in a range of a few roundings some coincide
+    # in a range of a few rounding errors some nodes coincide
+    return np.unique(nodes)
 
 
 def _as_slice(index: NDArray[np.intp]) -> Index:
@@ -222,7 +225,9 @@ def _as_slice(index: NDArray[np.intp]) -> Index:
 
 
 def last_stop(method: Method, eigenvalues: Array) -> float:
-    """Return a stop at which even what the deletion of a row has slowed down is learned to the last digit."""
+    """Return a stop from which on the path is least squares to the last digit without any row."""
+    # the removal of a row can make the smallest eigenvalue far smaller still; a method of second
+    # order would reach its end only at stops whose squares overflow
     if method.order > 1 or not eigenvalues.size:
         return np.inf
     with np.errstate(over="ignore"):

@@ -1,12 +1,13 @@
-r"""Rows of the data in its eigenbasis, each with what leaving it out takes away.
+r"""Rows of the data in its eigenbasis, and how the problem changes when each is left out.
 
-Let the row have share π of the weights, coordinates a = Vᵀ(x - x̄) and response ỹ = y - ȳ. Without it the
-covariance and the response are
+Let the row have share π of the weights, coordinates a = Vᵀ(x - x̄) and response ỹ = y - ȳ. Without
+it the covariance and the response are
 
-.. math:: c\,(S - \rho aa^T), \qquad c\,(z - \rho a\tilde y), \qquad c = \frac1{1-\pi}, \quad \rho = \pi d,
+.. math:: c\,(S - \rho aa^T), \qquad c\,(z - \rho a\tilde y), \qquad
+    c = \frac1{1-\pi}, \quad \rho = \pi d,
 
-with d = c for an intercept, whose mean the row moved as well, and d = 1 without. The left-out residual is
-then d times that of the centred row.
+with d = c for an intercept, because the row moved the mean as well, and d = 1 without one. The
+left-out residual is then d times that of the centred row.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.base import DualVectors, Spectrum
+from stoptime.spectrum.base import DualVectors
 from stoptime.spectrum.data import WITHOUT_ROWS
 from stoptime.support.arrays import EPS, Array, as_float64, like, on_host
 
 if TYPE_CHECKING:
+    from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.dense import DenseData
 
-ROUNDINGS = 16.0  # safety factor of the estimated rounding error of a leverage
-EXACT, SINGLE = 1e-12, 1e-8
+LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
+DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
+SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -35,30 +38,19 @@ Index = slice | NDArray[np.intp]
 
 @dataclass(frozen=True)
 class RowBlock:
-    r"""Some rows and what deleting each changes.
+    r"""Some rows, and what leaving each out changes; rows are the first axis of every array.
 
-    Attributes
-    ----------
-    scores : array of shape (n_rows, rank)
-        The a above.
-    shares : array of shape (n_rows, rank)
-        :math:`\rho a_j^2/s_j`: how much of direction j hangs on this row. Their sum is its leverage.
-    rest : array of shape (n_rows,)
-        One minus the leverage, exactly zero where the difference is but rounding.
-    late : array of shape (n_rows, n_targets)
-        Residual of least squares on all rows.
-    targets : array of shape (n_rows, n_targets)
-        The ỹ above, in units of its standard deviation, as ``late`` is.
-    scale, stretch, weight : arrays of shape (n_rows,)
-        The c, d and π above.
-    certain : array of shape (n_rows,)
-        Whether ``rest`` is larger than its rounding error.
+    ``scores`` are the a above, and ``shares`` are :math:`\rho a_j^2/s_j`, the part of direction j
+    due to the row; their sum is the leverage. ``rest`` is one minus the leverage, exactly zero if
+    that is only rounding, and ``certain`` says where it is larger than its rounding error.
+    ``residual`` is that of least squares on all rows, and ``targets`` are the ỹ, both in units of
+    the response's standard deviation. ``scale``, ``stretch`` and ``weight`` are the c, d and π.
     """
 
     scores: Array
     shares: Array
     rest: Array
-    late: Array
+    residual: Array
     targets: Array
     scale: Array
     stretch: Array
@@ -72,7 +64,7 @@ class RowBlock:
 
 @dataclass(frozen=True)
 class Rows:
-    """The data, to be read block by block in the eigenbasis of its spectrum."""
+    """The data, read block by block in the eigenbasis of its spectrum."""
 
     data: DenseData
     spectrum: Spectrum
@@ -82,7 +74,7 @@ class Rows:
         if not self.spectrum.is_complete:
             raise ValueError(WITHOUT_ROWS)
         shapes = self.data.n_features, self.data.n_targets
-        made_from = self.spectrum.n_features, np.atleast_1d(self.spectrum.target_power).size
+        made_from = self.spectrum.n_features, len(self.unit)
         if shapes != made_from or not np.isclose(self.data.n_samples, self.spectrum.n_samples):
             raise ValueError(
                 f"{self.spectrum} was made from other data than X and y of shapes {shapes}."
@@ -124,21 +116,20 @@ class Rows:
 
     @cached_property
     def unit(self) -> Array:
-        """What every target is measured in."""
+        """The unit in which every target is measured."""
         return target_units(self.spectrum)
 
     @property
     def accuracy(self) -> float:
-        """Relative error that sums over rows may have: little in double precision, rounding in single."""
-        return SINGLE if self.data.eps > SINGLE else EXACT
+        """Relative error that sums over rows may have."""
+        return SINGLE_ACCURACY if self.data.eps > SINGLE_ACCURACY else DOUBLE_ACCURACY
 
     def target_blocks(self, width: int) -> Iterator[Rows]:
         """Yield the same rows with a few of the targets at a time."""
-        count = self.data.y.shape[1]
-        if count <= width:
+        if self.data.n_targets <= width:
             yield self
             return
-        for start in range(0, count, width):
+        for start in range(0, self.data.n_targets, width):
             few = slice(start, start + width)
             spectrum = replace(
                 self.spectrum,
@@ -148,77 +139,76 @@ class Rows:
             )
             yield Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
 
-    @property
-    def _has_left_vectors(self) -> bool:
-        """Whether the factorisation of XXᵀ gives the scores for free."""
-        basis = self.spectrum.basis
-        same = isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape
-        return same and self.n_present == self.data.X.shape[0]
-
     def block(self, index: Index, *, on_host: bool) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are or on the host."""
         scores = self._scores(index)
-        weight, scale = like(scores, self.weights[index]), like(scores, self.scales[index])
+        weight = like(scores, self.weights[index])
+        scale = like(scores, self.scales[index])
         stretch = scale if self.spectrum.fit_intercept else scale**0
+        # divided by √s before the square, which would overflow or underflow for extreme units of X
         shares = scores / like(scores, np.sqrt(self.eigenvalues))
         shares *= shares
         shares *= (weight * stretch)[:, None]
         targets = as_float64(self.data.y[index]) - self.spectrum.target_mean
         targets /= like(scores, self.unit)
-        late = targets - scores @ like(scores, self.coef)
+        residual = targets - scores @ like(scores, self.coef)
         rest = 1 - shares.sum(axis=1)
+        # a difference below its rounding error is set to zero, unless the error itself is large
         error = self._rounding(shares)
         certain = abs(rest) > error
         full = ~certain & (error < self.data.eps**TRUST)
+        # as many directions as rows: every leverage is one
         if len(self.eigenvalues) == self.n_present - self.spectrum.fit_intercept:
             full |= weight > 0
-        rest[full], late[full] = 0, 0
+        rest[full] = 0
+        residual[full] = 0
         block = RowBlock(
-            scores, shares, rest, late, targets, scale, stretch, weight, certain & ~full
+            scores, shares, rest, residual, targets, scale, stretch, weight, certain & ~full
         )
         return block.on_host() if on_host else block
 
     def _scores(self, index: Index) -> Array:
-        basis = self.spectrum.basis
-        if self._has_left_vectors and isinstance(basis, DualVectors):
+        spectrum = self.spectrum
+        basis = spectrum.basis
+        whole = self.n_present == self.data.n_rows
+        if whole and isinstance(basis, DualVectors) and basis.rows.shape == self.data.X.shape:
+            # the factorisation of XXᵀ gives the scores without a product with X
             mix = as_float64(basis.mix[index])
             scores = mix * like(mix, self.eigenvalues)
             scores *= like(mix, self.weights[index] ** -0.5)[:, None]
             return scores
-        return as_float64(
-            self.data.rotated(index, self.spectrum.feature_mean, self.spectrum.vectors)
-        )
+        return as_float64(self.data.rotated(index, spectrum.feature_mean, spectrum.vectors))
 
     def _rounding(self, shares: Array) -> Array:
-        """Estimate the rounding error of the leverages: squaring X costs the squares of its accuracy."""
-        if not len(self.eigenvalues):
-            return shares.sum(axis=1)
-        condition = self.eigenvalues[-1] / self.eigenvalues
+        """Estimate the rounding error of the leverages."""
+        # the factorisation of XᵀX has the square of the condition number that the SVD of X has
+        condition = self.eigenvalues.max(initial=0) / self.eigenvalues
         root = 0.5 if self.spectrum.solver == "svd" else 1.0
-        return ROUNDINGS * self.data.eps * (1 + shares**root @ like(shares, condition**root))
+        return LEVERAGE_SAFETY * self.data.eps * (1 + shares**root @ like(shares, condition**root))
 
 
 def target_units(spectrum: Spectrum) -> Array:
-    """Return what every target is measured in, so that fourth powers neither overflow nor vanish."""
+    """Return the unit of every target, so that fourth powers neither overflow nor underflow."""
     power = np.atleast_1d(np.asarray(on_host(spectrum.target_power), np.float64))
     return np.sqrt(np.where(power > 0, power, 1.0))
 
 
 def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:
-    """Return the row that has the mean share in every direction, with scores of one and no response.
+    """Return a row with the mean share in every direction, scores of one and a response of zero.
 
-    ``counts`` says how many directions share each eigenvalue: one, or as many as a density has there.
+    ``counts`` says how many directions have each eigenvalue, exactly or by estimate.
     """
-    size, rank = len(counts), float(counts.sum())
+    rank = float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
     stretch = scale if fit_intercept else 1.0
     share = stretch / n_observations
     rest = max(1 - rank * share, 0.0)
-    if rest < rank * ROUNDINGS * EPS:
+    # a difference of the size of its rounding error is none
+    if rest < rank * LEVERAGE_SAFETY * EPS:
         rest = 0.0
     one = np.ones(1)
-    nothing = np.zeros((1, 1))
+    none = np.zeros((1, 1))
     return RowBlock(
-        np.ones((1, size)), share * counts[None], rest * one, nothing, nothing,
+        np.ones((1, len(counts))), share * counts[None], rest * one, none, none,
         scale * one, stretch * one, one / n_observations, np.array([rest > 0]),
     )  # fmt: skip

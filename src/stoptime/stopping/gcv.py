@@ -1,9 +1,10 @@
-"""Generalised cross-validation of a path: leave-one-out with all rows made alike, and no row-wise work."""
+"""Generalised cross-validation of a path: leave-one-out for an average row."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,38 +12,54 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.curve import standard_error
 from stoptime.left_out.routing import cheapest_route, last_stop
 from stoptime.left_out.rows import average_row
-from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.base import Spectrum
-from stoptime.stopping.problem import energies, shaped
-from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 
-__all__ = ["naive_gcv", "path_gcv", "path_gcv_with_spread"]
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array, Floats
 
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
+
+
+def energies(spectrum: Spectrum) -> tuple[Array, Array]:
+    """Return every target's power along each eigenvector, (rank, n_targets), and outside of all."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
+    response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
+    energy = (response / np.sqrt(s)[:, None]) ** 2
+    # a power of zero may come out as a small negative number
+    return energy, np.maximum(power - energy.sum(axis=0), 0)
+
+
+def shaped(errors: Array, spectrum: Spectrum) -> Array:
+    """Return errors (n_stops, n_targets) without the second axis where y was a vector."""
+    return errors[:, 0] if spectrum.response.ndim == 1 else errors
 
 
 def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
     r"""Estimate the leave-one-out error of a method at many stops from the spectrum alone.
 
-    Leaving row i out changes the path by a Volterra equation with a kernel of its own,
+    The left-out residual of row i solves a Volterra equation with a function :math:`k_i` of its
+    own. Here all rows share the mean of these functions:
 
     .. math:: e_i(t) = r_i(t) + \int_0^t \bar k(t, \tau)\, e_i(\tau)\, d\tau, \qquad
-        \bar k = \frac1n \sum_i k_i;
+        \bar k = \frac1n \sum_i k_i
 
-    here all rows share the mean kernel. For ridge that is generalised cross-validation, but that the fit
-    without a row is normalised by the rows that are left. For every other method, unlike
-    :func:`naive_gcv`, it stays close to leave-one-out.
+    For ridge that is generalised cross-validation, except that the fit without a row is normalised
+    by the remaining rows. For every other method, unlike :func:`naive_gcv`, it stays close to
+    leave-one-out.
 
     Parameters
     ----------
     spectrum : Spectrum
-        The factorised data; one of Ritz values needs random probes, ``decompose(..., probes=10)``.
+        The factorised data. Where not every eigenvalue is known it needs random probes,
+        ``decompose(..., probes=10)``.
     method : Method or str
-        What draws the path.
+        The method.
     stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares, which a Krylov space does not know.
+        Non-negative; ``inf`` is least squares, which needs every eigenvalue.
 
     Returns
     -------
@@ -61,16 +78,16 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     ----------
     Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
-    return path_gcv_with_spread(spectrum, method, stops, spread=False)[0]
+    return _path_gcv(spectrum, method, stops)
 
 
 def path_gcv_with_spread(
-    spectrum: Spectrum, method: str | Method, stops: ArrayLike, *, spread: bool = True
+    spectrum: Spectrum, method: str | Method, stops: ArrayLike
 ) -> tuple[Floats, Floats | None]:
-    """Return :func:`path_gcv` and, where its trace is from random probes, the standard error they leave."""
+    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error."""
     errors = _path_gcv(spectrum, method, stops)
     density = spectrum.density
-    if spectrum.krylov is None or density is None or density.n_probes < 2 or not spread:
+    if spectrum.is_complete or density is None or density.n_probes < 2:
         return errors, None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
     curves = np.array([_path_gcv(one, method, stops) for one in alone])
@@ -78,45 +95,50 @@ def path_gcv_with_spread(
 
 
 def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
-    stops, s = list_of_stops(stops), spectrum.eigenvalues.astype(np.float64)
-    energy, rest = energies(spectrum)
+    stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError(
             f"X must have at least {'three' if spectrum.fit_intercept else 'two'} rows of positive "
             "sample_weight: of fewer, generalised cross-validation leaves nothing to learn from."
         )
-    if spectrum.krylov is not None and np.isinf(stops).any():
-        raise ValueError(
-            "Generalised cross-validation of a Krylov space needs finite stops; got inf."
-        )
+    if not spectrum.is_complete and np.isinf(stops).any():
+        raise ValueError("Path GCV needs finite stops unless every eigenvalue is known; got inf.")
+    s = spectrum.eigenvalues.astype(np.float64)
     counts = np.ones(len(s))
-    if spectrum.krylov is not None:  # the response has its own nodes, of which no row has a share
+    energy, rest = energies(spectrum)
+    if not spectrum.is_complete:
+        # response and density are known at different nodes: each is zero at those of the other
         atoms, weights = spectrum.atoms
-        s, counts = np.concatenate([s, atoms]), np.concatenate([np.zeros(len(s)), weights])
-        energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])
-        order = np.argsort(s)
-        s, counts, energy = s[order], counts[order], energy[order]
+        order = np.argsort(np.concatenate([s, atoms]))
+        s = np.concatenate([s, atoms])[order]
+        counts = np.concatenate([0 * counts, weights])[order]
+        energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])[order]
     row = average_row(counts, spectrum.n_observations, spectrum.fit_intercept)
-    if (
-        spectrum.krylov is None and row.rest[0] == 0
-    ):  # all is reached: what is left of the power is rounding
+    if spectrum.is_complete and row.rest[0] == 0:
+        # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
-    late, slopes = np.ones(len(stops)), np.ones((len(stops), len(s)))
+    alpha = np.ones(len(stops))
+    slopes = np.ones((len(stops), len(s)))
     tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
     end = stops >= last_stop(tuned, s)
     between = (stops > 0) & ~end
     if between.any():
-        route = cheapest_route(tuned, stops[between], s, row.scale)
-        alpha, c = route.operators(row)
-        late[between], slopes[between] = alpha[:, 0], c[:, 0]
-    if end.any():
-        late[end], slopes[end] = _converged(row.rest[0], row.shares[0], s)
-    errors = np.multiply.outer(late, np.sqrt(rest)) ** 2 + slopes**2 @ energy
+        found = cheapest_route(tuned, stops[between], s, row.scale).operators(row)
+        alpha[between] = found[0][:, 0]
+        slopes[between] = found[1][:, 0]
+    if row.rest[0] > 0:
+        alpha[end] = 1 / row.rest[0]
+        slopes[end] = 0
+    elif end.any():
+        # in units of the smallest eigenvalue, so that reciprocals do not overflow
+        alpha[end] = 0
+        slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
+    errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     return shaped(errors * row.stretch[0] ** 2, spectrum)
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
-    r"""Return the textbook's generalised cross-validation, which is right for ridge only.
+    r"""Return the textbook's generalised cross-validation; warn for every method but ridge.
 
     .. math:: \frac{\frac1n\sum_i r_i(t)^2}{(1 - \mathrm{df}(t)/n)^2}
 
@@ -125,7 +147,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     spectrum : Spectrum
         The factorised data.
     method : Method or str
-        What draws the path.
+        The method.
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares.
 
@@ -133,11 +155,6 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     -------
     array of shape (n_stops,) or (n_stops, n_targets)
         Infinite where every degree of freedom is used.
-
-    Warns
-    -----
-    UserWarning
-        For every method but ridge.
 
     Examples
     --------
@@ -149,32 +166,25 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 
     References
     ----------
-    Patil, Wu, Tibshirani (2024), Failures and successes of cross-validation for early-stopped gradient
-    descent.
+    Patil, Wu, Tibshirani (2024), Failures and successes of cross-validation for early-stopped
+    gradient descent.
     """
     method = get_method(method)
     if not method.gcv_is_consistent:
         warnings.warn(
-            f"Generalised cross-validation is inconsistent for {method.name}, and for every method but "
-            "ridge: use path_gcv or leave_one_out.",
+            f"Generalised cross-validation is inconsistent for {method.name}, and for every "
+            "method but ridge: use path_gcv or leave_one_out.",
             UserWarning,
             stacklevel=2,
         )
-    stops, s = list_of_stops(stops), spectrum.eigenvalues.astype(np.float64)
+    stops = list_of_stops(stops)
     energy, rest = energies(spectrum)
     method = method.tuned_to(spectrum.padded_eigenvalues)
-    g, (atoms, weights) = method.shrinkage(s, stops[:, None]), spectrum.atoms
+    g = method.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
+    atoms, weights = spectrum.atoms
     freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.fit_intercept
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED
     errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
     return shaped(errors, spectrum)
-
-
-def _converged(rest: float, shares: Array, s: Array) -> tuple[float, Array]:
-    """Return what least squares, fitted without the average row, leaves of its residual and its fit."""
-    if rest > 0:
-        return 1 / rest, np.zeros(len(s))
-    spread = s[0] / s
-    return 0.0, spread / (shares @ spread)

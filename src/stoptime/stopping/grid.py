@@ -1,108 +1,144 @@
-"""The stops that are looked at, unless others are given."""
+"""The stops at which a rule estimates errors, unless the user gives others."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
+from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.base import Spectrum
-from stoptime.support.arrays import Array
-from stoptime.support.checks import is_whole
+from stoptime.support.checks import is_whole, nonnegative
 
-__all__ = ["default_stops", "last_swing"]
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.stopping.problem import Problem
+    from stoptime.support.arrays import Array
 
-BEGUN = 0.1  # phase t√L (or tL) of the first stop: about one part in a thousand is learned
-RATIO = 1.08  # of neighbouring stops, at most
-VISIBLE = 0.01  # shrinkage below which a direction's swings no longer show
-SETTLED = 0.03  # shrinkage of the slowest direction at the last finite stop
-SETTLED_PHASE = 30.0  # and for an iteration its phase, which may be cut short by its horizon
-POINTS_PER_SWING = 8
-LONGEST_PHASE = 300.0  # with hardly any friction swings never end: they are followed up to here
-FEWEST, MOST = 50, 1000
+FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
+LARGEST_RATIO = 1.08  # of neighbouring stops
+VISIBLE_SHRINKAGE = 0.01  # below it the oscillations of a direction no longer show
+SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
+SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short
+STOPS_PER_OSCILLATION = 8
+LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up to here
+FEWEST_DEFAULT_STOPS = 50
+MOST_DEFAULT_STOPS = 1000
+EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
+LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
 
 def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
-    """Return stops from nothing learned to everything learned, dense enough to see every swing.
+    """Return stops from nothing learned to everything learned, dense enough for every oscillation.
 
-    They are 0, where nothing is learned; then stops from where the fastest direction has learned one part
-    in a thousand to where the slowest one has a few parts in a hundred left; and infinity. Neighbours differ
-    by at most 8 %, and by at most an eighth of a swing of any direction whose swings still show. For an
-    iteration they are rounded to whole numbers. Eigenvalues of a kernel fall to rounding: what swings is then
-    followed for a hundred swings of its fastest direction only. Of a Krylov space stops end where it has
-    converged.
+    They are 0, where nothing is learned; then stops from where the fastest direction has learned
+    one part in a thousand to where the slowest one has a few parts in a hundred left; and infinity.
+    Neighbours differ by at most 8 %, and by at most an eighth of an oscillation of any direction
+    whose oscillations still show. For an iteration they are whole numbers. Where eigenvalues fall
+    to rounding without a gap, oscillations are followed for a hundred periods of the fastest
+    direction. Where not every eigenvalue is known, the stops end where the spectrum is accurate.
 
     Parameters
     ----------
     spectrum : Spectrum
         The factorised data.
     method : Method or str
-        What draws the path.
+        The method.
     size : int, optional
-        Number of stops: the same stretch, thinned or filled evenly.
+        Number of stops: the same range, thinned or filled evenly.
     """
     if size is not None and not (is_whole(size) and size >= 3):
         raise ValueError(
             f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
         )
     if spectrum.rank == 0:
-        return np.array([0.0, np.inf] if spectrum.krylov is None else [0.0])
+        return np.array([0.0, np.inf] if spectrum.is_complete else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if not method.has_filter:
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
     if method.whole_stops:
         return _whole_stops(spectrum, method, size)
-    largest, smallest = float(spectrum.eigenvalues[-1]), float(spectrum.eigenvalues[0])
-    first = BEGUN / largest ** (1 / method.order)
-    last = max(method.settled_at(smallest, SETTLED), 10 * first)
+    largest = float(spectrum.eigenvalues[-1])
+    smallest = float(spectrum.eigenvalues[0])
+    first = FIRST_STOP_PHASE / largest ** (1 / method.order)
+    last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
     if method.order == 2:
-        last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_swing(spectrum, method))
-    if spectrum.krylov is not None:
+        last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
+    if not spectrum.is_complete:
         last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
-    between = _following_swings(method, np.sqrt(largest), first, last)
-    count = int(np.clip(len(between), FEWEST, MOST)) if size is None else size - 2
-    if count != len(between):
-        places = np.linspace(0, len(between) - 1, count)
-        between = np.exp(np.interp(places, np.arange(len(between)), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf] if spectrum.krylov is None else []])
+    between = _following_oscillations(method, np.sqrt(largest), first, last)
+    count = len(between)
+    wanted = size - 2 if size else int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
+    if wanted != count:
+        places = np.linspace(0, count - 1, wanted)
+        between = np.exp(np.interp(places, np.arange(count), np.log(between)))
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.is_complete else []])
+
+
+def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
+    """Return the stops to try, and whether they were given one by one."""
+    if stops is None or np.ndim(np.asarray(stops)) == 0:
+        return default_stops(problem.spectrum, problem.tuned, cast("int | None", stops)), False
+    given = nonnegative("stops", np.asarray(stops), infinite=True)
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(f"stops must be a list of numbers, or how many; got shape {given.shape}.")
+    return np.unique(given), True
+
+
+def later_stops(problem: Problem, last: float) -> Array:
+    """Return stops beyond the last one, if there are any to try."""
+    if not problem.method.has_filter:
+        return np.empty(0)
+    limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
+    later = last * EXTENSION
+    later = later[later <= limit]
+    if not problem.tuned.whole_stops:
+        return np.asarray(later)
+    later = np.unique(np.round(later))
+    return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])
 
 
 def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     """Return whole stops from the first iteration to where the slowest direction has settled."""
     power = 1 / method.order
-    first = max(BEGUN / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
+    first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
-    if spectrum.krylov is not None:
+    if not spectrum.is_complete:
         last = min(last, spectrum.reach**power / method.pace)
-    last = float(np.clip(min(last, last_swing(spectrum, method)), 2.0, method.horizon))
+    last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     if size is None:
-        size = int(np.clip(np.log(last / first) / np.log(RATIO), FEWEST, MOST))
+        count = np.log(last / first) / np.log(LARGEST_RATIO)
+        size = int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
     return np.unique(np.round(np.append(0.0, np.geomspace(first, last, size - 1))))
 
 
-def last_swing(spectrum: Spectrum, method: Method) -> float:
-    """Return how far swings are followed: eigenvalues of a kernel fall to rounding, and they never end."""
-    swings = method.oscillates and method.has_filter
-    if not spectrum.fades_out or spectrum.rank == 0 or not swings:
+def last_oscillation(spectrum: Spectrum, method: Method) -> float:
+    """Return the stop up to which oscillations are followed."""
+    # they end with those of the smallest eigenvalue, unless it is rounding and they never end
+    oscillates = method.oscillates and method.has_filter
+    if not spectrum.fades_out or spectrum.rank == 0 or not oscillates:
         return np.inf
     return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)
 
 
-def _following_swings(method: Method, frequency: float, first: float, last: float) -> Array:
-    """Return stops in [first, last], an eighth of a swing apart where the fastest ones still show."""
-    phase, time = method.visible_until(VISIBLE)
-    fine = np.pi / (POINTS_PER_SWING * frequency)
+def _following_oscillations(method: Method, frequency: float, first: float, last: float) -> Array:
+    """Return stops in [first, last], dense where the fastest oscillations still show."""
+    phase, time = method.visible_until(VISIBLE_SHRINKAGE)
+    fine = np.pi / (STOPS_PER_OSCILLATION * frequency)
     phase = min(phase, LONGEST_PHASE)
     even_until = min(phase / frequency, time, last)
     slow_until = min(time, last)
-    stops = _geometric(first, min(max(first, fine / (RATIO - 1)), last), RATIO)
+    # equal ratios up to an eighth of the fastest oscillation, and then equal distances
+    stops = _geometric(first, min(max(first, fine / (LARGEST_RATIO - 1)), last), LARGEST_RATIO)
     if stops[-1] < even_until:
         stops = np.append(stops, np.arange(stops[-1] + fine, even_until + fine, fine))
-    if 0 < stops[-1] < slow_until:  # the fastest visible frequency now falls like 1/t
-        ratio = min(RATIO, 1 + np.pi / (POINTS_PER_SWING * phase))
+    if 0 < stops[-1] < slow_until:
+        # the fastest frequency that is still visible now falls like 1/t
+        ratio = min(LARGEST_RATIO, 1 + np.pi / (STOPS_PER_OSCILLATION * phase))
         stops = np.append(stops, _geometric(stops[-1], slow_until, ratio)[1:])
     if stops[-1] < last:
-        stops = np.append(stops, _geometric(stops[-1], last, RATIO)[1:])
+        stops = np.append(stops, _geometric(stops[-1], last, LARGEST_RATIO)[1:])
     return stops
 
 

@@ -1,16 +1,20 @@
-"""The plug-in stop: noise and signal by marginal likelihood, on data of any kind."""
+"""Noise and signal by marginal likelihood on data of any kind, and the stop that they imply."""
 
 from __future__ import annotations
 
-from stoptime.methods.base import Method
+from typing import TYPE_CHECKING
+
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Goal, goals
-from stoptime.theory.oracle import Oracle, UnresolvedError, estimate_oracle
+from stoptime.spectrum.data import Goal, goals
+from stoptime.theory.oracle import UnresolvedError, estimate_oracle
 
-__all__ = ["plug_in", "resolved_oracle"]
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data
+    from stoptime.theory.oracle import Oracle
 
-FARTHER = 16.0  # times the gain, every time that was not enough
+REACH_GROWTH = 16.0  # factor of the gain, each time that it does not resolve the best penalty
 
 
 def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
@@ -19,7 +23,7 @@ def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
         try:
             return estimate_oracle(spectrum), spectrum
         except UnresolvedError:
-            spectrum = data.spectrum([Goal(Ridge(), FARTHER * spectrum.reach)])
+            spectrum = data.spectrum([Goal(Ridge(), REACH_GROWTH * spectrum.reach)])
     return estimate_oracle(spectrum), spectrum
 
 

@@ -1,26 +1,34 @@
-"""Every rule by its name, and the variant of any of them that stops a little earlier."""
+"""Rules that hold rows out, generalised cross-validation, plug-in, and every rule by its name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.curve import ErrorCurve
-from stoptime.spectrum.data import Data
-from stoptime.stopping.cross_validation import CrossValidation
+from stoptime.left_out.curve import ErrorCurve, standard_error
+from stoptime.left_out.rows import target_units
+from stoptime.paths import draw
+from stoptime.spectrum.data import goals
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
+from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.plug_in import resolved_oracle
-from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, stops_to_try
+from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
-from stoptime.support.arrays import Array
+from stoptime.support.progress import progress
+from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
-from stoptime.theory.oracle import Oracle
 
-__all__ = ["GCV", "RULES", "LeaveOneOut", "OneStandardError", "PathGCV", "PlugIn", "get_rule"]
+if TYPE_CHECKING:
+    from stoptime.spectrum.data import Data, Fold, TestErrors
+    from stoptime.stopping.problem import Problem
+    from stoptime.support.arrays import Array
+    from stoptime.theory.oracle import Oracle
+
+FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
 @dataclass(frozen=True)
@@ -35,11 +43,7 @@ class LeaveOneOut(CurveRule):
 
     standard_errors: bool | None = None
     name: ClassVar[str] = "loo"
-
-    @property
-    def needs_rows(self) -> bool:
-        """Every row has a kernel of its own."""
-        return True
+    _uses_rows: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
@@ -51,15 +55,11 @@ class LeaveOneOut(CurveRule):
 class PathGCV(CurveRule):
     """Generalised cross-validation that is right for paths; see :func:`stoptime.path_gcv`.
 
-    For a Krylov space the standard error is that of its stochastic trace alone.
+    Where random probes estimate a trace, the standard error is that of the trace alone.
     """
 
     name: ClassVar[str] = "path-gcv"
-
-    @property
-    def needs_trace(self) -> bool:
-        """The mean kernel is a trace."""
-        return True
+    _uses_trace: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the left-out error at the stops from the spectrum alone."""
@@ -68,14 +68,10 @@ class PathGCV(CurveRule):
 
 @dataclass(frozen=True)
 class GCV(CurveRule):
-    """The textbook's generalised cross-validation, right for ridge only: it warns for all else."""
+    """The textbook's generalised cross-validation; it warns for every method but ridge."""
 
     name: ClassVar[str] = "gcv"
-
-    @property
-    def needs_trace(self) -> bool:
-        """The degrees of freedom are a trace."""
-        return True
+    _uses_trace: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
@@ -83,19 +79,104 @@ class GCV(CurveRule):
 
 
 @dataclass(frozen=True)
-class PlugIn(Rule):
-    """Stop where the method has the best guarantee against the best ridge, as marginal likelihood sees it.
+class CrossValidation(CurveRule):
+    r"""Mean squared error on rows held out in turn.
 
-    The curve is the error that the estimated noise and signal imply. An array of stops is chosen among
-    by that curve; otherwise the stop is :func:`stoptime.equivalent_stop` of the estimated penalty.
+    The moments of every training set are those of all rows less those of the rows held out, so X is
+    multiplied by itself once, however many folds there are.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test), default=5
+        Any scikit-learn splitter, splitters by groups included.
+    """
+
+    cv: Any = 5
+    name: ClassVar[str] = "cross-validation"
+
+    def fixed(
+        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
+    ) -> CrossValidation:
+        """Return the rule with its folds drawn once, the same for all stops and methods."""
+        if isinstance(self.cv, FixedFolds):
+            return self
+        return CrossValidation(FixedFolds(tuple(data.folds(self.cv, groups, verbose=verbose))))
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
+        units = target_units(problem.spectrum)
+        tests = []
+        for train, test in progress(rule.cv.folds, "cross-validation", problem.verbose):
+            spectrum = train.spectrum(goals(problem.method, stops))
+            tests.append(test.errors(partial(draw, spectrum, problem.method), stops, units))
+        return _combined(problem, stops, tests)
+
+
+@dataclass(frozen=True)
+class FixedFolds:
+    """Folds that were drawn once, in place of a splitter."""
+
+    folds: tuple[Fold, ...]
+
+
+# not compared by value, because a comparison of arrays gives an array
+@dataclass(frozen=True, eq=False)
+class HoldOut(CurveRule):
+    """Mean squared error on a validation set; the model is then fitted to all training rows.
+
+    Parameters
+    ----------
+    X_val : array-like, sparse matrix or LinearOperator of shape (m, n_features)
+        Rows kept for validation.
+    y_val : array-like of shape (m,) or (m, n_targets)
+        Their response.
+    """
+
+    X_val: ArrayLike
+    y_val: ArrayLike
+    name: ClassVar[str] = "hold-out"
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        test = problem.data.test_set(self.X_val, self.y_val)
+        units = target_units(problem.spectrum)
+        errors = test.errors(partial(draw, problem.spectrum, problem.method), stops, units)
+        return _combined(problem, stops, [errors])
+
+
+def _combined(problem: Problem, stops: Array, tests: list[TestErrors]) -> ErrorCurve:
+    """Return the mean over all rows, and its standard error over folds or, with few folds, rows."""
+    units = target_units(problem.spectrum)
+    weight = sum(test.weight for test in tests)
+    errors = np.sum([test.squares for test in tests], axis=0) / weight
+    deviation = None
+    if len(tests) >= FEWEST_FOLDS:
+        deviation = standard_error(np.array([test.squares / test.weight for test in tests]))
+    elif all(test.fourths is not None for test in tests):
+        # Σ w²(e² - m)², multiplied out: the sums are known before the mean m is
+        crossed: Any = [test.weighted_squares for test in tests]
+        fourths: Any = [test.fourths for test in tests]
+        variance = np.sum(fourths, axis=0) - 2 * errors * np.sum(crossed, axis=0)
+        variance += errors**2 * sum(test.weight_squares for test in tests)
+        deviation = np.sqrt(np.maximum(variance, 0)) / weight
+    target: Any = 0 if problem.data.single_target else slice(None)
+    if deviation is not None:
+        deviation = (units**2 * deviation)[:, target]
+    return ErrorCurve(stops, (units**2 * errors)[:, target], deviation)
+
+
+@dataclass(frozen=True)
+class PlugIn(Rule):
+    """Stop where the method has the best guarantee against the best ridge by marginal likelihood.
+
+    The curve is the error that the estimated noise and signal imply. An array of stops is chosen
+    among by that curve; otherwise the stop is :func:`stoptime.equivalent_stop` of the estimated
+    penalty.
     """
 
     name: ClassVar[str] = "plug-in"
-
-    @property
-    def needs_trace(self) -> bool:
-        """The likelihood has a determinant."""
-        return True
+    _uses_trace: ClassVar[bool] = True
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
@@ -113,48 +194,51 @@ class PlugIn(Rule):
         stop = float(grid[np.argmin(curve.errors)])
         if not given:
             stop, message = _best_guarantee(problem, oracle.penalty)
-        return Choice(
-            stop, float(_expected(problem, oracle, np.array([stop]))[0]), curve, None, message
-        )
+        error = float(_expected(problem, oracle, np.array([stop]))[0])
+        return Choice(stop, error, curve, None, message)
 
 
 def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
     """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
-    spectrum, noise = problem.spectrum, float(np.mean(oracle.noise))
+    spectrum = problem.spectrum
+    noise = float(np.mean(oracle.noise))
     s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
-    g, gain = problem.tuned.shrinkage(s[:, None], stops), problem.tuned.gain(s[:, None], stops)
+    g = problem.tuned.shrinkage(s[:, None], stops)
+    gain = problem.tuned.gain(s[:, None], stops)
     variance = noise / spectrum.n_observations
     if oracle.penalty > 0:
-        powers = variance * (s / oracle.penalty)  # (r²/p)s, even where r² is no number
+        # (r²/p)s by way of the penalty, because r² itself may overflow
+        powers = variance * (s / oracle.penalty)
     else:
         z = spectrum.response.reshape(spectrum.rank, -1).astype(np.float64)
         lengths = np.hypot.reduce(z / spectrum.eigenvalues[:, None], axis=0)
         powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_features
-    return np.asarray(
-        noise + (weights * powers) @ g**2 + variance * (weights @ (s[:, None] * gain) ** 2)
-    )
+    bias = (weights * powers) @ g**2
+    return np.asarray(noise + bias + variance * (weights @ (s[:, None] * gain) ** 2))
 
 
 def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
-    """Return the stop that is like ridge with the penalty, and what it guarantees in words."""
-    if penalty in {0.0, np.inf}:
-        return (np.inf, "no noise to be seen") if penalty == 0 else (0.0, "no signal to be seen")
+    """Return the stop equivalent to ridge with the penalty, and its guarantee in words."""
+    if penalty == 0:
+        return np.inf, "no noise was detected"
+    if penalty == np.inf:
+        return 0.0, "no signal was detected"
     found = calibrate_to(problem.tuned, penalty, eigenvalues=possible_eigenvalues(problem.spectrum))
     message = (
         f"like ridge with the estimated best penalty, {penalty:.3g}: "
-        f"at most {found.inflation:.4g} times its Bayes risk"
+        f"at most {rounded_up(found.inflation)} times its Bayes risk"
     )
     return found.stop, message
 
 
 @dataclass(frozen=True)
 class OneStandardError(Rule):
-    """The earliest stop whose error is within one standard error of the least: simpler, and as good.
+    """The earliest stop whose error is within one standard error of the least error.
 
     Parameters
     ----------
     rule : CurveRule
-        Whose error curve is looked at; it must know a standard error.
+        The rule that estimates the error curve, with standard errors.
     """
 
     rule: CurveRule | str = LeaveOneOut(standard_errors=True)
@@ -162,18 +246,18 @@ class OneStandardError(Rule):
 
     @property
     def needs_rows(self) -> bool:
-        """As its own rule does."""
+        """Whether the other rule does."""
         return get_rule(self.rule).needs_rows
 
     @property
     def needs_trace(self) -> bool:
-        """As its own rule does."""
+        """Whether the other rule does."""
         return get_rule(self.rule).needs_trace
 
     def fixed(
         self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
     ) -> OneStandardError:
-        """Return the rule with the folds of its own rule drawn once."""
+        """Return the rule with the folds of the other rule drawn once."""
         fixed = get_rule(self.rule).fixed(data, groups, verbose=verbose)
         return OneStandardError(fixed) if isinstance(fixed, CurveRule) else self
 
@@ -182,22 +266,19 @@ class OneStandardError(Rule):
     ) -> Choice:
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
         rule = get_rule(self.rule)
-        if isinstance(rule, PathGCV):  # that of its random probes says nothing of the data
-            raise _without_standard_error(rule)
-        best = rule.choose(problem, stops, per_target=per_target)
-        if best.standard_error is None or best.curve.standard_errors is None:
-            raise _without_standard_error(rule)
+        # a standard error of path GCV is that of random probes, not of the data
+        best = None
+        if not isinstance(rule, PathGCV):
+            best = rule.choose(problem, stops, per_target=per_target)
+        if best is None or best.standard_error is None:
+            raise ValueError(
+                f"{rule} knows no standard error over rows or folds: take CrossValidation(5) or, "
+                "where rows can be left out, LeaveOneOut(True)."
+            )
         limit = np.atleast_1d(best.error + best.standard_error)
         within = columns_of(best.curve, per_target=per_target) <= limit
         message = f"earliest stop within one standard error of the {best.message}"
         return choice_at(np.argmax(within, axis=0), best.curve, message, per_target=per_target)
-
-
-def _without_standard_error(rule: Rule) -> ValueError:
-    return ValueError(
-        f"{rule} knows no standard error over rows or folds: take CrossValidation(5) or, where rows can be "
-        "left out, LeaveOneOut(True)."
-    )
 
 
 RULES: dict[str, type[Rule]] = {
@@ -208,7 +289,7 @@ RULES: dict[str, type[Rule]] = {
 
 
 def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
-    """Return the rule of that name with its defaults; a splitter ``cv`` takes its place.
+    """Return the rule of that name with its defaults, or cross-validation by a splitter ``cv``.
 
     Examples
     --------

@@ -1,38 +1,31 @@
-"""Rules that look at the fit itself: the discrepancy principle and SURE."""
+"""Rules that use the training error: the discrepancy principle and SURE."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import ReachError
+from stoptime.stopping.gcv import energies, shaped
+from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.plug_in import resolved_oracle
-from stoptime.stopping.problem import Problem, energies, shaped
-from stoptime.stopping.rule import (
-    EXTENSIONS,
-    Choice,
-    CurveRule,
-    Rule,
-    StopWarning,
-    columns_of,
-    later_stops,
-    stops_to_try,
-)
-from stoptime.support.arrays import Array, Floats
+from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
+from stoptime.support.arrays import TINY, Array, Floats
 from stoptime.support.checks import list_of_stops, positive_number
 
-__all__ = ["SURE", "Discrepancy", "training_error"]
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.stopping.problem import Problem
 
 
 def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
@@ -47,9 +40,9 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     spectrum : Spectrum
         The factorised data.
     method : Method or str
-        What draws the path.
+        The method.
     stops : array-like of shape (n_stops,)
-        Where.
+        Non-negative; ``inf`` is least squares.
 
     Returns
     -------
@@ -63,11 +56,10 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
 
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
-    noise = (
-        resolved_oracle(problem.data, problem.spectrum)[0].noise
-        if given is None
-        else positive_number("noise", given)
-    )
+    if given is None:
+        noise = resolved_oracle(problem.data, problem.spectrum)[0].noise
+    else:
+        noise = positive_number("noise", given)
     return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
 
 
@@ -85,26 +77,21 @@ class SURE(CurveRule):
 
     noise: float | None = None
     name: ClassVar[str] = "sure"
-
-    @property
-    def needs_trace(self) -> bool:
-        """The degrees of freedom are a trace."""
-        return True
+    _uses_trace: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         spectrum = problem.spectrum
         s, weights = spectrum.atoms
         freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
-        optimism = (
-            2 / spectrum.n_observations * np.multiply.outer(freedom, _noise(self.noise, problem))
-        )
+        noise = _noise(self.noise, problem)
+        optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, noise)
         return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
 
 
 @dataclass(frozen=True)
 class Discrepancy(Rule):
-    r"""Stop when the fit is as far from the response as the noise is.
+    r"""Stop as soon as the training error is down to the noise variance.
 
     .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
 
@@ -113,7 +100,7 @@ class Discrepancy(Rule):
     noise : float, optional
         σ²; estimated by marginal likelihood if it is not given.
     safety : float, default=1.0
-        The τ above; more stops earlier.
+        The τ above; a larger value stops earlier.
     """
 
     noise: float | None = None
@@ -128,86 +115,82 @@ class Discrepancy(Rule):
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
-        """Pick the first stop at which the residual is down to the noise; see :meth:`Rule.choose`."""
+        """Pick the first stop with a residual of at most the noise; see :meth:`Rule.choose`."""
         grid, given = stops_to_try(problem, stops)
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
-        level = level if per_target else level.mean()
-        extensions = 0 if given else EXTENSIONS
+        levels = np.atleast_1d(level if per_target else level.mean())
         problem, curve = _followed(
-            problem.reaching(grid), grid, level, extensions, per_target=per_target
+            problem.reaching(grid), grid, levels, 0 if given else EXTENSIONS, per_target=per_target
         )
-        columns = columns_of(curve, per_target=per_target)
-        levels = np.broadcast_to(level, columns.shape[1])
-        reached = columns <= levels
+        reached = columns_of(curve, per_target=per_target) <= levels
         if not reached.any(axis=0).all():
             warnings.warn(
-                f"The residual never falls to the noise, {levels.max():.3g}: the last stop is taken. "
-                "Give later stops, or check the noise.",
+                f"The residual never falls to the noise, {levels.max():.3g}: the last stop is "
+                "taken. Give later stops, or check the noise.",
                 StopWarning,
                 stacklevel=2,
             )
-        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(columns) - 1)
+        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(reached) - 1)
         stop = curve.stops[first]
         if not given:
-            targets = enumerate(zip(first, levels, strict=True))
-            stop = np.array(
-                [_crossing(problem, curve.stops, *one, k, per_target) for k, one in targets]
-            )
-        residuals = training_error(problem.spectrum, problem.tuned, stop).reshape(len(stop), -1)
-        error = np.diagonal(residuals) if per_target else residuals.mean(axis=1)
+            crossing = partial(_crossing, problem, curve.stops, per_target=per_target)
+            stop = np.array([crossing(*one) for one in enumerate(zip(first, levels, strict=True))])
+        error = np.diagonal(columns_of(_training_curve(problem, stop), per_target=per_target))
         message = f"first stop with a residual of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
             return Choice(stop, error, curve, None, message)
         return Choice(float(stop[0]), float(error[0]), curve, None, message)
 
 
+def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
+    return ErrorCurve(stops, training_error(problem.spectrum, problem.tuned, stops))
+
+
 def _followed(
-    problem: Problem, grid: Array, level: Floats, extensions: int, *, per_target: bool
+    problem: Problem, grid: Array, levels: Floats, extensions: int, *, per_target: bool
 ) -> tuple[Problem, ErrorCurve]:
-    """Return the residuals at the stops, and later while those of a Krylov space are above the level."""
-    curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+    """Return the residuals at the stops, and at later ones until they are down to the levels."""
+    curve = _training_curve(problem, grid)
+    # the grid of a complete spectrum ends at infinity
     for _ in range(0 if problem.spectrum.is_complete else extensions):
-        if (columns_of(curve, per_target=per_target) <= level).any(axis=0).all():
+        if (columns_of(curve, per_target=per_target) <= levels).any(axis=0).all():
             break
         later = later_stops(problem, float(grid[-1]))
         try:
             problem = problem.reaching(later)
-        except ReachError:  # a warning will say that the last stop is taken
+        except ReachError:
+            # the caller warns that the last stop is taken
             break
         grid = np.append(grid, later)
-        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+        curve = _training_curve(problem, grid)
     return problem, curve
 
 
 def _crossing(
-    problem: Problem, grid: Floats, first: int, level: float, target: int, per_target: bool
+    problem: Problem, grid: Floats, target: int, crossed: tuple[int, float], *, per_target: bool
 ) -> float:
-    """Refine the first crossing between two grid points."""
+    """Refine the first crossing of a level between two grid points."""
+    first, level = crossed
 
-    def residuals(stops: ArrayLike) -> Array:
-        errors = training_error(problem.spectrum, problem.tuned, stops)
-        errors = errors.reshape(len(errors), -1)
-        return errors[:, target] if per_target else errors.mean(axis=1)
+    def excess(stops: ArrayLike) -> Array:
+        curve = _training_curve(problem, np.atleast_1d(stops))
+        return np.asarray(columns_of(curve, per_target=per_target)[:, target] - level)
 
-    if first == 0 or residuals(grid[first])[0] > level:
-        return float(grid[first])
+    high = float(grid[first])
+    if first == 0 or excess(high)[0] > 0:
+        return high
     if problem.tuned.whole_stops:
-        inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), grid[first])
-        return float(inner[np.argmax(residuals(inner) <= level)])
-    return _root(
-        lambda stop: float(residuals(stop)[0] - level), float(grid[first - 1]), float(grid[first])
-    )
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a falling function crosses zero; the bracket may span any decades, and end at infinity."""
-    tiny = float(np.finfo(np.float64).tiny)
+        inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), high)
+        return float(inner[np.argmax(excess(inner) <= 0)])
+    low = float(grid[first - 1])
     if np.isinf(high):
-        high = max(low, tiny)
-        while excess(high) > 0:
-            low, high = high, 16 * high
-    return (
-        high
-        if np.isinf(high)
-        else float(brentq(excess, low, high, xtol=tiny, rtol=1e-12, maxiter=5000))
-    )
+        # a finite bracket is found by large steps from the last finite stop
+        high = max(low, TINY)
+        while excess(high)[0] > 0:
+            low = high
+            high = 16 * high
+    if np.isinf(high):
+        return high
+    # the bracket may span many decades, so only the relative error counts
+    root = brentq(lambda t: float(excess(t)[0]), low, high, xtol=TINY, rtol=1e-12, maxiter=5000)
+    return float(root)

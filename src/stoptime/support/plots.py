@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.paths import Path
-    from stoptime.stopping import Choice
+    from stoptime.stopping.rule import Choice
     from stoptime.theory.risk import RiskCurve
 
 __all__ = [

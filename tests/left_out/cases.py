@@ -1,4 +1,4 @@
-"""Methods and data that rows are left out of, for the tests of it."""
+"""Methods and data for the tests of leave-one-out."""
 
 import numpy as np
 
