@@ -11,10 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.support.arrays import Array as Array  # noqa: PLC0414 - also imported from here
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import nonnegative
-from stoptime.support.checks import positive_number as positive_number  # noqa: PLC0414
 
 Formula = Callable[[Array, Array], Array]
 Checks = dict[str, Callable[[str, object], float]]

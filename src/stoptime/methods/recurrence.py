@@ -29,7 +29,6 @@ Places = NDArray[np.intp]
 
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
-MOST_STEPS = MOST_ITERATIONS
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from stoptime.methods.base import Method
-from stoptime.methods.recurrence import MOST_STEPS, closer_stops
+from stoptime.methods.recurrence import MOST_ITERATIONS, closer_stops
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
@@ -89,7 +89,7 @@ def calibrate(
 
     Examples
     --------
-    >>> from stoptime.methods import GradientFlow
+    >>> from stoptime import GradientFlow
     >>> c = calibrate(GradientFlow())
     >>> f"{c.stop:.5f} {c.inflation:.5f}"
     '0.45711 1.07858'
@@ -143,7 +143,7 @@ def guarantee(
 
     Examples
     --------
-    >>> from stoptime.methods import AcceleratedFlow
+    >>> from stoptime import AcceleratedFlow
     >>> guarantee(AcceleratedFlow(), 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
@@ -334,7 +334,7 @@ def _calibrate_long_run(method: Method, kind: Kind, low: float, high: float) -> 
     flow = method.as_flow()
     unit = calibrate(flow, kind, *((0.0, np.inf) if flow.universal_guarantee else (low, high)))
     stop = float(np.round(unit.stop / method.pace))
-    return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
+    return replace(unit, stop=stop if stop <= max(method.horizon, MOST_ITERATIONS) else np.inf)
 
 
 def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
