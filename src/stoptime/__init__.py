@@ -8,23 +8,14 @@ from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegr
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
-from stoptime.methods import (
-    ITERATIONS,
-    METHODS,
-    AcceleratedFlow,
-    ConjugateGradient,
-    GradientDescent,
-    GradientFlow,
-    HeavyBall,
-    HeavyBallFlow,
-    HighResolutionFlow,
-    Iteration,
-    Method,
-    Nesterov,
-    NuMethod,
-    Ridge,
-    get_method,
-)
+from stoptime.methods.base import Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.registry import ITERATIONS, METHODS, get_method
+from stoptime.methods.ridge import Ridge
 from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose

@@ -59,7 +59,7 @@ def risk_inflation(
 
     Examples
     --------
-    >>> from stoptime.methods import AcceleratedFlow
+    >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
     [1.59910940072, 1.5991...] at stop 1.75535
     """
@@ -108,7 +108,7 @@ def parameter_error(
 
     Examples
     --------
-    >>> from stoptime.methods import AcceleratedFlow
+    >>> from stoptime import AcceleratedFlow
     >>> print(parameter_error(AcceleratedFlow()))  # 49/64
     [0.765625, 0.765625] at stop 0
     """

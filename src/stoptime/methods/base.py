@@ -11,10 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.support.arrays import Array as Array  # noqa: PLC0414 - also imported from here
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import nonnegative
-from stoptime.support.checks import positive_number as positive_number  # noqa: PLC0414
 
 Formula = Callable[[Array, Array], Array]
 Checks = dict[str, Callable[[str, object], float]]
@@ -145,24 +143,15 @@ class Method(ABC):
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.
 
-        Parameters
-        ----------
-        s : array-like
-            Eigenvalues of XᵀX/n, finite and non-negative.
-        t : array-like
-            Stops, non-negative; ``inf`` means the limit. Broadcast against ``s``.
-
-        Returns
-        -------
-        ndarray
-            1 where t = 0 or s = 0.
+        Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
+        eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
         return _evaluate(self._shrinkage, s, t, lambda s: np.where(s > 0, 0.0, 1.0))
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
-        Parameters are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
+        The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
         return _evaluate(self._gain, s, t, lambda s: 1 / s)
 
@@ -173,10 +162,9 @@ class Method(ABC):
             yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
-        """Return the path in the eigenbasis, and the gains at other eigenvalues.
+        """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
 
-        For eigenvalues ``s``, the response ``z`` of shape (rank, n_targets) and eigenvalues ``at``
-        their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets).
+        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets).
         """
         gain = self.gain(s[:, None], stops)
         gains = gain if at is s else self.gain(at[:, None], stops)
@@ -214,15 +202,15 @@ def concrete(name: str, value: float | str) -> float:
     return value
 
 
-def smallest_positive(parameter: str, eigenvalues: Array, *, least: float, instead: str) -> float:
-    """Return the smallest eigenvalue if it exceeds ``least``, else say what to give instead."""
-    smallest = float(eigenvalues.min(initial=np.inf))
+def smallest_positive(method: Method, name: str, s: Array, least: float, example: float) -> float:
+    """Return the smallest eigenvalue if it exceeds ``least``, else say which number to give."""
+    smallest = float(s.min(initial=np.inf))
     if not least < smallest < np.inf:
         found = f"{smallest:g}, a singular spectrum"
         if not smallest:  # eigenvalues that a Krylov space does not know are stored as zero
             found += ", or unknown as for sparse matrices and operators"
         raise ValueError(
-            f"{parameter} needs a positive smallest eigenvalue, but it is {found}: give a number, "
-            f"for example {instead}."
+            f'{name}="{getattr(method, name)}" needs a positive smallest eigenvalue, but it is '
+            f"{found}: give a number, for example {type(method).__name__}({name}={example})."
         )
     return smallest

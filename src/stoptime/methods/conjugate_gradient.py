@@ -26,7 +26,8 @@ class ConjugateGradient(Method):
         \mathrm{span}\{z, \hat\Sigma z, \dots, \hat\Sigma^{k-1}z\}, \qquad
         g(s, k) = \prod_{j=1}^k (1 - s/\theta_j)
 
-    Its Ritz values θ depend on the response, so it draws a path but has no filter without data.
+    Its Ritz values θ depend on the response, so it draws a path but has no filter without data. It
+    is from Hestenes, Stiefel (1952), Methods of conjugate gradients for solving linear systems.
 
     Examples
     --------
@@ -34,10 +35,6 @@ class ConjugateGradient(Method):
     >>> from stoptime import path
     >>> path(*load_diabetes(return_X_y=True), ConjugateGradient(), [1, 2, 3])
     Path(ConjugateGradient(), 3 stops from 1 to 3, 10 coefficients)
-
-    References
-    ----------
-    Hestenes, Stiefel (1952), Methods of conjugate gradients for solving linear systems.
     """
 
     name: ClassVar[str] = "conjugate-gradient"
@@ -101,18 +98,7 @@ def ritz_gain(values: Array, s: Floats) -> Floats:
 
 
 def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: ArrayLike) -> KrylovRun:
-    r"""Run conjugate gradients on :math:`S c = z` from zero, residuals kept orthogonal.
-
-    Stops are whole numbers; ``inf``, or any number beyond convergence, means least squares.
-
-    Examples
-    --------
-    >>> run = conjugate_gradients([1.0, 4.0], [1.0, 1.0], [1, 2])
-    >>> run.components[1]
-    array([1.  , 0.25])
-    >>> run.ritz[1]
-    array([1., 4.])
-    """
+    """Run conjugate gradients on Sc = z from zero; stops beyond convergence are least squares."""
     s = np.asarray(eigenvalues, dtype=np.float64)
     z = np.asarray(response, dtype=np.float64)
     t = np.atleast_1d(nonnegative("stops", stops, infinite=True))

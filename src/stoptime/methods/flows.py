@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 MOST_FRICTION = 1e12
-LEAST_GUARANTEED_FRICTION = 2.0
 LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
 OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
@@ -32,14 +31,7 @@ class GradientFlow(Method):
 
     .. math:: \dot\beta = X^T(y - X\beta)/n, \qquad g(s, t) = e^{-ts}
 
-    Examples
-    --------
-    >>> float(GradientFlow().gain(0.0, 2.0))
-    2.0
-
-    References
-    ----------
-    Ali, Kolter, Tibshirani (2019), A continuous-time view of early stopping for least squares.
+    See Ali, Kolter, Tibshirani (2019), A continuous-time view of early stopping for least squares.
     """
 
     name: ClassVar[str] = "gradient-flow"
@@ -74,6 +66,9 @@ class AcceleratedFlow(Method):
         \ddot\beta + \frac{r}{t}\dot\beta = X^T(y - X\beta)/n, \qquad
         g(s, t) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u), \quad u = t\sqrt s, \quad \nu = (r-1)/2
 
+    See Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated
+    gradient method.
+
     Parameters
     ----------
     friction : float, default=3.0
@@ -84,11 +79,6 @@ class AcceleratedFlow(Method):
     --------
     >>> float(AcceleratedFlow().gain(0.0, 2.0))  # t²/8
     0.5
-
-    References
-    ----------
-    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient
-    method.
     """
 
     friction: float = 3.0
@@ -99,7 +89,7 @@ class AcceleratedFlow(Method):
     @property
     def universal_guarantee(self) -> bool:
         """Proven for friction 2 and above; below, bias over ridge bias grows without bound in s."""
-        return self.friction >= LEAST_GUARANTEED_FRICTION
+        return self.friction >= 2
 
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
@@ -141,6 +131,8 @@ class HeavyBallFlow(Method):
         g(s, t) = e^{-\gamma t}\Bigl(\cos\omega t + \frac{\gamma}{\omega}\sin\omega t\Bigr),
         \quad \omega^2 = s - \gamma^2
 
+    See Polyak (1964), Some methods of speeding up the convergence of iteration methods.
+
     Parameters
     ----------
     damping : float or "critical", default="critical"
@@ -151,10 +143,6 @@ class HeavyBallFlow(Method):
     --------
     >>> HeavyBallFlow().tuned_to([0.25, 1.0])
     HeavyBallFlow(damping=0.5)
-
-    References
-    ----------
-    Polyak (1964), Some methods of speeding up the convergence of iteration methods.
     """
 
     damping: float | str = "critical"
@@ -169,9 +157,7 @@ class HeavyBallFlow(Method):
         if self.damping != "critical":
             return self
         s = nonnegative("eigenvalues", eigenvalues)
-        instead = "HeavyBallFlow(damping=0.1)"
-        least = LEAST_DAMPING**2
-        smallest = smallest_positive('damping="critical"', s, least=least, instead=instead)
+        smallest = smallest_positive(self, "damping", s, least=LEAST_DAMPING**2, example=0.1)
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:

@@ -31,7 +31,9 @@ class HighResolutionFlow(Method):
             + (1+\sqrt{\mu\varepsilon})\,\hat\Sigma(\beta - \hat\beta) = 0, \qquad
         g(s, t) = e^{-at}\Bigl(\cos\omega t + \frac{a + v}{\omega}\sin\omega t\Bigr)
 
-    with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the first velocity v = -2√ε s/(1 + √(με)).
+    with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the first velocity v = -2√ε s/(1 + √(με)). See
+    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
+    differential equations.
 
     Parameters
     ----------
@@ -44,11 +46,6 @@ class HighResolutionFlow(Method):
     --------
     >>> HighResolutionFlow().tuned_to([0.25, 2.0])
     HighResolutionFlow(step=0.5, strong_convexity=0.25)
-
-    References
-    ----------
-    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
-    differential equations.
     """
 
     step: float | str = "auto"
@@ -65,8 +62,7 @@ class HighResolutionFlow(Method):
         if self.step == "auto":
             tuned = replace(tuned, step=1 / largest if largest > 0 else 1.0)
         if self.strong_convexity == "auto":
-            instead = "HighResolutionFlow(strong_convexity=0.01)"
-            smallest = smallest_positive('strong_convexity="auto"', s, least=0.0, instead=instead)
+            smallest = smallest_positive(self, "strong_convexity", s, least=0.0, example=0.01)
             tuned = replace(tuned, strong_convexity=smallest)
         if np.sqrt(tuned._parameters[0]) * largest > STIFFEST:
             raise ValueError(
@@ -89,10 +85,7 @@ class HighResolutionFlow(Method):
             return float((1 + self._root) * np.square(stop) / 2 + self._kick * stop)
 
     def as_iteration(self) -> Nesterov:
-        """Return the iteration that it models.
-
-        Its extrapolated point θ_k = β_k + η(β_k - β_{k-1}), as in torch, is near time √ε·k.
-        """
+        """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
         if self._root >= 1:
             raise ValueError(
                 f"{self} models no iteration: its step must be below 1/strong_convexity."

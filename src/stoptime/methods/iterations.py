@@ -28,19 +28,12 @@ class GradientDescent(Iteration):
     .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1}), \qquad
         g(s, k) = (1 - \varepsilon s)^k
 
+    See Landweber (1951), An iteration formula for Fredholm integral equations of the first kind.
+
     Parameters
     ----------
     step : float or "auto", default="auto"
         The ε above, below 2/L; "auto" is 1/L. It is torch's ``lr`` for the loss ‖y - Xβ‖²/(2n).
-
-    Examples
-    --------
-    >>> float(GradientDescent(0.5).shrinkage(1.0, 3))
-    0.125
-
-    References
-    ----------
-    Landweber (1951), An iteration formula for Fredholm integral equations of the first kind.
     """
 
     name: ClassVar[str] = "gradient-descent"
@@ -93,6 +86,9 @@ class Nesterov(Iteration):
     .. math:: \beta_k = \theta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\theta_{k-1}), \qquad
         \theta_k = \beta_k + \frac{k-1}{k+r-1}(\beta_k - \beta_{k-1})
 
+    See Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated
+    gradient method.
+
     Parameters
     ----------
     step : float or "auto", default="auto"
@@ -108,11 +104,6 @@ class Nesterov(Iteration):
     --------
     >>> Nesterov().tuned_to([0.25, 2.0])
     Nesterov(step=0.5, friction=3.0, momentum=None)
-
-    References
-    ----------
-    Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated gradient
-    method.
     """
 
     friction: float = 3.0
@@ -163,6 +154,8 @@ class HeavyBall(Iteration):
     .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1})
         + \eta(\beta_{k-1} - \beta_{k-2})
 
+    See Polyak (1964), Some methods of speeding up the convergence of iteration methods.
+
     Parameters
     ----------
     step : float or "auto", default="auto"
@@ -176,10 +169,6 @@ class HeavyBall(Iteration):
     --------
     >>> HeavyBall().tuned_to([0.25, 1.0])
     HeavyBall(step=1.0, momentum=0.25)
-
-    References
-    ----------
-    Polyak (1964), Some methods of speeding up the convergence of iteration methods.
     """
 
     momentum: float | str = "auto"
@@ -192,8 +181,7 @@ class HeavyBall(Iteration):
         if self.momentum != "auto":
             return self
         largest = float(s.max(initial=0))
-        instead = "HeavyBall(momentum=0.9)"
-        smallest = smallest_positive('momentum="auto"', s, least=EPS * largest, instead=instead)
+        smallest = smallest_positive(self, "momentum", s, least=EPS * largest, example=0.9)
         self.check_convergence(largest)
         # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
         ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
@@ -224,6 +212,8 @@ class NuMethod(Iteration):
 
     .. math:: g(s, k) = P_k^{(2\nu-1/2,\,-1/2)}(1 - 2\varepsilon s) \big/ P_k^{(2\nu-1/2,\,-1/2)}(1)
 
+    See Brakhage (1987), On ill-posed problems and the method of conjugate gradients.
+
     Parameters
     ----------
     step : float or "auto", default="auto"
@@ -231,15 +221,6 @@ class NuMethod(Iteration):
         a little, so that leave-one-out takes a slightly smaller "auto".
     nu : float, default=1.0
         The ν above: up to this smoothness of the signal the method is optimal.
-
-    Examples
-    --------
-    >>> float(NuMethod(1.0).shrinkage(0.5, 1))  # 1 - 6/5 · 1/2
-    0.4
-
-    References
-    ----------
-    Brakhage (1987), On ill-posed problems and the method of conjugate gradients.
     """
 
     nu: float = 1.0

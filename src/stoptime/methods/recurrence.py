@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +30,6 @@ Places = NDArray[np.intp]
 
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
-MOST_STEPS = MOST_ITERATIONS
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 
 
@@ -44,20 +44,15 @@ class Coefficients(NamedTuple):
 Schedule = Callable[[int], Coefficients]
 
 
-def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Iterator[Array]:
-    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array.
-
-    ``x`` is the eigenvalues times the step. The shrinkage has start 1 and source 0, the gain has
-    start 0 and source 1.
-    """
+def iterates(schedule: Schedule, x: Array, start: Array) -> Iterator[Array]:
+    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array."""
+    source = 1 - start
     shape = np.broadcast_shapes(x.shape, start.shape)
     value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
     move = np.zeros_like(value)
     slope = np.empty_like(value)
-    k = 0
-    while True:
+    for k in count(1):
         yield value
-        k += 1
         momentum, lookahead, weight = schedule(k)
         # in place: a step costs little more than its memory traffic
         np.multiply(move, lookahead, out=slope)
@@ -70,7 +65,7 @@ def iterates(schedule: Schedule, x: Array, start: Array, source: Array) -> Itera
         value += move
 
 
-def filtered(schedule: Schedule, x: Array, stops: Places, start: float, source: float) -> Array:
+def filtered(schedule: Schedule, x: Array, stops: Places, start: float) -> Array:
     """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
     shape = np.broadcast_shapes(x.shape, stops.shape)
     if 0 in shape:
@@ -83,7 +78,7 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float, source: 
         )
     if len(distinct) * x.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
         table = np.empty((len(distinct), x.size))
-        run = enumerate(iterates(schedule, x.ravel(), np.array(start), np.array(source)))
+        run = enumerate(iterates(schedule, x.ravel(), np.array(start)))
         for row, stop in zip(table, distinct, strict=True):
             row[...] = next(value for k, value in run if k == stop)
         return np.asarray(table[which.reshape(stops.shape), np.arange(x.size).reshape(x.shape)])
@@ -92,20 +87,19 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float, source: 
     own_stops = np.broadcast_to(stops, shape).ravel()
     height = int(np.sqrt(MOST_TABLE_ENTRIES))
     parts = [slice(i, i + height) for i in range(0, len(own_x), height)]
-    blocks = [filtered(schedule, own_x[part], own_stops[part], start, source) for part in parts]
+    blocks = [filtered(schedule, own_x[part], own_stops[part], start) for part in parts]
     return np.concatenate(blocks).reshape(shape)
 
 
 def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
     """Return at most ``most`` whole numbers around each of some places of a sorted grid."""
     finite = stops[np.isfinite(stops)].astype(np.float64)
-    found: list[Array] = [np.empty(0)]
+    found = np.empty(0)
     for place in np.unique(places[places < len(finite)]):
-        low = finite[max(place - 1, 0)]
-        high = finite[min(place + 1, len(finite) - 1)]
-        count = int(min(high - low, most)) + 1
-        found.append(np.asarray(np.round(np.linspace(low, high, count)), np.float64))
-    return np.setdiff1d(np.concatenate(found), finite)
+        low, high = finite[[max(place - 1, 0), min(place + 1, len(finite) - 1)]]
+        around = np.linspace(low, high, int(min(high - low, most)) + 1)
+        found = np.append(found, np.round(around))
+    return np.setdiff1d(found, finite)
 
 
 @dataclass(frozen=True)
@@ -194,11 +188,11 @@ class Iteration(Method):
         return replace(self, step=self.epsilon * penalty)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 1.0, 0.0)
+        return filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 1.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        x = self.epsilon * s
-        return self.epsilon * filtered(self.coefficients, x, iteration_numbers(t), 0.0, 1.0)
+        gain = filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 0.0)
+        return self.epsilon * gain
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
@@ -209,7 +203,7 @@ class Iteration(Method):
             yield from super().filters(s, stops, height)
             return
         start = np.array([[1.0], [0.0]])
-        run = enumerate(iterates(self.coefficients, self.epsilon * s, start, 1 - start))
+        run = enumerate(iterates(self.coefficients, self.epsilon * s, start))
         k, value = next(run)
         numbers = iteration_numbers(stops)
         for first in range(0, len(numbers), height):

@@ -10,16 +10,14 @@ from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, Nu
 from stoptime.methods.ridge import Ridge
 
 CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
-STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
-
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
+STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
 ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in STEPPED}
 """The methods with a step by their names: the iterations, and the flow that models one of them."""
 
 ALL_METHODS = METHODS | ITERATIONS
-"""All methods by their names."""
 
 
 def get_method(method: str | Method) -> Method:

@@ -21,11 +21,6 @@ class Ridge(Method):
 
     The penalty is that of :math:`\|y - X\beta\|^2/(2n) + (\lambda/2)\|\beta\|^2`: scikit-learn's
     ``alpha`` is :math:`n\lambda = n/t`.
-
-    Examples
-    --------
-    >>> float(Ridge().shrinkage(1.0, 1.0))
-    0.5
     """
 
     name: ClassVar[str] = "ridge"

@@ -27,7 +27,6 @@ Formula = Callable[..., Array]
 RAYLEIGH_TERMS = 22
 RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
 HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
-TAYLOR_TERMS = 18  # of an exponential on [-1, 1]: 1/20! is below the rounding
 J1_REACH = 1e3  # up to here SciPy's j1 is as accurate as the expansion, and faster
 LARGEST_GAMMA_ARGUMENT = 170.0
 LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
@@ -35,11 +34,8 @@ LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
 
 @lru_cache(maxsize=256)
 def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
-    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) x^n`.
-
-    Here :math:`x = u^2/(4\nu+4)`. Rayleigh's convolution :math:`c_n = \sum_{k<n} c_k c_{n-k} /
-    (\nu+n)` with :math:`c_1 = 1` makes all of them positive.
-    """
+    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) (u^2/(4\nu+4))^n`."""
+    # Rayleigh's convolution c_n = Σ c_k·c_(n-k)/(ν + n) makes all of them positive.
     c = [1.0]
     for n in range(2, RAYLEIGH_TERMS + 1):
         c.append(sum(a * b for a, b in zip(c, reversed(c), strict=True)) / (nu + n))
@@ -79,10 +75,8 @@ def bessel_gain(nu: float, u: Array) -> Array:
 
 
 def bessel_reach(nu: float, level: float) -> float:
-    r"""Return a u beyond which :math:`|\Lambda_\nu(u)|` is below level, by its envelope.
-
-    .. math:: |\Lambda_\nu(u)| \approx \Gamma(\nu+1) \frac{2^{\nu+1/2}}{\sqrt\pi} u^{-\nu-1/2}
-    """
+    r"""Return a u beyond which :math:`|\Lambda_\nu(u)|` is below level, by its envelope."""
+    # the envelope is Γ(ν + 1)·2^(ν + 1/2)/√π·u^(-ν - 1/2)
     log_constant = lgamma(nu + 1) + (nu + 0.5) * log(2) - log(pi) / 2
     return max(exp(min((log_constant - log(level)) / (nu + 0.5), 300.0)), nu)
 
@@ -111,10 +105,9 @@ def _normalise(nu: float, u: Array, wave: Array) -> Array:
 @lru_cache(maxsize=256)
 def _hankel_coefficients(nu: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     r"""Return the coefficients of P in powers of :math:`-1/u^2`, and those of :math:`uQ`."""
-    a, terms = 1.0, []
-    for k in range(int(2 * HANKEL_START)):
-        terms.append(a)
-        a *= (4 * nu * nu - (2 * k + 1) ** 2) / (8 * (k + 1))
+    terms = [1.0]
+    for k in range(int(2 * HANKEL_START) - 1):
+        terms.append(terms[-1] * ((4 * nu * nu - (2 * k + 1) ** 2) / (8 * (k + 1))))
     return tuple(terms[0::2]), tuple(terms[1::2])
 
 
@@ -140,15 +133,9 @@ def _hankel(nu: float, u: Array) -> Array:
 def _alternating(coefficients: list[float], scale: Array) -> Array:
     """Sum ``(-1)^k c_k scale^(2k)`` down to the smallest term: the series diverges after it."""
     sizes = np.abs(coefficients)
-    smallest = int(np.argmin(sizes)) + 1
     negligible = np.flatnonzero(sizes < 1e-18)
-    count = min(smallest, int(negligible[0]) if negligible.size else smallest)
+    count = int(negligible[0]) if negligible.size else int(np.argmin(sizes)) + 1
     return _horner(coefficients[:count], -scale * scale)
-
-
-def exprel2(x: Array) -> Array:
-    r"""Return :math:`(e^x - 1 - x)/x^2` for :math:`|x| \le 1`, by its series."""
-    return _horner([1 / gamma(k + 3) for k in range(TAYLOR_TERMS)], x)
 
 
 def _horner(coefficients: Iterable[float], x: Array) -> Array:
@@ -161,10 +148,7 @@ def _horner(coefficients: Iterable[float], x: Array) -> Array:
 
 
 def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:
-    """Apply to every entry the formula of the one case whose mask holds there.
-
-    Only the entries of a case reach its formula: it need not be safe outside its region.
-    """
+    """Apply to every entry the formula of the case whose mask holds there, and no other formula."""
     arrays = np.broadcast_arrays(*arguments)
     out = np.empty(arrays[0].shape)
     for mask, formula in cases:

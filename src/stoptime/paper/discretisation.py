@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stoptime.methods.recurrence import Iteration
     from stoptime.support.arrays import Array
 
-__all__ = ["from_flow_to_iteration"]
-
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
 MARKERS = {0.5: ("o", "#D55E00"), 0.25: ("^", "#E69F00"), 0.125: (".", "#0072B2")}
 LAST_TIME = 24.0
@@ -78,8 +76,7 @@ def _gaps(ax: Axes) -> Rows:
             g = flow.as_iteration(pace**flow.order).shrinkage(s, k)
             gaps.append(float(np.abs(g - flow.shrinkage(s, pace * k)).max()))
             rows.append(("gap", label, pace, gaps[-1], "", ""))
-        color = plots.COLORS[flow.name]
-        ax.loglog(paces, gaps, "o-", color=color, markersize=4, linewidth=1, label=label)
+        ax.loglog(paces, gaps, "o-", color=plots.COLORS[flow.name], ms=4, linewidth=1, label=label)
     ax.loglog(paces, 0.08 * paces, ":", color="0.4", label="slope one")
     ax.set(xlabel="time of one iteration (ε or √ε)", ylabel="largest gap up to t = 6")
     ax.set_title("Halving √ε halves the gap")
@@ -120,12 +117,12 @@ def _losses(method: Iteration, X: Array, responses: Array, beta: Array) -> Array
     """Run the iteration on all responses; return squared distances from β, (iterates + 1, runs)."""
     point = np.zeros((X.shape[1], responses.shape[1]))
     move = np.zeros_like(point)
-    losses = [((point - beta[:, None]) ** 2).sum(axis=0)]
-    for k in range(1, ITERATES + 1):
+    losses = []
+    for k in range(1, ITERATES + 2):
+        losses.append(((point - beta[:, None]) ** 2).sum(axis=0))
         momentum, lookahead, weight = method.coefficients(k)
         # This uses the data, not the spectrum, so it is an independent check of the exact risk.
         gradient = X.T @ (X @ (point + lookahead * move) - responses) / len(X)
         move = momentum * move - weight * method.epsilon * gradient
         point = point + move
-        losses.append(((point - beta[:, None]) ** 2).sum(axis=0))
     return np.array(losses)

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment"]
-
-FORMATS = ("pdf", "svg", "png")
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -32,13 +28,11 @@ class Experiment:
     caption: str
 
     def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
-        """Write the figure as PDF, SVG and PNG and the numbers as CSV; no file is left incomplete.
-
-        With ``dark`` a PNG for dark pages is written too; the figure stays dark.
-        """
-        files = [folder / f"{self.name}.{extension}" for extension in FORMATS]
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV, each file completely."""
+        files = [folder / f"{self.name}.{extension}" for extension in ("pdf", "svg", "png")]
         for target in files:
             self._save(target)
+        # The figure itself is recoloured, and stays so: the dark picture is the last one.
         if dark:
             plots.darken(self.figure)
             files.append(folder / f"{self.name}-dark.png")

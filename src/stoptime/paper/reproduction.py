@@ -32,12 +32,10 @@ INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 CURVE_TOLERANCE = 3e-3  # of constants in the figure that are not proven
 TABLE_TOLERANCE = 1e-3  # of constants in the table that are not proven
-SOURCES = {  # the statement of the paper that a constant belongs to, by how its name begins
+SOURCES = {  # the statement of the paper that a constant belongs to, by its name without κ
     "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
     "gradient flow / ridge": "Lemma: risk inflation for gradient flow",
-    "accelerated flow / ridge, friction": "beyond the paper",
     "accelerated flow / ridge": "Theorem: risk inflation for accelerated gradient flow",
-    "accelerated flow, parameter error, λ": "beyond the paper",
     "accelerated flow, parameter error": "Theorem: parameter error bound",
     "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
     "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
@@ -77,7 +75,7 @@ def paper_curves(eigenvalues: Array) -> dict[str, RiskCurve]:
     return {name: risk(name, stops[name], eigenvalues=eigenvalues, **known) for name in ORDER}
 
 
-def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -> Experiment:
+def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -> Experiment:
     """Draw bias and variance left and risk right up to 1/λ = last, one row for each spectrum."""
     figure, axes = plots.new_figure(len(spectra), 2, figsize=(9, 2.5 * len(spectra)), sharex=True)
     rows: list[tuple[Any, ...]] = []
@@ -87,8 +85,7 @@ def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -
         plots.risks(curves, INVERSE_PENALTIES, ax=right)
         left.set_title(title, loc="left", fontsize="medium")
         top = max(curve.total.max() for curve in curves.values())
-        left.set_ylim(1e-4 * top, 2 * top)
-        left.set_xlim(INVERSE_PENALTIES[0], last)
+        left.set(xlim=(INVERSE_PENALTIES[0], last), ylim=(1e-4 * top, 2 * top))
         for method, curve in curves.items():
             numbers = (INVERSE_PENALTIES, curve.stops, curve.bias, curve.variance, curve.total)
             rows.extend((title, method, *map(float, row)) for row in zip(*numbers, strict=True))
@@ -97,7 +94,7 @@ def stability(name: str, spectra: dict[str, Array], last: float, caption: str) -
     handles, labels = axes[0, 1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     columns = ("spectrum", "method", "inverse_penalty", "stop", "bias", "variance", "risk")
-    return Experiment(name, figure, columns, rows, caption)
+    return Experiment(f"stability_{kind}", figure, columns, rows, caption)
 
 
 def heavy_ball_bound(certify: bool) -> Experiment:
@@ -107,9 +104,8 @@ def heavy_ball_bound(certify: bool) -> Experiment:
     ends = [_sharp_heavy_ball(kappa, tolerance) for kappa in CURVE_CONDITION_NUMBERS.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     kind = "certified" if certify else "numerical"
-    lower, upper = np.transpose(ends)
-    plots.heavy_ball_constant(CURVE_CONDITION_NUMBERS, theorem, upper, kind, ax=ax)
-    numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, lower, upper])
+    numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, ends])
+    plots.heavy_ball_constant(CURVE_CONDITION_NUMBERS, theorem, numbers[:, -1], kind, ax=ax)
     rows = [tuple(row) for row in numbers.tolist()]
     columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
     caption = "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and a sharp one."
@@ -145,11 +141,10 @@ def friction_tradeoff() -> Experiment:
 def calibration_tradeoff() -> Experiment:
     """Draw the guaranteed distance from ridge against the constant of the calibration."""
     c = np.unique([*np.geomspace(0.3, 12, 90), 0.790875, 1.0, 5.0002])
-    flows = {"gradient-flow": GradientFlow(), "nesterov-flow": AcceleratedFlow()}
     errors = {}
-    for name, flow in flows.items():
+    for flow in (GradientFlow(), AcceleratedFlow()):
         stops = c ** (1 / flow.order)
-        errors[name] = [guarantee(flow, stop).parameter_error for stop in stops.tolist()]
+        errors[flow.name] = [guarantee(flow, stop).parameter_error for stop in stops.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     plots.calibration(c, errors, ax=ax)
     rows = [tuple(map(float, row)) for row in zip(c, *errors.values(), strict=True)]
@@ -165,23 +160,11 @@ def reproduce(
     dark: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Run every experiment and write figures, their numbers, and ``summary.md``.
+    """Run every experiment, write figures, their numbers and ``summary.md``, and return the files.
 
-    Parameters
-    ----------
-    folder : path, default="reproduction"
-        Created if it is missing. Files of an earlier run are replaced, each only by a complete one.
-    certify : bool, default=False
-        Prove the constants; needs the extra ``certify``.
-    dark : bool, default=False
-        Draw every figure for dark pages too.
-    progress : callable, optional
-        Called with the name of each part before it begins.
-
-    Returns
-    -------
-    list of Path
-        The files, ``summary.md`` last.
+    Files of an earlier run are replaced, each only by a complete one. With ``certify`` the
+    constants are proven, which needs the extra ``certify``; with ``dark`` every figure is also
+    drawn for dark pages. ``progress`` is called with the name of each part before it begins.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -202,18 +185,16 @@ def reproduce(
 
 def steps(certify: bool) -> list[str]:
     """Return the names of the parts, in the order in which :func:`reproduce` reports them."""
-    proofs = statements() if certify else ()
-    return [*proofs, *dict(experiments(certify)), "summary"]
+    return [*(statements() if certify else ()), *dict(experiments(certify)), "summary"]
 
 
 def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
     main = "Bias, variance, risk: s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
     designs = "The same for Gaussian, Student-t and orthogonal designs (appendix)."
-    names = ("stability_polynomial", "stability_designs")
     return [
-        (names[0], lambda: stability(names[0], polynomial_spectra(), 1e7, main)),
-        (names[1], lambda: stability(names[1], random_spectra(), 1e4, designs)),
+        ("stability_polynomial", lambda: stability("polynomial", polynomial_spectra(), 1e7, main)),
+        ("stability_designs", lambda: stability("designs", random_spectra(), 1e4, designs)),
         ("heavy_ball_constant", partial(heavy_ball_bound, certify)),
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
@@ -235,17 +216,14 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
         intro = "Certified in ball arithmetic."
         columns.insert(3, "at least")
     cells = [columns, ["---"] * len(columns)]
-    cells += [[name, _source(name), *rest] for name, *rest in rows]
+    for name, *rest in rows:
+        source = SOURCES.get(name.partition(", κ")[0], "beyond the paper")
+        cells.append([name, source, *rest])
     lines = ["# The paper, recomputed", "", "## Constants", "", intro, ""]
     lines += ["| " + " | ".join(row) + " |" for row in cells]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
-
-
-def _source(constant: str) -> str:
-    found = (source for start, source in SOURCES.items() if constant.startswith(start))
-    return next(found, "beyond the paper")
 
 
 def _numerical_constants() -> list[tuple[str, ...]]:

@@ -10,16 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array
 
-__all__ = [
-    "fraction_below_one",
-    "is_whole",
-    "iteration_numbers",
-    "list_of_stops",
-    "nonnegative",
-    "positive_number",
-    "whole_number",
-]
-
 LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
 
 

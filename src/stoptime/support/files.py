@@ -14,8 +14,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-__all__ = ["atomic", "load_arrays", "save_arrays"]
-
 BROKEN = (zipfile.BadZipFile, EOFError, KeyError, OSError, RuntimeError, SyntaxError, ValueError)
 """Errors of reading a damaged archive; OSError comes from offsets that lie outside the file."""
 

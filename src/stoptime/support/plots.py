@@ -23,45 +23,28 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice
     from stoptime.theory.risk import RiskCurve
 
-__all__ = [
-    "bias_and_variance",
-    "calibration",
-    "coefficients",
-    "darken",
-    "error_curve",
-    "friction",
-    "heavy_ball_constant",
-    "new_figure",
-    "risk",
-    "risks",
-]
-
 # Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
-COLORS = {
-    "ridge": "#000000",
-    "gradient-flow": "#0072B2",
-    "nesterov-flow": "#D55E00",
-    "heavy-ball-flow": "#009E73",
-    "gradient-descent": "#0072B2",
-    "nesterov": "#D55E00",
-    "heavy-ball": "#009E73",
-    "nu-method": "#CC79A7",
-    "high-resolution-flow": "#E69F00",
-    "conjugate-gradient": "#56B4E9",
+STYLES = {
+    "ridge": ("ridge", "#000000"),
+    "gradient-flow": ("gradient flow", "#0072B2"),
+    "nesterov-flow": ("accelerated flow", "#D55E00"),
+    "heavy-ball-flow": ("heavy-ball flow", "#009E73"),
+    "gradient-descent": ("gradient descent", "#0072B2"),
+    "nesterov": ("Nesterov's method", "#D55E00"),
+    "heavy-ball": ("heavy ball", "#009E73"),
+    "nu-method": ("ν-method", "#CC79A7"),
+    "high-resolution-flow": ("high-resolution flow", "#E69F00"),
+    "conjugate-gradient": ("conjugate gradients", "#56B4E9"),
 }
-LABELS = {
-    "ridge": "ridge",
-    "gradient-flow": "gradient flow",
-    "nesterov-flow": "accelerated flow",
-    "heavy-ball-flow": "heavy-ball flow",
-    "gradient-descent": "gradient descent",
-    "nesterov": "Nesterov's method",
-    "heavy-ball": "heavy ball",
-    "nu-method": "ν-method",
-    "high-resolution-flow": "high-resolution flow",
-    "conjugate-gradient": "conjugate gradients",
-}
+LABELS = {name: label for name, (label, _) in STYLES.items()}
+COLORS = {name: color for name, (_, color) in STYLES.items()}
 
+COLOURED_ARTISTS = (  # the modules and names of artists that have colours, and of these properties
+    ("text", "Text", "color"),
+    ("lines", "Line2D", "color", "markerfacecolor", "markeredgecolor"),
+    ("patches", "Patch", "facecolor", "edgecolor"),
+    ("collections", "Collection", "facecolor", "edgecolor"),
+)
 DARK_PAGE = (0.075, 0.078, 0.086)  # replaces white
 DARK_INK = (0.88, 0.88, 0.88)  # replaces black
 LARGEST_GREY = 0.05  # colours whose red, green and blue differ by less are grey
@@ -98,14 +81,7 @@ def error_curve(
 ) -> Axes:
     """Draw an estimated error curve, the chosen stop and one standard error around it.
 
-    Parameters
-    ----------
-    choice : Choice
-        The result of a rule; the curve of many targets is their mean.
-    method : Method
-        The method that was stopped.
-    penalty : float, optional
-        The equivalent ridge penalty, for the legend.
+    The curve of many targets is their mean. The legend shows the equivalent ridge penalty if given.
     """
     ax = _axes(ax)
     color = COLORS.get(method.name, "0.3")
@@ -157,12 +133,7 @@ def bias_and_variance(
 ) -> Axes:
     """Draw squared bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
 
-    Parameters
-    ----------
-    curves : mapping of method name to RiskCurve
-        The curves, each with as many stops as ``x`` has numbers.
-    x : array-like
-        The common axis, 1/penalty.
+    The curves have the names of their methods, and each has as many stops as ``x`` has numbers.
     """
     ax = _axes(ax)
     for name, curve in curves.items():
@@ -173,7 +144,7 @@ def bias_and_variance(
 
 
 def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the risks of several methods, with parameters as for :func:`bias_and_variance`."""
+    """Draw the risks of several methods, with arguments as for :func:`bias_and_variance`."""
     ax = _axes(ax)
     for name, curve in curves.items():
         ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
@@ -190,15 +161,7 @@ def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None)
 def heavy_ball_constant(
     kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the paper's bound on the risk inflation of the heavy ball beside the sharp constant.
-
-    Parameters
-    ----------
-    kappa, theorem, sharp : array-like
-        Condition numbers, the paper's h(κ), and the sharp constant C(κ).
-    kind : str
-        How the sharp constant was found, for the legend: "certified" or "numerical".
-    """
+    """Draw the paper's h(κ) beside the sharp constant C(κ), whose ``kind`` is in the legend."""
     ax = _axes(ax)
     color = COLORS["heavy-ball-flow"]
     label = f"sharp constant C(κ), {kind}"
@@ -212,14 +175,10 @@ def heavy_ball_constant(
 
 
 def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
-    """Draw the guaranteed distance from ridge against the constant of the calibration.
+    """Draw the guaranteed distance from ridge, by name of the method, against c in λ = c/t².
 
-    Parameters
-    ----------
-    c : array-like
-        The constant c of λ = c/t (first order) or λ = c/t² (second order).
-    errors : mapping of method name to array-like
-        Largest squared distance from the ridge coefficients, relative to them.
+    Errors are the largest squared distances from the ridge coefficients, relative to them. Methods
+    of first order have λ = c/t.
     """
     ax = _axes(ax)
     for name, values in errors.items():
@@ -241,13 +200,7 @@ def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None =
 def friction(
     frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None
 ) -> Axes:
-    """Draw the guaranteed risk and, on a second axis, the time that each friction needs.
-
-    Parameters
-    ----------
-    frictions, inflation, stop : array-like
-        Friction r, the guaranteed inflation at the best τ, and that τ = t√λ*.
-    """
+    """Draw the guaranteed inflation at the best stop and, on a second axis, that stop τ = t√λ*."""
     ax = _axes(ax)
     risk_color = COLORS["nesterov-flow"]
     time_color = COLORS["gradient-flow"]
@@ -270,32 +223,15 @@ def darken(figure: Figure) -> None:
 
     White becomes dark and black light, with the greys between in the same order. Other colours keep
     their hue and become a little lighter. Images and colour maps stay as they are.
-
-    Examples
-    --------
-    >>> figure, ax = new_figure()
-    >>> darken(figure)
-    >>> bool(ax.patch.get_facecolor()[0] < 0.1 < 0.8 < ax.title.get_color()[0])
-    True
     """
     figure.draw_without_rendering()  # ticks and their labels are made while drawing
-    for kind, sides in _coloured_artists():
-        for artist in figure.findobj(kind):
+    for module, kind, *sides in COLOURED_ARTISTS:
+        for artist in figure.findobj(getattr(import_module(f"matplotlib.{module}"), kind)):
             # an artist with an array takes its colours from a colour map
             if getattr(artist, "get_array", lambda: None)() is not None:
                 continue
             found = {side: getattr(artist, f"get_{side}")() for side in sides}
             artist.set(**{side: _on_dark(color) for side, color in found.items() if len(color)})
-
-
-def _coloured_artists() -> list[tuple[type, tuple[str, ...]]]:
-    """Return the artist classes that have colours, with the names of these properties."""
-    return [
-        (import_module("matplotlib.text").Text, ("color",)),
-        (import_module("matplotlib.lines").Line2D, ("color", "markerfacecolor", "markeredgecolor")),
-        (import_module("matplotlib.patches").Patch, ("facecolor", "edgecolor")),
-        (import_module("matplotlib.collections").Collection, ("facecolor", "edgecolor")),
-    ]
 
 
 def _on_dark(color: Any) -> Any:

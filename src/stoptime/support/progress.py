@@ -10,8 +10,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["Ticker", "progress", "throughput"]
-
 Item = TypeVar("Item")
 PATIENCE = 2.0  # seconds of silence before the first line
 INTERVAL = 0.2  # seconds between two updates of the line

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.tables.assessment import Assessment
 
-__all__ = ["aligned", "guarantee_in_words", "method_in_words", "number", "rounded_up", "with_error"]
-
 SIGNIFICANT_DIGITS = 4
 MOST_DECIMALS = 8  # longer numbers are written with an exponent
 LARGEST_PLAIN = 1e7  # and so are larger ones

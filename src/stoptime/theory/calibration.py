@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from stoptime.methods.recurrence import MOST_STEPS
+from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import TINY
@@ -93,7 +93,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
             unit = _calibrate(flow, kind, low, high)
             stop = float(np.round(unit.stop / method.pace))
             # a stop that no run can reach becomes infinite
-            return replace(unit, stop=stop if stop <= max(method.horizon, MOST_STEPS) else np.inf)
+            return replace(unit, stop=stop if stop <= max(method.horizon, MOST_ITERATIONS) else np.inf)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
