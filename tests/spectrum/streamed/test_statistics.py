@@ -318,7 +318,7 @@ def test_estimators_take_statistics():
         model.coef_, st.StoppedRegressorCV(rule="path-gcv").fit(X, y).coef_, rtol=1e-8
     )
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
-    with pytest.raises(ValueError, match="know of no folds"):
+    with pytest.raises(ValueError, match="cannot be divided into folds"):
         st.StoppedRegressorCV(cv=5).fit(statistics)
     with pytest.raises(ValueError, match="holds its own response"):
         st.StoppedRegressor().fit(statistics, y)

@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes: one task for each block, and a tree that adds their statistics up."""
+"""Dask arrays and dataframes: one task for each block, and a tree that sums their statistics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.streamed.folds import (
-    WHOLE,
     Folds,
     Parts,
     block_name,
@@ -23,11 +22,11 @@ from stoptime.spectrum.streamed.statistics import check_size
 __all__ = ["DaskRows", "dask_rows"]
 
 SPLIT_EVERY = 16  # statistics merged in one task
-ROOM = 0.8  # share of its memory at which a worker takes no more tasks
+WORKER_SHARE = 0.8  # of its memory: a worker that uses more accepts no new task
 
 
 class Place(NamedTuple):
-    """What a task has to know of its block."""
+    """The facts that a task needs about its block."""
 
     name: str
     labels: NDArray[Any] | int
@@ -36,14 +35,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class DaskRows:
-    """Blocks of rows that Dask will make, wherever it runs; X is never gathered.
+    """Blocks of rows that Dask computes where it runs; X is never gathered.
 
-    Attributes
-    ----------
-    X, y, weight : dask arrays
-        With the same blocks of rows, and one block of columns; the weight may be None.
-    names : tuple of str or None
-        Names of the features.
+    All are Dask arrays with the same blocks of rows and one block of columns; ``weight`` may be
+    None, and so may the ``names`` of the features.
     """
 
     X: Any
@@ -56,7 +51,7 @@ class DaskRows:
         """Align the blocks of X, y and the weights."""
         if y is None:
             raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
-        names = column_names(X)
+        columns = getattr(X, "columns", None)
         rows = _array("X", X)
         if rows.ndim != 2:
             raise ValueError(f"X must be of shape (n, n_features); got {rows.ndim} dimensions.")
@@ -65,6 +60,7 @@ class DaskRows:
             _check_known("X", rows, "has several blocks of columns and")
             rows = rows.rechunk({1: -1})
         weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
+        names = None if columns is None else tuple(map(str, columns))
         return cls(rows, _aligned("y", y, rows), weight, names)
 
     @property
@@ -80,9 +76,9 @@ class DaskRows:
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:  # noqa: ARG002
         """Return the statistics of all rows, or of every fold, in one pass.
 
-        The progress of Dask is shown by Dask: its dashboard, or ``dask.diagnostics.ProgressBar``.
+        ``verbose`` has no effect: the dashboard or the ``ProgressBar`` of Dask shows the progress.
         """
-        self._check_memory(1 if folds is None else folds.count)
+        self._check_memory()
         root = tree(self.blocks(folds))
         killed = getattr(sys.modules.get("distributed"), "KilledWorker", ())
         try:
@@ -91,21 +87,20 @@ class DaskRows:
             task = error.task
             number = task[1] if isinstance(task, tuple) and len(task) > 1 else task
             raise MemoryError(
-                f"Block {number}, or one that was made beside it, has ended every worker that took it, most "
-                "likely by its size: make blocks smaller, X.rechunk((rows, -1)) or df.repartition(...), or "
-                "give workers more memory."
+                f"Every worker that took block {number} was killed, most likely because it, or a "
+                "block computed at the same time, needs too much memory: make blocks smaller by "
+                "X.rechunk((rows, -1)) or df.repartition(...), or give workers more memory."
             ) from error
 
     def blocks(self, folds: Folds | None) -> list[Any]:
-        """Return one lazy task for each block, with whatever makes the block fused into it."""
+        """Return one lazy task for each block, fused with the tasks that compute the block."""
         import dask.array as da  # noqa: PLC0415 - an extra
         from dask.base import tokenize  # noqa: PLC0415
         from dask.layers import ArrayValuesDep  # noqa: PLC0415
 
         places = self._places(folds)
-        inside = ArrayValuesDep(
-            (self.X.chunks[0],), {(i,): place for i, place in enumerate(places)}
-        )
+        by_number = {(number,): place for number, place in enumerate(places)}
+        inside = ArrayValuesDep((self.X.chunks[0],), by_number)
         arguments = [inside, "i", self.X, "ij", self.y, "ik"[: self.y.ndim]]
         if self.weight is not None:
             arguments += [self.weight, "i"]
@@ -121,31 +116,30 @@ class DaskRows:
         places = []
         for number, (end, size) in enumerate(zip(ends, self.X.chunks[0], strict=True)):
             rows = None if np.isnan(end) else slice(int(end - size), int(end))
-            labels = WHOLE if folds is None else folds.within(number, rows)
+            labels = (folds or Folds(1)).within(number, rows)
             places.append(Place(block_name(number, rows), labels, self.X.dtype))
         return places
 
-    def _check_memory(self, n_folds: int) -> None:
-        """Raise a MemoryError that names the largest block where it does not fit into a worker."""
-        limits = _memory_limits()
-        if self.n_rows is None or not limits:
+    def _check_memory(self) -> None:
+        """Raise a MemoryError that names the largest block if it does not fit into a worker."""
+        limit = _worker_memory()
+        if not self.n_rows or limit == np.inf:
             return
-        targets = int(np.prod(self.y.shape[1:]))
-        row = self.n_features * self.X.dtype.itemsize + targets * self.y.dtype.itemsize
-        sizes = np.array(self.X.chunks[0]) * row
-        number, products = int(np.argmax(sizes)), 8 * self.n_features**2 * (n_folds + 2)
-        if sizes[number] + products > ROOM * min(limits):
+        number = int(np.argmax(self.X.chunks[0]))
+        size = self.X.chunks[0][number] * (self.X.nbytes + self.y.nbytes) / self.n_rows
+        if size > WORKER_SHARE * limit:
             raise MemoryError(
-                f"{self._places(None)[number].name} takes {_told(sizes[number])} and statistics "
-                f"{_told(products)}, but a worker has {_told(min(limits))}: make blocks smaller, "
-                "X.rechunk((rows, -1)), or give workers more memory."
+                f"{self._places(None)[number].name} takes {1e-9 * size:.3g} GB, but a worker has "
+                f"{1e-9 * limit:.3g} GB: make blocks smaller by X.rechunk((rows, -1)), or give "
+                "workers more memory."
             )
 
 
 def tree(blocks: Sequence[Any]) -> Any:
-    """Return a lazy sum of lazy parts, in a fixed order whatever the workers do."""
+    """Return a lazy sum of lazy parts."""
     from dask import delayed  # noqa: PLC0415 - an extra
 
+    # the order is fixed, so that rounding does not depend on which worker is first
     add = delayed(merged_parts, pure=False)
     level = list(blocks)
     while len(level) > 1:
@@ -159,12 +153,6 @@ def dask_rows(X: Any) -> Any:
     if rows.ndim == 2 and rows.numblocks[1] > 1:
         rows = rows.rechunk({1: -1})
     return rows
-
-
-def column_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a dataframe, None for an array."""
-    columns = getattr(X, "columns", None)
-    return None if columns is None else tuple(map(str, columns))
 
 
 def _block_parts(place: Place, X: Any, y: Any, weight: Any = None) -> Parts:
@@ -210,7 +198,7 @@ def _aligned(name: str, data: Any, X: Any) -> Any:
     import dask.array as da  # noqa: PLC0415 - an extra
 
     if not hasattr(data, "__dask_graph__"):
-        _check_known("X", X, f"must be like {name}, an array in memory, but has")
+        _check_known("X", X, f"must have the rows of {name}, an array in memory, but has")
         data = np.asarray(data)
         _check_numbers(name, data.dtype)
         if data.shape[:1] != X.shape[:1]:
@@ -236,18 +224,14 @@ def _aligned(name: str, data: Any, X: Any) -> Any:
     return array.rechunk((X.chunks[0], *array.shape[1:]))
 
 
-def _memory_limits() -> list[int]:
-    """Return the memory of each worker of the current client, where there is one and it is limited."""
-    distributed = sys.modules.get("distributed")
+def _worker_memory() -> float:
+    """Return the memory of the smallest worker; infinity without workers, or without a limit."""
+    distributed: Any = sys.modules.get("distributed")
     if distributed is None:
-        return []
+        return np.inf
     try:
         client = distributed.default_client()
     except ValueError:
-        return []
+        return np.inf
     workers = client.scheduler_info()["workers"].values()
-    return [int(worker["memory_limit"]) for worker in workers if worker["memory_limit"]]
-
-
-def _told(size: float) -> str:
-    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
+    return min((one["memory_limit"] for one in workers if one["memory_limit"]), default=np.inf)
