@@ -5,32 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stoptime.spectrum.streamed.folds import (
-    Folds,
-    Parts,
-    block_name,
-    merged_parts,
-    parts_of_block,
-)
+from stoptime.spectrum.streamed.folds import Folds, Parts, block_name, merged_parts, parts_of_block
 from stoptime.spectrum.streamed.statistics import check_size
 
 __all__ = ["DaskRows", "dask_rows"]
 
 SPLIT_EVERY = 16  # statistics merged in one task
 WORKER_SHARE = 0.8  # of its memory: a worker that uses more accepts no new task
-
-
-class Place(NamedTuple):
-    """The facts that a task needs about its block."""
-
-    name: str
-    labels: NDArray[Any] | int
-    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
@@ -98,40 +83,51 @@ class DaskRows:
         from dask.base import tokenize  # noqa: PLC0415
         from dask.layers import ArrayValuesDep  # noqa: PLC0415
 
-        places = self._places(folds)
-        by_number = {(number,): place for number, place in enumerate(places)}
-        inside = ArrayValuesDep((self.X.chunks[0],), by_number)
-        arguments = [inside, "i", self.X, "ij", self.y, "ik"[: self.y.ndim]]
+        places = {(i,): place for i, place in enumerate(self._places(folds))}
+        arguments = [
+            ArrayValuesDep((self.X.chunks[0],), places),
+            "i",
+            self.X,
+            "ij",
+            self.y,
+            "ik"[: self.y.ndim],
+        ]
         if self.weight is not None:
             arguments += [self.weight, "i"]
         lazy = da.blockwise(
             _block_parts, "ij", *arguments,
             name=f"statistics-{tokenize(self.X.name, self.y.name, self.weight, places)}",
             align_arrays=False, concatenate=True, dtype=object, meta=np.empty((0, 0), dtype=object),
+            announced=self.X.dtype,
         )  # fmt: skip
         return list(lazy.to_delayed().ravel())
 
-    def _places(self, folds: Folds | None) -> list[Place]:
-        ends = np.cumsum(self.X.chunks[0])
+    def _places(self, folds: Folds | None) -> list[tuple[str, Any]]:
+        """Return the name of every block, and the folds of its rows."""
         places = []
-        for number, (end, size) in enumerate(zip(ends, self.X.chunks[0], strict=True)):
-            rows = None if np.isnan(end) else slice(int(end - size), int(end))
-            labels = (folds or Folds(1)).within(number, rows)
-            places.append(Place(block_name(number, rows), labels, self.X.dtype))
+        start = 0
+        for number, size in enumerate(self.X.chunks[0]):
+            rows = None if self.n_rows is None else slice(start, start + size)
+            places.append((block_name(number, rows), (folds or Folds(1)).within(number, rows)))
+            start += size
         return places
 
     def _check_memory(self) -> None:
         """Raise a MemoryError that names the largest block if it does not fit into a worker."""
-        limit = _worker_memory()
-        if not self.n_rows or limit == np.inf:
+        distributed: Any = sys.modules.get("distributed")
+        try:
+            workers = distributed.default_client().scheduler_info()["workers"].values()
+        except (AttributeError, ValueError):  # there is no package or no client
             return
-        number = int(np.argmax(self.X.chunks[0]))
-        size = self.X.chunks[0][number] * (self.X.nbytes + self.y.nbytes) / self.n_rows
-        if size > WORKER_SHARE * limit:
+        limit = min((one["memory_limit"] or np.inf for one in workers), default=np.inf)
+        row = (self.X.nbytes + self.y.nbytes) / max(self.X.shape[0], 1)
+        sizes = row * np.array(self.X.chunks[0])
+        # sizes are NaN, and pass, where the number of rows is not known
+        if sizes.max() > WORKER_SHARE * limit:
             raise MemoryError(
-                f"{self._places(None)[number].name} takes {1e-9 * size:.3g} GB, but a worker has "
-                f"{1e-9 * limit:.3g} GB: make blocks smaller by X.rechunk((rows, -1)), or give "
-                "workers more memory."
+                f"{self._places(None)[int(sizes.argmax())][0]} takes {1e-9 * sizes.max():.3g} GB, "
+                f"but a worker has {1e-9 * limit:.3g} GB: make blocks smaller by "
+                "X.rechunk((rows, -1)), or give workers more memory."
             )
 
 
@@ -155,23 +151,22 @@ def dask_rows(X: Any) -> Any:
     return rows
 
 
-def _block_parts(place: Place, X: Any, y: Any, weight: Any = None) -> Parts:
+def _block_parts(place: Any, X: Any, y: Any, weight: Any = None, *, announced: Any) -> Parts:
     """Return the statistics of one block; runs on a worker."""
-    name, labels, dtype = place
-    if X.dtype != dtype:
+    name, labels = place
+    if X.dtype != announced:
         raise TypeError(
-            f'{name}: X of dtype {X.dtype}, where {dtype} was announced: use X.astype("{dtype}").'
+            f"{name}: X of dtype {X.dtype}, where {announced} was announced: use "
+            f'X.astype("{announced}").'
         )
     return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name)
 
 
 def _array(name: str, data: Any) -> Any:
     """Return a Dask array of numbers from a Dask array, dataframe or series."""
-    if not hasattr(data, "to_dask_array"):
-        array = data
-    else:
-        kinds: Any = getattr(data, "dtypes", None)
-        for column, kind in kinds.items() if hasattr(kinds, "items") else ():
+    array = data
+    if hasattr(data, "to_dask_array"):
+        for column, kind in data.dtypes.items() if data.ndim == 2 else ():
             _check_numbers(f"Column {column!r} of {name}", kind)
         array = data.to_dask_array()
     _check_numbers(name, array.dtype)
@@ -200,38 +195,20 @@ def _aligned(name: str, data: Any, X: Any) -> Any:
     if not hasattr(data, "__dask_graph__"):
         _check_known("X", X, f"must have the rows of {name}, an array in memory, but has")
         data = np.asarray(data)
-        _check_numbers(name, data.dtype)
-        if data.shape[:1] != X.shape[:1]:
-            raise ValueError(
-                f"X and {name} must have the same rows; got {X.shape[0]} and {len(data)}."
-            )
-        return da.from_array(data, chunks=(X.chunks[0], *data.shape[1:]))
+        fits = data.shape[:1] == X.shape[:1]
+        data = da.from_array(data, chunks=(X.chunks[0], *data.shape[1:]) if fits else -1)
     array = _array(name, data)
     if array.ndim not in ({1, 2} if name == "y" else {1}):
         shape = "(n,) or (n, n_targets)" if name == "y" else "(n,)"
         raise ValueError(f"{name} must be of shape {shape}; got {array.ndim} dimensions.")
-    if np.isnan(array.shape[0]) or np.isnan(X.shape[0]):
+    n, length = X.shape[0], array.shape[0]
+    if np.isnan(n) or np.isnan(length):
         if array.numblocks[0] != X.numblocks[0]:
             raise ValueError(
                 f"X and {name} must have the same blocks where their lengths are unknown; "
                 f"got {X.numblocks[0]} and {array.numblocks[0]}."
             )
         return array
-    if array.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"X and {name} must have the same rows; got {X.shape[0]} and {array.shape[0]}."
-        )
+    if length != n:
+        raise ValueError(f"X and {name} must have the same rows; got {n} and {length}.")
     return array.rechunk((X.chunks[0], *array.shape[1:]))
-
-
-def _worker_memory() -> float:
-    """Return the memory of the smallest worker; infinity without workers, or without a limit."""
-    distributed: Any = sys.modules.get("distributed")
-    if distributed is None:
-        return np.inf
-    try:
-        client = distributed.default_client()
-    except ValueError:
-        return np.inf
-    workers = client.scheduler_info()["workers"].values()
-    return min((one["memory_limit"] for one in workers if one["memory_limit"]), default=np.inf)

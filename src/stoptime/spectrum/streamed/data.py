@@ -185,7 +185,7 @@ def _others(folds: list[Statistics], always: Statistics | None) -> Iterator[Stat
     # sums from both ends keep all digits; the difference of total and fold would lose some
     after = [folds[:0]]
     for fold in reversed(folds[1:]):
-        after.append([sum(after[-1], start=fold)])
+        after.append([_sum([fold, *after[-1]])])
     before = [] if always is None else [always]
     for fold, rest in zip(folds, reversed(after), strict=True):
         yield _sum([*before, *rest])

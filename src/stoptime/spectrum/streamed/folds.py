@@ -41,14 +41,14 @@ class Folds:
         whole = is_whole(cv)
         if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
             raise ValueError(
-                f"cv={cv} must be at least 2, and at most the number of rows, {n_rows}."
+                f"cv={cv} must be at least 2, and at most {n_rows}, the number of rows."
+            )
+        if n_rows is None and not whole:
+            raise ValueError(
+                "cv must be a whole number where the number of rows is not known beforehand, and "
+                f"blocks are dealt to the folds in turn; got {cv!r}."
             )
         if n_rows is None:
-            if not whole:
-                raise ValueError(
-                    "cv must be a whole number where the number of rows is not known beforehand, "
-                    f"and blocks are dealt to the folds in turn; got {cv!r}."
-                )
             return cls(int(cv))
         if whole:
             # the folds of KFold(cv), without a list of the rows, which may be too long for memory
@@ -80,11 +80,9 @@ class Folds:
         if self.labels is not None and rows is not None:
             return self.labels[rows]
         if self.ends is not None and rows is not None:
-            ends_of_block = [rows.start, max(rows.start, rows.stop - 1)]
-            first, last = np.searchsorted(self.ends, ends_of_block, side="right")
-            if first == last:
-                return int(first)
-            return np.searchsorted(self.ends, np.arange(rows.start, rows.stop), side="right")
+            numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
+            found = np.searchsorted(self.ends, numbers, side="right")
+            return int(found[0]) if found[0] == found[-1] else found
         return block % self.count
 
 
@@ -97,32 +95,26 @@ def parts_of_block(
 ) -> Parts:
     """Return the statistics of each fold's rows; errors begin with the name of the block."""
     try:
-        if isinstance(labels, int):
-            return {labels: Statistics.of(X, y, weights)}
-        if len(labels) != len(X):
+        if not isinstance(labels, int) and len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
-        return _by_fold(X, y, weights, labels)
-    except ValueError as error:
-        raise ValueError(f"{block}: {error}") from error
-    except TypeError as error:
-        raise TypeError(f"{block}: {error}") from error
+        try:
+            return {
+                fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
+                for fold, rows in _rows_by_fold(labels)
+            }
+        except ValueError:
+            # the same error for the whole block has the number of the row within the block
+            Statistics.of(X, y, weights)
+            raise
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{block}: {error}") from error
 
 
-def _by_fold(
-    X: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, labels: NDArray[Any]
-) -> Parts:
-    try:
-        return {
-            fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
-            for fold, rows in _rows_by_fold(labels)
-        }
-    except ValueError:
-        # the same error for the whole block has the number of the row within the block
-        Statistics.of(X, y, weights)
-        raise
-
-
-def _rows_by_fold(labels: NDArray[Any]) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+def _rows_by_fold(labels: NDArray[Any] | int) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    if isinstance(labels, int):
+        yield labels, slice(None)
+        return
     for fold in np.unique(labels):
         rows = np.flatnonzero(labels == fold)
         # a slice of consecutive rows needs no copy

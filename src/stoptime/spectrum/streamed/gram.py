@@ -53,12 +53,8 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     if statistics.weight == 0:
         raise ValueError("There is no row of positive weight to fit.")
     m, power = statistics.about(fit_intercept)
-    for name, powers, means in (
-        ("X", np.diagonal(m.gram), m.feature_mean),
-        ("y", power, m.target_mean),
-    ):
-        small = (powers > 0) & (powers < LEAST_POWER) & ~constant(powers, means)
-        check_range(name, powers, small)
+    _check_products("X", np.diagonal(m.gram), m.feature_mean)
+    _check_products("y", power, m.target_mean)
     m = _without_constants(m)
     eigenvalues, vectors = _factored(m.gram)
     response = vectors.T @ m.cross
@@ -91,21 +87,23 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     )  # fmt: skip
 
 
+def _check_products(name: str, powers: Floats, means: Floats) -> None:
+    vanishing = (powers > 0) & (powers < LEAST_POWER) & ~constant(powers, means)
+    check_range(name, powers, vanishing)
+
+
 def _factored(gram: Floats) -> tuple[Floats, Floats]:
     """Return eigenvalues and eigenvectors."""
     powers = np.diagonal(gram)
+    order = np.arange(len(powers))
     # eigh keeps the digits of small columns only if the largest columns come first
-    graded = powers.max() > UNEVEN * powers.min()
-    order = np.argsort(-powers, kind="stable")
+    if powers.max() > UNEVEN * powers.min():
+        order = np.argsort(-powers, kind="stable")
     try:
-        eigenvalues, vectors = np.linalg.eigh(gram[np.ix_(order, order)] if graded else gram)
+        eigenvalues, vectors = np.linalg.eigh(gram[np.ix_(order, order)])
     except np.linalg.LinAlgError:
         raise ValueError("The factorisation of X did not converge: rescale its columns.") from None
-    if not graded:
-        return eigenvalues, vectors
-    given = np.empty_like(vectors)
-    given[order] = vectors
-    return eigenvalues, given
+    return eigenvalues, vectors[np.argsort(order)]
 
 
 def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
@@ -123,10 +121,8 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
         part = slice(start, start + WIDTH)
         v = vectors[:, part]
         size = np.linalg.norm(lengths[:, None] * v, axis=0)
-        residual = inverse[:, None] * (gram @ v - v * eigenvalues[part])
-        scales[part] = np.sqrt(
-            size * (size + np.abs(residual).max(axis=0) / (PRODUCT_ROUNDINGS * EPS))
-        )
+        residual = np.abs(inverse[:, None] * (gram @ v - v * eigenvalues[part])).max(axis=0)
+        scales[part] = np.sqrt(size * (size + residual / (PRODUCT_ROUNDINGS * EPS)))
     return scales
 
 
@@ -175,7 +171,7 @@ def warn_of_rounding(errors: Array, *, stacklevel: int = 3) -> None:
     worst = float(errors.max(initial=0))
     if worst > WARNED_ROUNDING:
         warnings.warn(
-            "Columns are so dependent, or differ so much in scale, that products of features may "
+            "Columns are so dependent, or so different in scale, that products of features may "
             f"lose {min(worst, 1.0):.1g} of the coefficients at these stops: stop earlier, "
             "standardise or drop columns, or fit in memory.",
             UserWarning,

@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.streamed.folds import (
-    Folds,
-    Parts,
-    block_name,
-    merged_parts,
-    parts_of_block,
-)
+from stoptime.spectrum.streamed.folds import Folds, Parts, block_name, merged_parts, parts_of_block
 from stoptime.spectrum.streamed.statistics import check_size, column_names
 from stoptime.support.checks import whole_number
 from stoptime.support.progress import throughput
@@ -102,11 +96,9 @@ class Chunks:
             Rows of a block; by default 64 MB of them, in whole chunks of X where it has chunks.
         """
         if kind_of(X) not in {"dense", "chunks"}:
-            raise TypeError(
-                f"X must be an array that gives slices of rows; got {type(X).__name__}."
-            )
+            raise TypeError(f"X must be an array with slices of rows; got {type(X).__name__}.")
         names = column_names(X)
-        X = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
+        X = X if hasattr(X, "dtype") else np.asarray(X)
         if len(X.shape) != 2 or X.shape[1] == 0:
             raise ValueError(f"X must be of shape (n, n_features); got {tuple(X.shape)}.")
         n, p = (int(size) for size in X.shape)
@@ -115,10 +107,9 @@ class Chunks:
             a if a is None or hasattr(a, "shape") else np.asarray(a) for a in (y, sample_weight)
         )
         for name, other in (("y", y), ("sample_weight", sample_weight)):
-            if other is not None and other.shape[0] != n:
-                raise ValueError(
-                    f"X and {name} must have the same rows; got {n} and {other.shape[0]}."
-                )
+            length = n if other is None else other.shape[0]
+            if length != n:
+                raise ValueError(f"X and {name} must have the same rows; got {n} and {length}.")
         height = _rows_per_block(rows, p)
         unit = getattr(X, "chunks", None)
         if rows is None and unit:
@@ -162,7 +153,8 @@ class Chunks:
         rows : int, optional
             Rows of a block at most; by default 64 MB of them. Memory is a block and a row group.
         """
-        return cls(*_parquet(_files(path, "*.parquet"), _Roles(target, weight, features), rows))
+        roles = _Roles(target, weight, features or ())
+        return cls(*_parquet(_files(path, "*.parquet"), roles, rows))
 
     @classmethod
     def csv(
@@ -176,7 +168,7 @@ class Chunks:
     ) -> Chunks:
         """Read a CSV file with a header; parameters as for :meth:`parquet`."""
         (file,) = _files(path, "*.csv")
-        return cls(*_csv(file, _Roles(target, weight, features), rows))
+        return cls(*_csv(file, _Roles(target, weight, features or ()), rows))
 
     @property
     def shape(self) -> tuple[int | None, int]:
@@ -213,9 +205,8 @@ class Chunks:
                 "Chunks have no response: give y, or the target column, where they are made."
             )
         if np.ndim(block.X) != 2 or block.X.shape[1] != self.n_features:
-            raise ValueError(
-                f"{name}: X of shape {np.shape(block.X)}, where {self.shape} was announced."
-            )
+            found = np.shape(block.X)
+            raise ValueError(f"{name}: X of shape {found}, where {self.shape} was announced.")
         labels = (folds or Folds(1)).within(number, rows)
         return parts_of_block(block.X, block.y, block.weight, labels, name)
 
@@ -228,56 +219,49 @@ Source = tuple[Callable[[int], Iterator[Block]], int, int | None, tuple[str, ...
 """The fields of :class:`Chunks`."""
 
 
-@dataclass(frozen=True)
-class _Roles:
-    """The columns of a table by their use.
-
-    ``features`` of None are all other columns, except an index that pandas has stored with them.
-    """
+class _Roles(NamedTuple):
+    """The columns of a table by their use."""
 
     target: Columns | None
     weight: str | None
-    features: Sequence[str] | None
+    features: Sequence[str]
 
     @property
     def targets(self) -> list[str]:
-        """Names of the targets."""
-        if self.target is None:
-            return []
-        return [self.target] if isinstance(self.target, str) else [*self.target]
+        return [self.target] if isinstance(self.target, str) else [*(self.target or ())]
 
     @property
     def used(self) -> list[str]:
         """Names of all columns to read, features first."""
-        weight = [] if self.weight is None else [self.weight]
-        return [*(self.features or ()), *self.targets, *weight]
+        return [*self.features, *self.targets, *([] if self.weight is None else [self.weight])]
 
-    def among(self, names: Sequence[str], source: str) -> _Roles:
-        """Return the roles with features filled in; refuse columns that a file does not have."""
+    def among(self, names: Sequence[str], file: str) -> _Roles:
+        """Return the roles, by default with all other columns as features; refuse missing ones."""
         taken = {*self.targets, self.weight}
-        others = (name for name in names if name not in taken and not name.startswith(PANDAS_INDEX))
-        filled = _Roles(self.target, self.weight, tuple(self.features or others))
+        others = [name for name in names if name not in taken and not name.startswith(PANDAS_INDEX)]
+        filled = self._replace(features=tuple(self.features or others))
         missing = [name for name in filled.used if name not in names]
         if missing:
             known = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
-            raise ValueError(f"{source} has no column {missing[0]!r}; it has {known}.")
+            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}.")
         if len(set(filled.used)) != len(filled.used) or not filled.features:
-            raise ValueError(
-                "features, target and weight must be different columns, and at least one feature."
-            )
+            raise ValueError("target, weight and at least one feature must be different columns.")
         check_size(len(filled.features))
         return filled
 
     def block(self, batch: Any) -> Block:
         """Return the columns of an Arrow batch as arrays; missing values become NaN."""
-        count = len(self.features or ())
         columns = np.empty((batch.num_rows, len(self.used)))
         for place, name in enumerate(self.used):
             columns[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
-        y: NDArray[Any] | None = columns[:, count : count + len(self.targets)]
-        if self.target is None or isinstance(self.target, str):
-            y = None if self.target is None else columns[:, count]
-        return Block(columns[:, :count], y, None if self.weight is None else columns[:, -1])
+        p = len(self.features)
+        y: Any = None if self.target is None else columns[:, p : p + len(self.targets)]
+        y = y[:, 0] if isinstance(self.target, str) else y
+        return Block(columns[:, :p], y, None if self.weight is None else columns[:, -1])
+
+    def source(self, read: Any, n_rows: int | None, files: str) -> Source:
+        source = f"columns {', '.join(self.used)} of {files}"
+        return read, len(self.features), n_rows, tuple(self.features), source
 
 
 def _parquet(files: list[Path], roles: _Roles, rows: int | None) -> Source:
@@ -304,10 +288,9 @@ def _parquet(files: list[Path], roles: _Roles, rows: int | None) -> Source:
                     if part.num_rows:
                         yield roles.block(part)
 
-    sizes = [head.num_rows for head in heads]
-    told = ", ".join(f"{file.name} ({size} rows)" for file, size in zip(files, sizes, strict=True))
-    names = tuple(roles.features or ())
-    return read, len(names), sum(sizes), names, f"columns {', '.join(roles.used)} of {told}"
+    counts = [head.num_rows for head in heads]
+    told = [f"{file.name} ({count} rows)" for file, count in zip(files, counts, strict=True)]
+    return roles.source(read, sum(counts), ", ".join(told))
 
 
 def _csv(file: Path, roles: _Roles, rows: int | None) -> Source:
@@ -334,8 +317,7 @@ def _csv(file: Path, roles: _Roles, rows: int | None) -> Source:
         except pa.ArrowInvalid as error:
             raise ValueError(f"{file.name}: {error}") from error
 
-    names = tuple(roles.features or ())
-    return read, len(names), None, names, f"columns {', '.join(roles.used)} of {file.name}"
+    return roles.source(read, None, file.name)
 
 
 def _files(path: Paths, pattern: str) -> list[Path]:

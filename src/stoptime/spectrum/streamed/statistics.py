@@ -106,9 +106,7 @@ class Statistics:
         if n != len(targets):
             raise ValueError(f"X and y must have the same rows; got {n} and {len(targets)}.")
         if names is not None and not len(names) == len(set(names)) == p:
-            raise ValueError(
-                f"names must be {p} different names, one per feature; got {len(names)}."
-            )
+            raise ValueError(f"names must be {p} different names of features; got {len(names)}.")
         weights = None if sample_weight is None else checked_weights(sample_weight, n)
         columns = targets.reshape(n, int(np.prod(targets.shape[1:])))
         # NaN, infinity and overflow show in the products, so that rows need no check of their own
@@ -119,16 +117,11 @@ class Statistics:
         _check_entries("X", features, np.diagonal(found.gram))
         _check_entries("y", columns, found.target_power)
         return cls(
-            weight=found.weight,
-            n_rows=n if weights is None else int(np.count_nonzero(weights)),
-            origin=np.concatenate(found.origin),
-            offset=np.concatenate(found.offset),
-            gram=found.gram,
-            cross=found.cross,
-            target_power=found.target_power,
-            single_target=targets.ndim == 1,
-            names=None if names is None else tuple(map(str, names)),
-        )
+            found.weight, n if weights is None else int(np.count_nonzero(weights)),
+            np.concatenate(found.origin), np.concatenate(found.offset),
+            found.gram, found.cross, found.target_power,
+            targets.ndim == 1, None if names is None else tuple(map(str, names)),
+        )  # fmt: skip
 
     @property
     def n_features(self) -> int:
@@ -198,36 +191,21 @@ class Statistics:
         return self.merge(Statistics.of(X, y, sample_weight))
 
     def without(self, part: Statistics) -> Statistics:
-        """Return the statistics of the rows that remain when a part is removed.
-
-        See :meth:`stoptime.spectrum.moments.Moments.without`.
-        """
+        """Return the statistics of the rows that remain when a part is removed."""
         self._check_like(part)
         if part.weight == 0:
             return self
         if part.weight >= self.weight or part.n_rows >= self.n_rows:
             raise ValueError(f"{part} cannot be a part of {self}: it has as many rows or more.")
-        share, p = part.weight / self.weight, self.n_features
-        away = (part.origin - self.origin) + part.offset
-        mine = Moments(self.offset[:p], self.offset[p:], self.gram, self.cross)
-        left = mine.without(Moments(away[:p], away[p:], part.gram, part.cross), share)
-        diagonal = np.diagonal(left.gram)
-        # rounding alone makes variances slightly negative; rows that were never added, by far
-        if np.any(diagonal < -NEGATIVE_VARIANCE * np.diagonal(self.gram) / (1 - share)):
+        # merging with a negative weight undoes merging
+        left = self.merge(replace(part, weight=-part.weight, n_rows=-part.n_rows))
+        rest = np.diagonal(left.gram)
+        # rounding makes variances slightly negative; rows that were never added, by far
+        most = np.diagonal(self.gram) * self.weight / left.weight
+        if np.any(rest < -NEGATIVE_VARIANCE * most):
             raise ValueError(f"{part} cannot be a part of {self}: its variance is larger.")
-        np.fill_diagonal(left.gram, np.maximum(diagonal, 0))
-        own = self.offset[p:] - left.target_mean
-        gone = away[p:] - left.target_mean
-        power = self.target_power + own**2 - share * (part.target_power + gone**2)
-        return replace(
-            self,
-            weight=self.weight - part.weight,
-            n_rows=self.n_rows - part.n_rows,
-            offset=np.concatenate([left.feature_mean, left.target_mean]),
-            gram=left.gram,
-            cross=left.cross,
-            target_power=np.maximum(power / (1 - share), 0),
-        )
+        np.fill_diagonal(left.gram, np.maximum(rest, 0))
+        return replace(left, target_power=np.maximum(left.target_power, 0), names=self.names)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a file without pickle; an interrupt leaves no incomplete file behind."""
@@ -240,13 +218,10 @@ class Statistics:
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields as arrays, for :func:`stoptime.support.files.save_arrays`."""
-        changed = {
-            "weight": np.array(float(self.weight)),
-            "n_rows": np.array(int(self.n_rows)),
-            "single_target": np.array(bool(self.single_target)),
-            "names": np.array(self.names or (), dtype=np.str_),
-        }
-        return {"format": np.array(STATISTICS_FORMAT)} | vars(self) | changed
+        fields = {name: np.asarray(value) for name, value in vars(self).items()}
+        fields["weight"] = np.array(float(self.weight))
+        fields["names"] = np.array(self.names or (), dtype=np.str_)
+        return {"format": np.array(STATISTICS_FORMAT)} | fields
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], source: str) -> Statistics:
@@ -255,21 +230,16 @@ class Statistics:
         if reason:
             raise ValueError(f"{source} holds no statistics of stoptime: {reason}.")
         values: dict[str, Any] = {name: arrays[name] for name in cls.__dataclass_fields__}
-        values["weight"] = float(arrays["weight"])
-        values["n_rows"] = int(arrays["n_rows"])
-        values["single_target"] = bool(arrays["single_target"])
-        values["names"] = tuple(map(str, arrays["names"])) or None
-        return cls(**values)
+        scalars = {name: arrays[name].item() for name in ("weight", "n_rows", "single_target")}
+        return cls(**values | scalars | {"names": tuple(map(str, arrays["names"])) or None})
 
     def _check_like(self, other: Statistics) -> None:
         if not isinstance(other, Statistics):
-            raise TypeError(
-                f"Statistics can only be joined with Statistics; got {type(other).__name__}."
-            )
+            raise TypeError(f"Statistics are joined with Statistics; got {type(other).__name__}.")
         mine = self.n_features, self.n_targets, self.single_target
         if mine != (other.n_features, other.n_targets, other.single_target):
             raise ValueError(
-                f"{self} and {other} are of different columns, or of y of different shapes."
+                f"{self} and {other} have different columns, or y of different shapes."
             )
         for one, two in zip(self.names or (), other.names or (), strict=False):
             if one != two:
@@ -303,15 +273,14 @@ def check_range(name: str, powers: Floats, too_small: NDArray[np.bool_]) -> None
 
     No other product needs a check: none exceeds the larger one of the two squares.
     """
-    for wrong, size, what in (
-        (~np.isfinite(powers), "large", "overflow"),
-        (too_small, "small", "underflow"),
-    ):
-        if wrong.any():
-            raise ValueError(
-                f"{name} is too {size}: squares of its entries {what}, first in column "
-                f"{int(np.argmax(wrong))}. Rescale it."
-            )
+    too_large = ~np.isfinite(powers)
+    if too_large.any() or too_small.any():
+        size, what = ("large", "overflow") if too_large.any() else ("small", "underflow")
+        column = int(np.argmax(too_large if too_large.any() else too_small))
+        raise ValueError(
+            f"{name} is too {size}: squares of its entries {what}, first in column {column}. "
+            "Rescale it."
+        )
 
 
 def _check_entries(name: str, columns: NDArray[Any], powers: Floats) -> None:
