@@ -20,8 +20,8 @@ from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
-from stoptime.spectrum.streamed.chunks import Block, Chunks
 from stoptime.spectrum.streamed.data import summarise
+from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops

@@ -17,8 +17,8 @@ from stoptime.spectrum.data import goals, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import new_rows
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.streamed.chunks import Chunks
-from stoptime.spectrum.streamed.rounding import rounding_errors, warn_of_rounding
+from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
+from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.arrays import Floats, empty, like
 from stoptime.support.checks import list_of_stops

@@ -9,8 +9,8 @@ from sklearn.utils.validation import validate_data
 
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import DTYPES, kind_of, new_rows
-from stoptime.spectrum.streamed.chunks import Chunks
 from stoptime.spectrum.streamed.dask import dask_rows
+from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.support.arrays import is_device_array
 
 if TYPE_CHECKING:

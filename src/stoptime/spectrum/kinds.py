@@ -19,7 +19,7 @@ DTYPES = [np.float64, np.float32]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
     "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
     "chunks": [
-        ("stoptime.spectrum.streamed.chunks", "Chunks"),
+        ("stoptime.spectrum.streamed.sources", "Chunks"),
         ("zarr", "Array"),
         ("h5py", "Dataset"),
     ],

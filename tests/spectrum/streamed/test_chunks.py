@@ -10,8 +10,8 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleS
 
 import stoptime as st
 from helpers import same_fit
-from stoptime.spectrum.streamed.chunks import Block, Chunks
 from stoptime.spectrum.streamed.folds import Folds
+from stoptime.spectrum.streamed.sources import Block, Chunks
 
 COLUMNS = ["a", "b", "c", "d", "e"]
 
@@ -256,7 +256,7 @@ def test_bad_tables_are_named(tmp_path):
 def test_csv_files(table, tmp_path, weights, monkeypatch):
     X, y = table
     frame(X, y, weights).to_csv(tmp_path / "rows.csv", index=False)
-    monkeypatch.setattr("stoptime.spectrum.streamed.arrow.CSV_BYTES", 10_000)
+    monkeypatch.setattr("stoptime.spectrum.streamed.sources.CSV_BYTES", 10_000)
     chunks = Chunks.csv(tmp_path / "rows.csv", "y", weight="w", rows=60)
     assert max(len(block.X) for block in chunks) == 60
     found, peer = st.decompose(chunks), st.decompose(X, y, weights)

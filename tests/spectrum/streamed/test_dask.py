@@ -1,4 +1,4 @@
-"""Dask: one pass on any scheduler, folds, lazy predictions, named blocks, and the death of a worker."""
+"""Dask: one pass on any scheduler, folds, lazy predictions, named blocks, and killed workers."""
 
 import os
 import signal
@@ -258,11 +258,11 @@ def test_large_blocks_and_killed_workers():
         Client(workers) as client,
     ):
         huge = da.ones((30_000_000, 6), chunks=(20_000_000, 6))
-        size = r"Block 0 \(rows 0 to 19999999\) takes 1.12 GB .* a worker has 1 GB"
+        size = r"Block 0 \(rows 0 to 19999999\) takes 1.12 GB, but a worker has 1 GB"
         with pytest.raises(MemoryError, match=size):
             st.decompose(huge, huge[:, 0])
         targets = da.ones((1_000_000, 200), chunks=(500_000, 200))
-        with pytest.raises(MemoryError, match="takes 804 MB"):
+        with pytest.raises(MemoryError, match=r"takes 0\.804 GB"):
             st.decompose(targets[:, :1], targets)
         undisturbed = stopped().fit(X, y)
         victim = next(iter(client.run(os.getpid).values()))
@@ -273,9 +273,7 @@ def test_large_blocks_and_killed_workers():
         assert time.monotonic() - begin > 0.7
         killer.join()
         assert victim not in client.run(os.getpid).values()
-        with pytest.raises(
-            MemoryError, match=r"Block \d+, or one .*, has ended every worker that took it"
-        ):
+        with pytest.raises(MemoryError, match=r"Every worker that took block \d+ was killed"):
             st.decompose(X.map_blocks(deadly, dtype=float), y)
     same_bits(model, undisturbed)
     with threadpool_limits(1), dask.config.set(scheduler="threads"):  # of the BLAS, as on workers

@@ -11,7 +11,7 @@ import pytest
 
 import stoptime as st
 from stoptime.spectrum.streamed import data as streams
-from stoptime.spectrum.streamed.chunks import Chunks
+from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.support import progress as progress_module
 
 
@@ -99,7 +99,7 @@ GROWTH = """
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the memory of a process")
 def test_memory_stays_bounded_by_blocks(tmp_path):
-    """120 MB on disk: blocks of 4 MB must not make the process grow by a fraction of that, and one would."""
+    """Blocks of 4 MB of a file of 120 MB do not make the process grow much; one block does."""
     path = tmp_path / "X.npy"
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(150_000, 100))[:, ::7] = 1.0
     command = [sys.executable, "-c", textwrap.dedent(GROWTH.format(path=str(path)))]

@@ -1,4 +1,4 @@
-"""What products of features lose: told where it is more than a part in a million, and not otherwise."""
+"""Rounding of products of features: a warning if it costs more than a part in a million."""
 
 import warnings
 
@@ -7,9 +7,9 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder
 
 import stoptime as st
-from stoptime.spectrum.streamed.rounding import VISIBLE
+from stoptime.spectrum.streamed.gram import WARNED_ROUNDING
 
-LOST, GOOD = VISIBLE, 1e-9
+LOST, GOOD = WARNED_ROUNDING, 1e-9
 METHODS = [
     "ridge",
     "gradient-flow",
@@ -54,9 +54,9 @@ def test_expected_errors_bound_the_true_ones_and_raise_no_false_alarm(
     exact = X @ rng.standard_normal(4)
     for y in (exact, exact + 0.1 * rng.standard_normal(200), rng.standard_normal(200)):
         errors, expected, warned = compared(X, y, method, stops_of(method, 1.0), fit_intercept)
-        assert np.all((expected > VISIBLE) | (errors <= LOST))
-        assert np.all((expected <= VISIBLE) | (errors > GOOD))
-        assert warned == (expected.max() > VISIBLE)
+        assert np.all((expected > WARNED_ROUNDING) | (errors <= LOST))
+        assert np.all((expected <= WARNED_ROUNDING) | (errors > GOOD))
+        assert warned == (expected.max() > WARNED_ROUNDING)
 
 
 def test_the_grid_has_both_losses_and_good_answers():
@@ -75,7 +75,7 @@ def test_directions_below_the_rank_cut_are_missed_at_early_stops_too():
         rng = np.random.default_rng(seed)
         X = with_singular_values(rng, 5, np.array([318, 116, 0.46, 1e-3, 2e-6]) / np.sqrt(5))
         errors, expected, warned = compared(X, rng.standard_normal(5), "ridge", [1.0], False)
-        assert warned == (expected[0] > VISIBLE)
+        assert warned == (expected[0] > WARNED_ROUNDING)
         assert warned or errors[0] <= LOST
         lost += errors[0] > LOST
     assert lost > 10
@@ -93,7 +93,7 @@ def test_columns_of_other_scales_keep_their_digits():
         centred, units = X - X.mean(axis=0), X.std(axis=0)
         known = np.linalg.lstsq(centred / units, y - y.mean(), rcond=None)[0]
         np.testing.assert_allclose(found.coef[0] * units, known, rtol=1e-9)
-        assert found.error[0] < VISIBLE
+        assert found.error[0] < WARNED_ROUNDING
     tiny = X * [1, 1, 1, 1, 1, 1e-16]
     with pytest.warns(UserWarning, match="standardise or drop columns"):
         st.path(st.Statistics.of(tiny, tiny @ np.ones(6) + tiny[:, 5] * 1e16), "ridge", [np.inf])

@@ -318,7 +318,7 @@ def test_estimators_take_statistics():
         model.coef_, st.StoppedRegressorCV(rule="path-gcv").fit(X, y).coef_, rtol=1e-8
     )
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
-    with pytest.raises(ValueError, match="know of no folds"):
+    with pytest.raises(ValueError, match="cannot be divided into folds"):
         st.StoppedRegressorCV(cv=5).fit(statistics)
     with pytest.raises(ValueError, match="holds its own response"):
         st.StoppedRegressor().fit(statistics, y)
@@ -360,3 +360,16 @@ def test_columns_of_a_data_frame_are_told_apart(rng):
             seen.update(other, y)
     assert Statistics.of(frame.set_axis(range(3), axis=1), y).names is None
     assert Statistics.of(frame.set_axis(list("aab"), axis=1), y).names is None
+
+
+def test_the_first_column_out_of_range_is_named():
+    X, y = data()
+    for scale, message in ((1e-170, "X is too small.*underflow, first in column 2"),
+                           (1e170, "X is too large.*overflow, first in column 2")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            Statistics.of(X * [1, 1, scale, scale], y)
+    rows = [Statistics.of(X[i : i + 1] * 1e-150, y[i : i + 1]) for i in range(9)]
+    with pytest.raises(ValueError, match=r"X is too small.*underflow, first in column 0"):
+        st.decompose(sum(rows))
+    flags = np.column_stack([X[:, 0] > 0, np.ones(len(X), bool)])  # a constant column is no fault
+    assert st.decompose(Statistics.of(flags, y)).rank == 1

@@ -1,4 +1,4 @@
-"""Data that are read once and not kept: chunks, Dask collections, and statistics themselves."""
+"""Streamed data: chunks, Dask collections and statistics, which are read once and not kept."""
 
 from __future__ import annotations
 
@@ -9,88 +9,44 @@ from functools import cached_property
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors
 from stoptime.spectrum.dense import RowsToTest, checked_test
 from stoptime.spectrum.kinds import kind_of, new_rows
-from stoptime.spectrum.streamed.chunks import Chunks
-from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts
-from stoptime.spectrum.streamed.products import by_statistics
+from stoptime.spectrum.streamed.dask import DaskRows
+from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
+from stoptime.spectrum.streamed.gram import by_statistics
+from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Array, Floats
 from stoptime.support.files import load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from stoptime.paths import Path
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array, Floats
 
-__all__ = ["Stream", "StreamedData", "as_stream", "mean_squared_error", "summarise"]
+__all__ = ["Stream", "StreamedData", "as_stream", "summarise"]
 
 COEFFICIENT_NUMBERS = 2**22  # coefficients of one table
 SAVE_EVERY = 30.0  # seconds between checkpoints
-FIRST_ROWS = 64  # by which data are told apart
+FIRST_ROWS = 64  # rows by which sources of the same name and shape are distinguished
 
-
-class Stream(Protocol):
-    """Rows that pass by once."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where it is not known before the end."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the features."""
-
-    def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:
-        """Return the statistics of all rows, or of every fold, in one pass."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """Statistics as a stream that has passed already."""
-
-    statistics: Statistics
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.statistics.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows of positive weight."""
-        return self.statistics.n_rows
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the features."""
-        return self.statistics.names
-
-    def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:  # noqa: ARG002
-        """Return the statistics; folds cannot be told apart in them any more."""
-        if folds is not None:
-            raise ValueError(
-                'Statistics of all rows know of no folds: use rule="path-gcv", or fit chunks with cv.'
-            )
-        return {WHOLE: self.statistics}
+Stream = Chunks | DaskRows | Statistics
+State = tuple[Parts, int, int]
+"""Statistics so far, rows read, and blocks read."""
 
 
 @dataclass(frozen=True)
 class StreamedData(Data):
-    """Data that are read once: a stream, or the statistics that are left of one.
+    """Streamed data, or the statistics of rows that were read before.
 
-    The pass is made when something is first asked for. Folds have to be asked for first, so that
-    one pass gives their statistics and those of all rows.
+    The first question makes the one pass over the rows. Folds have to be asked for first, so that
+    this pass gives their statistics and those of all rows.
     """
 
     stream: Stream
@@ -98,7 +54,14 @@ class StreamedData(Data):
     _parts: Parts = field(default_factory=dict)
 
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:
-        """Return the statistics of every fold, or whatever the first pass has left."""
+        """Return the statistics of every fold, or those that the first pass has found."""
+        if isinstance(self.stream, Statistics):
+            if folds is not None:
+                raise ValueError(
+                    "Statistics of all rows cannot be divided into folds: use "
+                    'rule="path-gcv", or fit chunks with cv.'
+                )
+            return {WHOLE: self.stream}
         if not self._parts or folds is not None:
             self._parts.clear()
             self._parts.update(self.stream.parts(folds, verbose=verbose))
@@ -107,7 +70,7 @@ class StreamedData(Data):
     @cached_property
     def statistics(self) -> Statistics:
         """The statistics of all rows."""
-        return total(self.parts())
+        return _total(self.parts())
 
     @property
     def single_target(self) -> bool:  # type: ignore[override]
@@ -147,34 +110,34 @@ class StreamedData(Data):
         )
 
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
-        """Diagonalise XᵀX, the one route that statistics leave open."""
+        """Diagonalise XᵀX, the only factorisation that statistics allow."""
         if solver in {"svd", "krylov"}:
             raise ValueError(
                 f'solver="{solver}" needs the rows in memory; streamed data are factored by "gram".'
             )
-        spectrum = self._spectrum
-        # who asks for "gram" by name does not want to hear of its rounding
-        return spectrum if solver == "auto" else replace(spectrum, rounding=None)
+        # users who choose "gram" by name accept its rounding and need no warning
+        return self._spectrum if solver == "auto" else replace(self._spectrum, rounding=None)
 
     @cached_property
     def _spectrum(self) -> Spectrum:
         return by_statistics(self.statistics, self.fit_intercept)
 
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:
-        """Return the folds in one pass: each is tested on, and all others add up to train on."""
+        """Return the folds from one pass; the training set of a fold is the sum of all others."""
         wanted = Folds.of(cv, self.n_rows, groups)
         parts = self.parts(wanted, verbose=verbose)
-        if sum(fold >= 0 for fold in parts) < wanted.count:
+        tested = [parts[fold] for fold in sorted(parts) if fold != NEVER]
+        if len(tested) < wanted.count:
             raise ValueError(
                 f"cv={wanted.count} needs at least as many blocks of rows, which are dealt to the "
                 "folds in turn where the number of rows is not known beforehand; got "
                 f"{len(parts)}. Make blocks smaller."
             )
-        tested = [parts[fold] for fold in sorted(parts) if fold >= 0]
-        trained = _others(tested, parts.get(NEVER))
+        if len(parts) == 1:
+            raise ValueError("cv leaves no row to train on: there must be at least two folds.")
         return [
-            Fold(StreamedData(Given(train), self.fit_intercept), StatisticsToTest(test))
-            for test, train in zip(tested, trained, strict=True)
+            Fold(StreamedData(train, self.fit_intercept), StatisticsToTest(test))
+            for test, train in zip(tested, _others(tested, parts.get(NEVER)), strict=True)
             if test.weight > 0
         ]
 
@@ -197,72 +160,51 @@ class StatisticsToTest:
         seen = self.statistics
         height = max(1, COEFFICIENT_NUMBERS // (seen.n_features * seen.n_targets))
         starts = range(0, len(stops), height)
-        means = [mean_squared_error(draw(stops[i : i + height]), seen) for i in starts]
+        means = [_mean_squared_error(draw(stops[i : i + height]), seen) for i in starts]
         weight = seen.weight
         return TestErrors(weight, weight**2, weight * np.concatenate(means) / units**2)
 
 
-def mean_squared_error(path: Path, statistics: Statistics) -> Floats:
-    r"""Return the mean squared error of a path on rows of which only statistics are left.
+def _mean_squared_error(path: Path, statistics: Statistics) -> Floats:
+    r"""Return the mean squared error of a path, with coefficients b and intercepts a.
 
     .. math:: \frac1w\sum_i w_i(y_i - x_i^Tb - a)^2
         = (\bar y - \bar x^Tb - a)^2 + P - 2b^Tc + b^T\hat\Sigma b
-
-    Parameters
-    ----------
-    path : Path
-        Coefficients b and intercepts a at many stops.
-    statistics : Statistics
-        Means, products :math:`\hat\Sigma` and c of features with features and targets, and powers P.
-
-    Returns
-    -------
-    array of shape (n_stops, n_targets)
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from stoptime import Statistics, path
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> drawn = path(X, y, "ridge", [1e3, 1e4])
-    >>> mean_squared_error(drawn, Statistics.of(X, y))[:, 0].round(2)
-    array([3014.06, 2878.01])
-    >>> ((drawn.predict(X) - y) ** 2).mean(axis=1).round(2)
-    array([3014.06, 2878.01])
     """
     coef = path.coef.reshape(*path.coef.shape[:2], -1)
     bias = statistics.target_mean - np.tensordot(coef, statistics.feature_mean, axes=(1, 0))
     bias -= path.intercept.reshape(bias.shape)
     images = np.einsum("tpq,pr->trq", coef, statistics.gram, optimize=True) - 2 * statistics.cross
     spread = statistics.target_power + np.einsum("tpq,tpq->tq", coef, images)
+    # rounding may make the variance of a perfect fit negative
     return np.asarray(bias**2 + np.maximum(spread, 0))
 
 
 def _others(folds: list[Statistics], always: Statistics | None) -> Iterator[Statistics]:
-    """Yield what all other folds add up to: sums lose no digits, as differences would."""
-    if len(folds) == 1 and always is None:
-        raise ValueError("cv leaves no row to train on: there must be at least two folds.")
-    after: list[Statistics | None] = [None]
+    """Yield, for each fold, the sum of all other folds."""
+    # sums from both ends keep all digits; the difference of total and fold would lose some
+    after = [folds[:0]]
     for fold in reversed(folds[1:]):
-        after.append(_sum(fold, after[-1]))
-    before = always
+        after.append([_sum([fold, *after[-1]])])
+    before = [] if always is None else [always]
     for fold, rest in zip(folds, reversed(after), strict=True):
-        others = _sum(before, rest)
-        if others is not None:
-            yield others
-        before = _sum(before, fold)
+        yield _sum([*before, *rest])
+        before = [_sum([*before, fold])]
 
 
-def _sum(a: Statistics | None, b: Statistics | None) -> Statistics | None:
-    return b if a is None else a if b is None else a + b
+def _sum(parts: Sequence[Statistics]) -> Statistics:
+    return sum(parts[1:], start=parts[0])
+
+
+def _total(parts: Parts) -> Statistics:
+    if not parts:
+        raise ValueError("There are no rows: every block is empty, or there is no block.")
+    return _sum([*parts.values()])
 
 
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Stream:
-    """Return data of a streamed kind as a stream; what holds its own response takes no other."""
-    kind = kind_of(X)
-    if kind == "dask":
-        from stoptime.spectrum.streamed.dask import DaskRows  # noqa: PLC0415 - an extra
-
+    """Return streamed data with their response; chunks and statistics hold their own."""
+    if kind_of(X) == "dask":
         return DaskRows.of(X, y, sample_weight)
     if not isinstance(X, Chunks | Statistics):
         if y is None:
@@ -270,7 +212,7 @@ def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Stream:
         return Chunks.of(X, y, sample_weight)
     if y is not None or sample_weight is not None:
         raise ValueError(f"{X} holds its own response and weights: leave y and sample_weight out.")
-    return Given(X) if isinstance(X, Statistics) else X
+    return X
 
 
 def summarise(
@@ -290,11 +232,11 @@ def summarise(
     y, sample_weight : optional
         The response and weights, where X does not hold them.
     checkpoint : path, optional
-        For chunks: a file to which the statistics so far are written every half minute, and when the pass
-        ends in any way, Ctrl-C included. A later call continues from there. It can be read by
-        :meth:`Statistics.load`.
+        For chunks: a file to which the statistics so far are written every half minute, and when
+        the pass ends in any way, Ctrl-C included. A later call continues from there. The file can
+        be read by :meth:`Statistics.load`.
     verbose : bool, default=False
-        Whether reading for more than a few seconds tells its throughput. Changes no number.
+        Whether to print the throughput of a pass that takes more than a few seconds.
 
     Returns
     -------
@@ -309,33 +251,23 @@ def summarise(
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
     if kind_of(X) not in {"chunks", "dask", "statistics"}:
-        X = Chunks.of(X, _array(y), _array(sample_weight))
+        others = (None if one is None else np.asarray(one) for one in (y, sample_weight))
+        X = Chunks.of(X, *others)
         y = sample_weight = None
     stream = as_stream(X, y, sample_weight)
-    if checkpoint is not None:
-        if not isinstance(stream, Chunks):
-            raise ValueError("checkpoint needs Chunks, which can be read from the middle.")
-        return _resumed(stream, FilePath(checkpoint), verbose)
-    return _named(total(stream.parts(verbose=verbose)), stream)
+    if checkpoint is None:
+        return _named(StreamedData(stream, True).parts(verbose=verbose), stream)
+    if not isinstance(stream, Chunks):
+        raise ValueError("checkpoint needs Chunks, which can be read from the middle.")  # noqa: TRY004
+    return _named(_resumed(stream, FilePath(checkpoint), verbose), stream)
 
 
-def total(parts: Parts) -> Statistics:
-    """Return the statistics of all rows."""
-    folds = list(parts.values())
-    if not folds:
-        raise ValueError("There are no rows: every block is empty, or there is no block.")
-    return sum(folds[1:], start=folds[0])
-
-
-def _array(values: ArrayLike | None) -> Any:
-    return None if values is None else np.asarray(values)
-
-
-def _named(statistics: Statistics, stream: Stream) -> Statistics:
+def _named(parts: Parts, stream: Stream) -> Statistics:
+    statistics = _total(parts)
     return statistics if stream.names is None else replace(statistics, names=stream.names)
 
 
-def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Statistics:
+def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
     """Continue from a checkpoint, and leave one behind however the pass ends."""
     source = _identity(chunks)
     state = done = _restored(source, checkpoint)
@@ -343,53 +275,45 @@ def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Statistics:
     try:
         for block in chunks.blocks(state[1], verbose=verbose):
             seen, start, number = state
-            part = total(chunks.block_parts(block, number, start))
-            # one assignment, so that an interrupt finds the statistics and the rows they are of together
-            state = (part if seen is None else seen + part), start + len(block.X), number + 1
+            parts = merged_parts([seen, chunks.block_parts(block, number, start)])
+            # one assignment: an interrupt must not find statistics and position out of step
+            state = parts, start + len(block.X), number + 1
             if time.monotonic() - saved > SAVE_EVERY:
                 _save(chunks, source, checkpoint, state)
-                saved, done = time.monotonic(), state
+                saved = time.monotonic()
+                done = state
     finally:
         if state is not done:
             _save(chunks, source, checkpoint, state)
-    if state[0] is None:
-        raise ValueError("There are no rows: every block is empty, or there is no block.")
-    return _named(state[0], chunks)
-
-
-State = tuple[Statistics | None, int, int]
-"""Statistics so far, rows read, and blocks read."""
+    return state[0]
 
 
 def _identity(chunks: Chunks) -> str:
-    """Return what tells data from others of the same name and shape: a digest of their first rows."""
-    first = next(iter(chunks), None)
+    """Return the name of a source with a digest of its first rows."""
+    first = next(iter(chunks), ())
     digest = sha256()
-    for values in () if first is None else (first.X, first.y, first.weight):
+    for values in first:
         if values is not None:
             digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
     return f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
 
 
 def _save(chunks: Chunks, source: str, checkpoint: FilePath, state: State) -> None:
-    if state[0] is not None:
-        place = {"position": np.array(state[1:]), "source": np.array(source)}
-        save_arrays(checkpoint, _named(state[0], chunks).as_arrays() | place)
+    place = {"position": np.array(state[1:]), "source": np.array(source)}
+    save_arrays(checkpoint, _named(state[0], chunks).as_arrays() | place)
 
 
 def _restored(own: str, checkpoint: FilePath) -> State:
     if not checkpoint.exists():
-        return None, 0, 0
+        return {}, 0, 0
     arrays = load_arrays(checkpoint)
     statistics = Statistics.from_arrays(arrays, str(checkpoint))
     source, position = arrays.get("source"), arrays.get("position")
     if source is None or position is None or position.shape != (2,) or position.dtype.kind != "i":
-        raise ValueError(
-            f"{checkpoint} is no checkpoint: it holds statistics, but not where they end."
-        )
+        raise ValueError(f"{checkpoint} is no checkpoint: it has statistics, but no position.")
     if str(source) != own:
         raise ValueError(
             f"{checkpoint} was made from {source}, which is not {own}: remove it, or name another."
         )
-    rows, blocks = (int(value) for value in position)
-    return statistics, rows, blocks
+    rows, blocks = map(int, position)
+    return {WHOLE: statistics}, rows, blocks

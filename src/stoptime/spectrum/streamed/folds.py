@@ -1,4 +1,4 @@
-"""Folds of rows that pass by once: every row goes into the statistics of the fold that tests on it."""
+"""Folds of streamed data: each row adds to the statistics of the fold that tests on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoptime.spectrum.data import row_numbers
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.checks import is_whole
 
-__all__ = ["WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
+__all__ = ["NEVER", "WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
 
 NEVER = -1  # the fold of rows that are never tested on
 WHOLE = 0  # the fold of all rows where there are no folds
@@ -25,17 +25,10 @@ Parts = dict[int, Statistics]
 
 @dataclass(frozen=True)
 class Folds:
-    """Which fold each row is in.
+    """The fold of each row.
 
-    Attributes
-    ----------
-    count : int
-        Number of folds.
-    labels : array of shape (n,) or None
-        The fold of every row, -1 for rows that only train; None where no list is needed.
-    ends : array of shape (count,) or None
-        Where consecutive folds end. None, and no labels, where the number of rows is not known
-        beforehand: blocks are then dealt to the folds in turn.
+    ``labels`` has the fold of every row, ``ends`` the rows at which consecutive folds end. Both are
+    None where the number of rows is not known beforehand: blocks are then dealt to folds in turn.
     """
 
     count: int
@@ -48,29 +41,31 @@ class Folds:
         whole = is_whole(cv)
         if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
             raise ValueError(
-                f"cv={cv} must be at least 2, and at most the number of rows, {n_rows}."
+                f"cv={cv} must be at least 2, and at most {n_rows}, the number of rows."
+            )
+        if n_rows is None and not whole:
+            raise ValueError(
+                "cv must be a whole number where the number of rows is not known beforehand, and "
+                f"blocks are dealt to the folds in turn; got {cv!r}."
             )
         if n_rows is None:
-            if not whole:
-                raise ValueError(
-                    "cv must be a whole number where the number of rows is not known beforehand, and blocks "
-                    f"are dealt to the folds in turn; got {cv!r}."
-                )
             return cls(int(cv))
-        if whole:  # as KFold(cv), but with no list of the rows
+        if whole:
+            # the folds of KFold(cv), without a list of the rows, which may be too long for memory
             sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
             return cls(int(cv), ends=np.cumsum(sizes))
         return cls._labelled(check_cv(cv), n_rows, groups)
 
     @classmethod
     def _labelled(cls, splitter: Any, n_rows: int, groups: ArrayLike | None) -> Folds:
-        labels, count = np.full(n_rows, NEVER, np.int16), 0
+        labels = np.full(n_rows, NEVER, np.int16)
+        count = 0
         for train, test in splitter.split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
             tested = _mask(test, n_rows)
             if (labels[tested] != NEVER).any() or not np.array_equal(~tested, _mask(train, n_rows)):
                 raise ValueError(
-                    "cv must test on every row at most once, and train on all others, where rows are read "
-                    f"once; fold {count} does not. Use KFold or GroupKFold."
+                    "cv must test on every row at most once, and train on all others, for streamed "
+                    f"data; fold {count} does not. Use KFold or GroupKFold."
                 )
             labels[tested] = count
             count += 1
@@ -81,16 +76,13 @@ class Folds:
         return cls(count, labels)
 
     def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
-        """Return the fold of each row of a block, or the one of all."""
+        """Return the fold of each row of a block, or one fold for all of them."""
         if self.labels is not None and rows is not None:
             return self.labels[rows]
         if self.ends is not None and rows is not None:
-            first, last = np.searchsorted(
-                self.ends, [rows.start, max(rows.start, rows.stop - 1)], side="right"
-            )
-            if first == last:
-                return int(first)
-            return np.searchsorted(self.ends, np.arange(rows.start, rows.stop), side="right")
+            numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
+            found = np.searchsorted(self.ends, numbers, side="right")
+            return int(found[0]) if found[0] == found[-1] else found
         return block % self.count
 
 
@@ -101,37 +93,37 @@ def parts_of_block(
     labels: NDArray[Any] | int,
     block: str,
 ) -> Parts:
-    """Return the statistics of each fold's rows; errors begin with the name of the block.
-
-    No row is copied where a fold's rows are consecutive.
-    """
+    """Return the statistics of each fold's rows; errors begin with the name of the block."""
     try:
-        if isinstance(labels, int):
-            return {labels: Statistics.of(X, y, weights)}
-        if len(labels) != len(X):
+        if not isinstance(labels, int) and len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
-        return _by_fold(X, y, weights, labels)
-    except ValueError as error:
-        raise ValueError(f"{block}: {error}") from error
-    except TypeError as error:
-        raise TypeError(f"{block}: {error}") from error
+        try:
+            return {
+                fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
+                for fold, rows in _rows_by_fold(labels)
+            }
+        except ValueError:
+            # the same error for the whole block has the number of the row within the block
+            Statistics.of(X, y, weights)
+            raise
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{block}: {error}") from error
 
 
-def _by_fold(
-    X: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None, labels: NDArray[Any]
-) -> Parts:
-    try:
-        return {
-            fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
-            for fold, rows in _rows_by_fold(labels)
-        }
-    except ValueError:
-        Statistics.of(X, y, weights)  # refused too, with the number that the row has in the block
-        raise
+def _rows_by_fold(labels: NDArray[Any] | int) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    if isinstance(labels, int):
+        yield labels, slice(None)
+        return
+    for fold in np.unique(labels):
+        rows = np.flatnonzero(labels == fold)
+        # a slice of consecutive rows needs no copy
+        consecutive = rows[-1] - rows[0] + 1 == len(rows)
+        yield int(fold), slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
 
 
 def block_name(block: int, rows: slice | None) -> str:
-    """Return how messages call a block."""
+    """Return the name of a block in messages."""
     return f"Block {block}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
 
 
@@ -144,15 +136,8 @@ def merged_parts(parts: list[Parts]) -> Parts:
     return merged
 
 
-def _rows_by_fold(labels: NDArray[Any]) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
-    for fold in np.unique(labels):
-        rows = np.flatnonzero(labels == fold)
-        consecutive = rows[-1] - rows[0] + 1 == len(rows)
-        yield int(fold), slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
-
-
 def _mask(chosen: ArrayLike, n: int) -> NDArray[np.bool_]:
-    """Return which rows are chosen, by numbers or a mask."""
+    """Return a mask of rows that are chosen by numbers or by a mask."""
     mask = np.zeros(n, np.bool_)
     mask[row_numbers(chosen, n)] = True
     return mask

@@ -1,8 +1,8 @@
-"""Statistics of the data in one pass, to be merged, updated and saved: all that a tall problem needs."""
+"""Means and products of rows in one pass: they can be merged, updated, saved and fitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -12,29 +12,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.spectrum.moments import Moments, checked_weights, sums
-from stoptime.spectrum.streamed.stored import FORMAT, fault
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import EPS, TINY, Floats
 from stoptime.support.files import load_arrays, save_arrays
 
-__all__ = ["Statistics"]
+__all__ = ["Statistics", "check_range", "check_size", "column_names"]
 
-CANCELLED = 1e-6  # of a variance: what rounding may leave below zero of a difference
-TINY = float(np.finfo(np.float64).tiny)
+NEGATIVE_VARIANCE = 1e-6  # of a variance: rounding may push a difference this far below zero
+LEAST_POWER = TINY / EPS  # mean squares below it have lost digits to underflow
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
+STATISTICS_FORMAT = 1  # version of the layout of stored files
+ASYMMETRY = 1e-8  # relative difference of two stored products that must be equal
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Statistics:
-    r"""Means and centred second moments of rows (x, y): what is left of data that are not kept.
+    r"""Means and centred second moments of rows (x, y), which stand for streamed data.
 
     .. math::
 
         \bar x = \frac1w\sum_i w_i x_i, \qquad
         \hat\Sigma = \frac1w\sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad w = \sum_i w_i
 
-    and likewise the products with y. Statistics of two sets of rows add up to those of both. They hold
-    p × p numbers, whatever the number of rows, and go wherever data go: ``decompose(statistics)``,
-    ``StoppedRegressor().fit(statistics)``.
+    and likewise the products with y. Statistics of two sets of rows add up to those of both. They
+    hold p × p numbers, whatever the number of rows, and are accepted wherever data are:
+    ``decompose(statistics)``, ``StoppedRegressor().fit(statistics)``.
 
     Attributes
     ----------
@@ -43,8 +44,8 @@ class Statistics:
     n_rows : int
         Number of rows of positive weight.
     origin, offset : arrays of shape (n_features + n_targets,)
-        The mean of (x, y) is their sum. Rows were measured from the origin, so that the offset is small and
-        columns with large means keep their digits.
+        The mean of (x, y) is their sum. Rows were measured from the origin, so that the offset is
+        small and columns with large means keep their digits.
     gram : array of shape (n_features, n_features)
         Mean products of features, centred.
     cross : array of shape (n_features, n_targets)
@@ -93,42 +94,34 @@ class Statistics:
         y : array-like of shape (n,) or (n, n_targets)
             The response.
         sample_weight : array-like of shape (n,), optional
-            Non-negative. A weight of 2 is the row twice.
+            Non-negative. A weight of 2 counts the row twice.
         names : sequence of str, optional
-            Names of the features, by default the columns of a data frame; only rows of the same features
-            can then be added.
+            Names of the features, by default the columns of a data frame; only rows of the same
+            features can then be added.
         """
         names = column_names(X) if names is None else names
-        features, targets = _numeric("X", X, {2}), _numeric("y", y, {1, 2})
-        if len(features) != len(targets):
-            raise ValueError(
-                f"X and y must have the same rows; got {len(features)} and {len(targets)}."
-            )
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(features))
-        names = None if names is None else _checked_names(names, features.shape[1])
-        columns = targets.reshape(len(targets), int(np.prod(targets.shape[1:])))
-        with np.errstate(over="ignore", invalid="ignore"):  # looked for in the products
+        features = _numeric("X", X, {2})
+        targets = _numeric("y", y, {1, 2})
+        n, p = features.shape
+        if n != len(targets):
+            raise ValueError(f"X and y must have the same rows; got {n} and {len(targets)}.")
+        if names is not None and not len(names) == len(set(names)) == p:
+            raise ValueError(f"names must be {p} different names of features; got {len(names)}.")
+        weights = None if sample_weight is None else checked_weights(sample_weight, n)
+        columns = targets.reshape(n, int(np.prod(targets.shape[1:])))
+        # NaN, infinity and overflow show in the products, so that rows need no check of their own
+        with np.errstate(over="ignore", invalid="ignore"):
             found = sums(features, columns, weights, np.dtype(np.float64), centre=True)
-        if not (np.isfinite(found.gram).all() and np.isfinite(found.cross).all()):
-            _refuse("X", features)
-        if not (np.isfinite(found.target_power).all() and np.isfinite(found.cross).all()):
-            _refuse("y", columns)
+        # rounding may leave the variance of a constant column just below zero
         np.fill_diagonal(found.gram, np.maximum(np.diagonal(found.gram), 0))
-        _check_underflow("X", features, np.diagonal(found.gram))
-        _check_underflow("y", columns, found.target_power)
+        _check_entries("X", features, np.diagonal(found.gram))
+        _check_entries("y", columns, found.target_power)
         return cls(
-            weight=found.weight,
-            n_rows=len(features) if weights is None else int(np.count_nonzero(weights)),
-            origin=np.concatenate(found.origin),
-            offset=np.concatenate(found.offset),
-            gram=found.gram,
-            cross=found.cross,
-            target_power=found.target_power,
-            single_target=targets.ndim == 1,
-            names=names,
-        )
+            found.weight, n if weights is None else int(np.count_nonzero(weights)),
+            np.concatenate(found.origin), np.concatenate(found.offset),
+            found.gram, found.cross, found.target_power,
+            targets.ndim == 1, None if names is None else tuple(map(str, names)),
+        )  # fmt: skip
 
     @property
     def n_features(self) -> int:
@@ -172,10 +165,12 @@ class Statistics:
             return replace(self if other.weight == 0 else other, names=self.names or other.names)
         weight = self.weight + other.weight
         a, b, p = self.weight / weight, other.weight / weight, self.n_features
+        # origins and offsets are subtracted separately: the difference of large means loses digits
         d = (other.origin - self.origin) + (other.offset - self.offset)
-        gram, cross = a * self.gram, a * self.cross
+        gram = a * self.gram
         gram += b * other.gram
         gram += np.multiply.outer(a * b * d[:p], d[:p])
+        cross = a * self.cross
         cross += b * other.cross + np.multiply.outer(a * b * d[:p], d[p:])
         power = a * self.target_power + b * other.target_power + a * b * d[p:] ** 2
         return Statistics(
@@ -196,124 +191,112 @@ class Statistics:
         return self.merge(Statistics.of(X, y, sample_weight))
 
     def without(self, part: Statistics) -> Statistics:
-        """Return the statistics of the rows that are left when a part is taken away.
-
-        See :meth:`stoptime.spectrum.moments.Moments.without`.
-        """
+        """Return the statistics of the rows that remain when a part is removed."""
         self._check_like(part)
         if part.weight == 0:
             return self
         if part.weight >= self.weight or part.n_rows >= self.n_rows:
-            raise ValueError(f"{part} cannot be a part of {self}, or is all of it.")
-        share, p = part.weight / self.weight, self.n_features
-        away = (part.origin - self.origin) + part.offset
-        mine = Moments(self.offset[:p], self.offset[p:], self.gram, self.cross)
-        left = mine.without(Moments(away[:p], away[p:], part.gram, part.cross), share)
-        diagonal = np.diagonal(left.gram)
-        if np.any(diagonal < -CANCELLED * np.diagonal(self.gram) / (1 - share)):
-            raise ValueError(f"{part} cannot be a part of {self}: more would vary than there is.")
-        np.fill_diagonal(left.gram, np.maximum(diagonal, 0))
-        own, gone = self.offset[p:] - left.target_mean, away[p:] - left.target_mean
-        power = self.target_power + own**2 - share * (part.target_power + gone**2)
-        return replace(
-            self,
-            weight=self.weight - part.weight,
-            n_rows=self.n_rows - part.n_rows,
-            offset=np.concatenate([left.feature_mean, left.target_mean]),
-            gram=left.gram,
-            cross=left.cross,
-            target_power=np.maximum(power / (1 - share), 0),
-        )
+            raise ValueError(f"{part} cannot be a part of {self}: it has as many rows or more.")
+        # merging with a negative weight undoes merging
+        left = self.merge(replace(part, weight=-part.weight, n_rows=-part.n_rows))
+        rest = np.diagonal(left.gram)
+        # rounding makes variances slightly negative; rows that were never added, by far
+        most = np.diagonal(self.gram) * self.weight / left.weight
+        if np.any(rest < -NEGATIVE_VARIANCE * most):
+            raise ValueError(f"{part} cannot be a part of {self}: its variance is larger.")
+        np.fill_diagonal(left.gram, np.maximum(rest, 0))
+        return replace(left, target_power=np.maximum(left.target_power, 0), names=self.names)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a file that is either whole or not there, readable without pickle."""
+        """Write a file without pickle; an interrupt leaves no incomplete file behind."""
         save_arrays(Path(path), self.as_arrays())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Statistics:
-        """Read a file that :meth:`save` has written; a ValueError tells what is wrong with any other."""
+        """Read a file that :meth:`save` has written; any other raises a ValueError."""
         return cls.from_arrays(load_arrays(Path(path)), str(path))
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields as arrays, for :func:`stoptime.support.files.save_arrays`."""
-        names = () if self.names is None else self.names
-        return {
-            "format": np.array(FORMAT),
-            "weight": np.array(float(self.weight)),
-            "n_rows": np.array(int(self.n_rows)),
-            "origin": self.origin,
-            "offset": self.offset,
-            "gram": self.gram,
-            "cross": self.cross,
-            "target_power": self.target_power,
-            "single_target": np.array(bool(self.single_target)),
-            "names": np.array(names, dtype=np.str_),
-        }
+        fields = {name: np.asarray(value) for name, value in vars(self).items()}
+        fields["weight"] = np.array(float(self.weight))
+        fields["names"] = np.array(self.names or (), dtype=np.str_)
+        return {"format": np.array(STATISTICS_FORMAT)} | fields
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], source: str) -> Statistics:
         """Return statistics from stored arrays, checked in every shape and sign."""
-        reason = fault(arrays)
+        reason = _wrong_form(arrays) or _impossible(arrays)
         if reason:
             raise ValueError(f"{source} holds no statistics of stoptime: {reason}.")
-        names = tuple(str(name) for name in arrays["names"])
-        return cls(
-            weight=float(arrays["weight"]),
-            n_rows=int(arrays["n_rows"]),
-            origin=arrays["origin"],
-            offset=arrays["offset"],
-            gram=arrays["gram"],
-            cross=arrays["cross"],
-            target_power=arrays["target_power"],
-            single_target=bool(arrays["single_target"]),
-            names=names or None,
-        )
+        values: dict[str, Any] = {name: arrays[name] for name in cls.__dataclass_fields__}
+        scalars = {name: arrays[name].item() for name in ("weight", "n_rows", "single_target")}
+        return cls(**values | scalars | {"names": tuple(map(str, arrays["names"])) or None})
 
     def _check_like(self, other: Statistics) -> None:
         if not isinstance(other, Statistics):
-            raise TypeError(
-                f"Statistics can only be joined with Statistics; got {type(other).__name__}."
-            )
+            raise TypeError(f"Statistics are joined with Statistics; got {type(other).__name__}.")
         mine = self.n_features, self.n_targets, self.single_target
         if mine != (other.n_features, other.n_targets, other.single_target):
             raise ValueError(
-                f"{self} and {other} are of different columns, or of y of different shapes."
+                f"{self} and {other} have different columns, or y of different shapes."
             )
-        if self.names and other.names and self.names != other.names:
-            first = next(
-                pair for pair in zip(self.names, other.names, strict=True) if pair[0] != pair[1]
-            )
-            raise ValueError(
-                f"Statistics are of different features: {first[0]!r} and {first[1]!r}."
-            )
+        for one, two in zip(self.names or (), other.names or (), strict=False):
+            if one != two:
+                raise ValueError(f"Statistics are of different features: {one!r} and {two!r}.")
 
     def __repr__(self) -> str:
-        rows = f"{self.n_rows} rows" + (
-            "" if self.weight == self.n_rows else f" of weight {self.weight:g}"
-        )
+        weight = "" if self.weight == self.n_rows else f" of weight {self.weight:g}"
         targets = f"{self.n_targets} target" + ("s" if self.n_targets != 1 else "")
-        return f"Statistics({rows}, {self.n_features} features, {targets})"
+        return f"Statistics({self.n_rows} rows{weight}, {self.n_features} features, {targets})"
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of a data frame's columns, where all are different and strings."""
+    """Return the names of a data frame's columns, if they are strings that differ."""
     columns = list(getattr(X, "columns", ()))
-    named = (
-        columns
-        and len({*columns}) == len(columns)
-        and all(isinstance(name, str) for name in columns)
-    )
-    return tuple(columns) if named else None
+    strings = all(isinstance(name, str) for name in columns)
+    return tuple(columns) if columns and strings and len({*columns}) == len(columns) else None
 
 
 def check_size(n_features: int) -> None:
     """Raise a ValueError where the products of so many features would not fit into memory."""
     if n_features > MOST_FEATURES:
-        size = 8e-9 * n_features**2
         raise ValueError(
-            f"Statistics of {n_features} features take {size:.0f} GB, and at most {MOST_FEATURES} features "
-            "are accepted: select or project columns first, or fit the rows in memory if they are few."
+            f"Statistics of {n_features} features take {8e-9 * n_features**2:.0f} GB, and at most "
+            f"{MOST_FEATURES} features are accepted: select or project columns first, or fit the "
+            "rows in memory if they are few."
         )
+
+
+def check_range(name: str, powers: Floats, too_small: NDArray[np.bool_]) -> None:
+    """Raise a ValueError that names the first column whose squares overflow or underflow.
+
+    No other product needs a check: none exceeds the larger one of the two squares.
+    """
+    too_large = ~np.isfinite(powers)
+    if too_large.any() or too_small.any():
+        size, what = ("large", "overflow") if too_large.any() else ("small", "underflow")
+        column = int(np.argmax(too_large if too_large.any() else too_small))
+        raise ValueError(
+            f"{name} is too {size}: squares of its entries {what}, first in column {column}. "
+            "Rescale it."
+        )
+
+
+def _check_entries(name: str, columns: NDArray[Any], powers: Floats) -> None:
+    """Raise a ValueError that names an entry that is not finite, or a column out of range."""
+    if not np.isfinite(powers).all() and not np.isfinite(columns).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(columns))[0])
+        kind = "NaN" if np.isnan(columns[row, column]) else "infinity"
+        raise ValueError(f"{name} contains {kind}, first in row {row}, column {column}.")
+    vanished = np.zeros(len(powers), np.bool_)
+    flat = np.flatnonzero(powers == 0)
+    if len(columns) and len(flat):
+        # if all squares underflow to zero, products cannot tell the column from a constant one
+        low = columns[:, flat].min(axis=0)
+        high = columns[:, flat].max(axis=0)
+        vanished[flat] = (low < high) & (np.maximum(np.abs(low), np.abs(high)) < np.sqrt(TINY))
+    check_range(name, powers, vanished)
 
 
 def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:
@@ -330,32 +313,43 @@ def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:
     return array
 
 
-def _checked_names(names: Sequence[str], n_features: int) -> tuple[str, ...]:
-    if len(names) != n_features or len(set(names)) != n_features:
-        raise ValueError(
-            f"names must be {n_features} different names, one per feature; got {len(names)}."
-        )
-    return tuple(map(str, names))
+def _wrong_form(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return which stored array is missing, or of another type or shape than it should be."""
+    cross = arrays.get("cross")
+    if cross is None or cross.ndim != 2 or cross.size == 0:
+        return "cross is missing" if cross is None else f"cross is of shape {cross.shape}"
+    p, q = cross.shape
+    # broadcast zeros need no memory, whatever sizes a file claims
+    gram = np.broadcast_to(0.0, (p, p))
+    means = np.broadcast_to(0.0, (p + q,))
+    wanted = Statistics(0.0, 0, means, means, gram, cross, means[p:]).as_arrays()
+    for name, like in wanted.items():
+        if name not in arrays:
+            return f"{name} is missing"
+        dtype, shape = arrays[name].dtype, arrays[name].shape
+        if dtype.kind != like.dtype.kind or (dtype.kind == "f" and dtype != np.float64):
+            return f"{name} is of dtype {dtype}"
+        if shape != like.shape and name != "names":
+            return f"{name} is of shape {shape} instead of {like.shape}"
+    if arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1):
+        return "its names or targets do not fit its shapes"
+    return ""
 
 
-def _check_underflow(name: str, values: NDArray[Any], powers: Floats) -> None:
-    """Raise a ValueError where squares of entries that differ have vanished."""
-    for column in np.flatnonzero(powers == 0) if len(values) > 1 else ():
-        if np.ptp(values[:, column]) > 0 and not np.any(values[:, column] ** 2 > TINY):
-            raise ValueError(
-                f"{name} is too small: squares of its entries underflow, as in column {column}. Rescale it."
-            )
-
-
-def _refuse(name: str, columns: NDArray[Any]) -> None:
-    """Raise a ValueError that tells the first entry that is not finite, or that squares overflow."""
-    wrong = ~np.isfinite(columns)
-    if wrong.any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
-        kind = "NaN" if np.isnan(columns[row, column]) else "infinity"
-        raise ValueError(f"{name} contains {kind}, first in row {row}, column {column}.")
-    largest = np.abs(columns.astype(np.float64)).max(initial=0)
-    if largest > np.sqrt(np.finfo(np.float64).max) * 1e-9:
-        raise ValueError(
-            f"{name} is too large: squares of its entries (up to {largest:.3g}) overflow. Rescale it."
-        )
+@np.errstate(invalid="ignore")
+def _impossible(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return why no rows have these values, or why another version has stored them."""
+    gram, power, version = arrays["gram"], arrays["target_power"], arrays["format"]
+    numbers = [array for array in arrays.values() if array.dtype.kind == "f"]
+    size = np.sqrt(np.diagonal(gram))
+    faults = (
+        (version != STATISTICS_FORMAT, f"it is of format {version}, not {STATISTICS_FORMAT}"),
+        (not all(np.isfinite(one).all() for one in numbers), "it has values that are not finite"),
+        (min(arrays["weight"], arrays["n_rows"]) < 0, "its number of rows is negative"),
+        (min(np.diagonal(gram).min(), power.min()) < 0, "it has negative mean squares"),
+        (
+            (np.abs(gram - gram.T) > ASYMMETRY * size * size[:, None]).any(),
+            "its gram is not symmetric",
+        ),
+    )
+    return next((reason for wrong, reason in faults if wrong), "")

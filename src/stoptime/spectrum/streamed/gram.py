@@ -1,0 +1,221 @@
+r"""The spectrum of streamed data from XᵀX alone, and the error that rounding leaves in its paths.
+
+Statistics hold the products :math:`\hat\Sigma` and the response, each rounded. To first order the
+rounding errors E and e of the two move the coefficients by
+
+.. math:: \delta\hat\beta = V(\varphi[s_i, s_j] \circ V^TEV)z + V\varphi(S)V^Te,
+    \qquad |V^TEV|_{ij} \approx \eta d_id_j, \quad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n,
+
+with divided differences φ[·,·] of the gain, η a few rounding units, and d the lengths of the
+columns that a direction combines. The differences are at most about :math:`\psi_i\psi_j`, with
+:math:`\psi^2 = \max(\varphi^2, |\partial\varphi/\partial s|)`; for ridge they are equal to it.
+Directions below the rank cut are dropped. Their response is known much better than their
+eigenvalue, and tells how much of the coefficients they would have carried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
+from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
+from stoptime.spectrum.moments import Moments
+from stoptime.spectrum.streamed.statistics import LEAST_POWER, Statistics, check_range
+from stoptime.support.arrays import EPS, Array, Floats, on_host
+
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+
+__all__ = ["WARNED_ROUNDING", "by_statistics", "rounding_errors", "warn_of_rounding"]
+
+PRODUCT_ROUNDINGS = 2.0  # rounding units, of the lengths of two columns: error of their product
+UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
+WIDTH = 512  # directions that are checked together, so that they need little memory
+WARNED_ROUNDING = 1e-6  # relative error of the coefficients that is warned about
+UNEXPLAINED = 1e-10  # of the size of a target: a fit that explains less is rounding alone
+FIRST_ORDER_MARGIN = 16.0  # factor over the typical error of first order
+GAP = 1e3  # rounding units: eigenvalues closer to the rank cut may continue below it
+SLOPE = 1e-6  # relative step of a derivative
+
+Gain = Callable[[Floats], Array]
+
+
+# overflow is found by check_range
+@np.errstate(over="ignore", invalid="ignore")
+def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
+    """Diagonalise XᵀX."""
+    if statistics.weight == 0:
+        raise ValueError("There is no row of positive weight to fit.")
+    m, power = statistics.about(fit_intercept)
+    _check_products("X", np.diagonal(m.gram), m.feature_mean)
+    _check_products("y", power, m.target_mean)
+    m = _without_constants(m)
+    eigenvalues, vectors = _factored(m.gram)
+    response = vectors.T @ m.cross
+    powers = np.diagonal(m.gram)
+    scales = _scales(m.gram, eigenvalues, vectors)
+    # a product of two columns is a sum over rows, whose random rounding errors grow as √n
+    hidden = EPS * (statistics.n_features + np.sqrt(statistics.n_rows))
+    # directions this small are beyond the reach of the singular values of X too
+    negligible = (EPS * max(statistics.n_features, statistics.n_rows)) ** 2 * eigenvalues[-1]
+    kept = eigenvalues > np.maximum(hidden * scales**2, negligible)
+    # small columns are known to vary, so their scale of zero leaves no doubt about their response
+    drowned = (powers > 0) & (powers <= negligible)
+    dropped = DroppedDirections(
+        np.maximum(np.concatenate([eigenvalues[~kept], powers[drowned]]), 0),
+        np.concatenate([response[~kept], m.cross[drowned]]),
+        np.concatenate([scales[~kept], np.zeros(np.count_nonzero(drowned))]),
+    )
+    rounding = Rounding(PRODUCT_ROUNDINGS * EPS, scales[kept], dropped)
+    # rounding moves eigenvalues by about EPS·d²: gains up to 1/unsure keep GRAM_TOLERANCE
+    unsure = EPS * np.max(scales[kept] ** 2, initial=0) / GRAM_TOLERANCE["float64"]
+    far = np.inf if unsure <= eigenvalues[kept].min(initial=np.inf) else float(1 / unsure)
+    response = response[kept]
+    target_mean = m.target_mean
+    if statistics.single_target:
+        response, target_mean, power = response[:, 0], target_mean[0], power[0]
+    n = statistics.weight
+    return Spectrum(
+        eigenvalues[kept], vectors[:, kept], response, n, max(n, statistics.n_rows),
+        m.feature_mean, target_mean, power, fit_intercept, "gram", far, rounding=rounding,
+    )  # fmt: skip
+
+
+def _check_products(name: str, powers: Floats, means: Floats) -> None:
+    vanishing = (powers > 0) & (powers < LEAST_POWER) & ~constant(powers, means)
+    check_range(name, powers, vanishing)
+
+
+def _factored(gram: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors."""
+    powers = np.diagonal(gram)
+    order = np.arange(len(powers))
+    # eigh keeps the digits of small columns only if the largest columns come first
+    if powers.max() > UNEVEN * powers.min():
+        order = np.argsort(-powers, kind="stable")
+    try:
+        eigenvalues, vectors = np.linalg.eigh(gram[np.ix_(order, order)])
+    except np.linalg.LinAlgError:
+        raise ValueError("The factorisation of X did not converge: rescale its columns.") from None
+    return eigenvalues, vectors[np.argsort(order)]
+
+
+def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
+    r"""Return d of each direction, where the product of two is off by about :math:`\eta d_id_j`.
+
+    .. math:: d_i^2 = c_i(c_i + \rho_i/\eta), \qquad c_i^2 = \sum_a V_{ai}^2\hat\Sigma_{aa}, \qquad
+        \rho_i = \max_a|\hat\Sigma V - VS|_{ai}/\sqrt{\hat\Sigma_{aa}}
+
+    Products of columns are rounded in proportion to their lengths; ρ is the residual of ``eigh``.
+    """
+    lengths = np.sqrt(np.diagonal(gram))
+    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    scales = np.empty_like(eigenvalues)
+    for start in range(0, len(scales), WIDTH):
+        part = slice(start, start + WIDTH)
+        v = vectors[:, part]
+        size = np.linalg.norm(lengths[:, None] * v, axis=0)
+        residual = np.abs(inverse[:, None] * (gram @ v - v * eigenvalues[part])).max(axis=0)
+        scales[part] = np.sqrt(size * (size + residual / (PRODUCT_ROUNDINGS * EPS)))
+    return scales
+
+
+def _without_constants(m: Moments) -> Moments:
+    """Return moments with zeros for constant columns, whose products are rounding alone."""
+    flat = constant(np.diagonal(m.gram), m.feature_mean)
+    if not flat.any():
+        return m
+    gram = np.where(flat | flat[:, None], 0, m.gram)
+    cross = np.where(flat[:, None], 0, m.cross)
+    return Moments(m.feature_mean, m.target_mean, gram, cross)
+
+
+def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+    r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target.
+
+    The spectrum is one of streamed data, and the method is tuned to it. Targets that the fit does
+    not explain at all have an error of zero.
+    """
+    rounding = spectrum.rounding
+    power = np.atleast_1d(on_host(spectrum.target_power))
+    errors = np.zeros((len(stops), len(power)))
+    if rounding is None or spectrum.rank == 0:
+        return errors
+    # every target in units of its own size, so that squares neither overflow nor underflow
+    size = np.sqrt(np.where(power > 0, power, 1.0))
+    s = spectrum.eigenvalues
+    z = spectrum.response.reshape(spectrum.rank, -1) / size
+    power = power / size**2
+    left = replace(rounding.left, response=rounding.left.response / size)
+    for row, stop in enumerate(stops):
+        if method.has_filter:
+            known = replace(rounding, left=left)
+            errors[row] = _at_stop(s, z, power, known, partial(method.gain, t=stop))
+            continue
+        for target in range(z.shape[1]):
+            one = slice(target, target + 1)
+            known = replace(rounding, left=replace(left, response=left.response[:, one]))
+            gain = method.gain_for(s, z[:, target], stop)
+            errors[row, one] = _at_stop(s, z[:, one], power[one], known, gain)
+    return errors
+
+
+def warn_of_rounding(errors: Array, *, stacklevel: int = 3) -> None:
+    """Warn where coefficients may be off by more than a part in a million."""
+    worst = float(errors.max(initial=0))
+    if worst > WARNED_ROUNDING:
+        warnings.warn(
+            "Columns are so dependent, or so different in scale, that products of features may "
+            f"lose {min(worst, 1.0):.1g} of the coefficients at these stops: stop earlier, "
+            "standardise or drop columns, or fit in memory.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _at_stop(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain) -> Array:
+    unit, d = rounding.unit, rounding.scales
+    at = gain(s)
+    # a step below the error of an eigenvalue would measure rounding instead of the slope
+    step = np.maximum(unit * d**2, SLOPE * s)
+    steep = np.maximum(at, np.sqrt(np.abs(gain(s + step) - at)) / np.sqrt(step)) * d
+    of_products = unit * steep.max() * _lengths(steep[:, None] * z)
+    of_response = unit * np.max(at * d) * np.sqrt(power)
+    errors = FIRST_ORDER_MARGIN * (of_products + of_response)
+    errors += _lengths(_left_out(s, z, power, rounding, gain))
+    length = _lengths(at[:, None] * z)
+    # zero is a good answer where the fit is rounding alone
+    explained = _lengths((np.sqrt(s) * at)[:, None] * z)
+    real = explained > UNEXPLAINED * np.sqrt(power)
+    return np.where(real, errors / np.where(length > 0, length, 1), 0.0)
+
+
+def _lengths(columns: Floats) -> Array:
+    """Return the lengths of vectors whose squares may overflow or underflow."""
+    largest = np.abs(columns).max(axis=0, initial=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(unit * np.linalg.norm(columns / unit, axis=0))
+
+
+def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain) -> Array:
+    """Return the coefficients in directions below the rank cut, zeros where they seem to be null.
+
+    A direction seems to be null if rounding alone explains its response, and if a gap separates the
+    rank cut from the eigenvalues above it: without a gap they may continue below the cut.
+    """
+    unit, d, left = rounding.unit, rounding.scales, rounding.left
+    mixed = _lengths((d / s)[:, None] * z)
+    doubt = unit * left.scales[:, None] * (np.sqrt(power) + mixed)
+    gap = np.min(s / d**2) > GAP * unit
+    seen = np.abs(left.response) > (doubt if gap else 0)
+    # z² ≤ s‖y‖²/n bounds the unknown eigenvalue from below
+    lowest = (left.response / np.sqrt(np.where(power > 0, power, 1))) ** 2
+    gains = gain(np.maximum(lowest, left.eigenvalues[:, None]))
+    return np.where(seen, gains * np.abs(left.response), 0.0)
