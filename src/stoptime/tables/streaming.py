@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoptime.spectrum.streamed.chunks import Block, Chunks
+from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.tables.columns import Note, sentences
 from stoptime.tables.reading import Table, pandas, readable, text_format
 from stoptime.tables.recipe import numbers_in, rows_left_out, usable_rows
