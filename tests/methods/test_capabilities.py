@@ -15,7 +15,7 @@ from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.theory.worst_case import risk_ratio, stop_with_gain
+from stoptime.theory.search import risk_ratio, stop_with_gain
 
 S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
 TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]

@@ -19,7 +19,6 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import Data, goals
-from stoptime.stopping.plug_in import plug_in
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
@@ -27,6 +26,7 @@ from stoptime.stopping.sure_discrepancy import Discrepancy
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
+from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

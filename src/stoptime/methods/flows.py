@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import gamma as gamma_function
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_FRICTION = 1e12
 LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
-OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
 
 @dataclass(frozen=True)
@@ -190,64 +188,7 @@ class HeavyBallFlow(Method):
         return (s - square) - lost
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return oscillator_shrinkage(s, t, self._omega_squared(s), np.array(self._gamma))
+        return special.oscillator_shrinkage(s, t, self._omega_squared(s), np.array(self._gamma))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))
-
-
-# An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
-# ω² > 0 and is overdamped elsewhere; ω is then the size of the root.
-
-
-def oscillator_shrinkage(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
-    """Return g of the oscillator."""
-    omega = np.sqrt(np.abs(omega_squared))
-    cases = [(omega_squared > 0, _oscillating), (omega_squared <= 0, _overdamped)]
-    return special.piecewise(cases, s, t, omega, gamma)
-
-
-def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
-    """Return (1 - g)/s of the oscillator."""
-    omega = np.sqrt(np.abs(omega_squared))
-    oscillates = omega_squared > 0
-    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
-    slow = s / (gamma + omega) * t <= 1
-    cases = [
-        (early, _early_gain),
-        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
-        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
-        (~early & ~oscillates & slow, _slow_gain),
-        (~early & ~oscillates & ~slow, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
-    ]
-    return special.piecewise(cases, s, t, omega, gamma)
-
-
-def _oscillating(_: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    a = gamma * t
-    theta = omega * t
-    return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
-
-
-def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    d = s / (gamma + omega) * t  # γt - ωt without cancellation
-    return np.asarray(np.exp(-d) * (1 + d * exprel(-2 * omega * t)))
-
-
-def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
-    # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
-    # has symmetric polynomials of the roots, whose recurrence needs neither root.
-    roots_sum = -2 * gamma * t
-    roots_product = t * s * t
-    before = np.zeros_like(t)
-    term = np.ones_like(t)
-    total = term / 2
-    for n in range(3, OSCILLATOR_TERMS):
-        term, before = roots_sum * term - roots_product * before, term
-        total += term / gamma_function(n + 1)
-    return t * (t * total)
-
-
-def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
-    d = s / (gamma + omega) * t
-    return np.asarray(t / (gamma + omega) * (exprel(-d) - np.exp(-d) * exprel(-2 * omega * t)))
+        return special.oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import exprel
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, smallest_positive
-from stoptime.methods.flows import oscillator_gain, oscillator_shrinkage
-from stoptime.methods.iterations import Nesterov
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
+    from stoptime.methods.iterations import Nesterov
     from stoptime.support.arrays import Array
 
 STIFFEST = 1e150  # the square of this number is still a float
@@ -82,16 +81,15 @@ class HighResolutionFlow(Method):
         if not self.is_tuned:
             return np.inf
         with np.errstate(over="ignore"):
-            return float((1 + self._root) * np.square(stop) / 2 + self._kick * stop)
+            return float((1 + self.root) * np.square(stop) / 2 + self._kick * stop)
 
     def as_iteration(self) -> Nesterov:
         """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
-        if self._root >= 1:
+        if self.root >= 1:
             raise ValueError(
                 f"{self} models no iteration: its step must be below 1/strong_convexity."
             )
-        momentum = (1 - self._root) / (1 + self._root)
-        return Nesterov(step=self._parameters[0], momentum=momentum)
+        return cast("Nesterov", discretise(self, self._parameters[0]))
 
     @property
     def _parameters(self) -> tuple[float, float]:
@@ -99,31 +97,31 @@ class HighResolutionFlow(Method):
         return concrete("step", self.step), concrete("strong_convexity", self.strong_convexity)
 
     @property
-    def _root(self) -> float:
+    def root(self) -> float:
         """Return √(με)."""
         return float(np.sqrt(np.prod(self._parameters)))
 
     @property
     def _kick(self) -> float:
         """The first velocity over the eigenvalue, -v/s: the flow starts in motion."""
-        return float(2 * np.sqrt(self._parameters[0]) / (1 + self._root))
+        return float(2 * np.sqrt(self._parameters[0]) / (1 + self.root))
 
     def _oscillator(self, s: Array) -> tuple[Array, Array, Array]:
         """Return stiffness, ω² and a."""
         epsilon, mu = self._parameters
         half = np.sqrt(epsilon) * s / 2
         # differences first: near critical damping ω² is small
-        return (1 + self._root) * s, (s - mu) - half * half, np.sqrt(mu) + half
+        return (1 + self.root) * s, (s - mu) - half * half, np.sqrt(mu) + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         stiffness, omega_squared, a = self._oscillator(s)
         kicked = self._kick * s * _response(stiffness, t, omega_squared, a)
-        return oscillator_shrinkage(stiffness, t, omega_squared, a) - kicked
+        return special.oscillator_shrinkage(stiffness, t, omega_squared, a) - kicked
 
     def _gain(self, s: Array, t: Array) -> Array:
         stiffness, omega_squared, a = self._oscillator(s)
         kicked = self._kick * _response(stiffness, t, omega_squared, a)
-        return (1 + self._root) * oscillator_gain(stiffness, t, omega_squared, a) + kicked
+        return (1 + self.root) * special.oscillator_gain(stiffness, t, omega_squared, a) + kicked
 
 
 def _response(k: Array, t: Array, omega_squared: Array, a: Array) -> Array:

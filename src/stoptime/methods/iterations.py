@@ -10,6 +10,7 @@ import numpy as np
 from stoptime.methods import special
 from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.support.arrays import EPS
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
@@ -270,3 +271,11 @@ def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:
 discretise.register(GradientFlow, lambda _, step: GradientDescent(step))
 discretise.register(AcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
 discretise.register(HeavyBallFlow, _heavy_ball)
+discretise.register(
+    HighResolutionFlow,
+    lambda flow, step: Nesterov(step, momentum=(1 - flow.root) / (1 + flow.root)),
+)
+discretise.register(
+    HighResolutionFlow,
+    lambda flow, step: Nesterov(step, momentum=(1 - flow.root) / (1 + flow.root)),
+)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from math import cos, exp, gamma, lgamma, log, pi, sin, sqrt
+from math import cos, exp, factorial, gamma, lgamma, log, pi, sin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
 J1_REACH = 1e3  # up to here SciPy's j1 is as accurate as the expansion, and faster
 LARGEST_GAMMA_ARGUMENT = 170.0
 LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
+OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
 
 
 @lru_cache(maxsize=256)
@@ -136,6 +137,65 @@ def _alternating(coefficients: list[float], scale: Array) -> Array:
     negligible = np.flatnonzero(sizes < 1e-18)
     count = int(negligible[0]) if negligible.size else int(np.argmin(sizes)) + 1
     return _horner(coefficients[:count], -scale * scale)
+
+
+# An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
+# ω² > 0 and is overdamped elsewhere; ω is then the size of the root.
+
+
+def oscillator_shrinkage(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return g of the oscillator."""
+    omega = np.sqrt(np.abs(omega_squared))
+    cases = [(omega_squared > 0, _oscillating), (omega_squared <= 0, _overdamped)]
+    return piecewise(cases, s, t, omega, gamma)
+
+
+def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return (1 - g)/s of the oscillator."""
+    omega = np.sqrt(np.abs(omega_squared))
+    oscillates = omega_squared > 0
+    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
+    slow = s / (gamma + omega) * t <= 1
+    cases = [
+        (early, _early_gain),
+        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
+        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
+        (~early & ~oscillates & slow, _slow_gain),
+        (~early & ~oscillates & ~slow, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
+    ]
+    return piecewise(cases, s, t, omega, gamma)
+
+
+def _oscillating(_: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    a = gamma * t
+    theta = omega * t
+    return np.exp(-a) * (np.cos(theta) + a * np.sinc(theta / np.pi))
+
+
+def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    d = s / (gamma + omega) * t  # γt - ωt without cancellation
+    return np.asarray(np.exp(-d) * (1 + d * special.exprel(-2 * omega * t)))
+
+
+def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
+    # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
+    # has symmetric polynomials of the roots, whose recurrence needs neither root.
+    roots_sum = -2 * gamma * t
+    roots_product = t * s * t
+    before = np.zeros_like(t)
+    term = np.ones_like(t)
+    total = term / 2
+    for n in range(3, OSCILLATOR_TERMS):
+        term, before = roots_sum * term - roots_product * before, term
+        total += term / factorial(n)
+    return t * (t * total)
+
+
+def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
+    d = s / (gamma + omega) * t
+    return np.asarray(
+        t / (gamma + omega) * (special.exprel(-d) - np.exp(-d) * special.exprel(-2 * omega * t))
+    )
 
 
 def _horner(coefficients: Iterable[float], x: Array) -> Array:

@@ -15,12 +15,12 @@ from stoptime.paths import draw
 from stoptime.spectrum.data import goals
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
-from stoptime.stopping.plug_in import resolved_oracle
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.progress import progress
 from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
+from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Data, Fold, TestErrors

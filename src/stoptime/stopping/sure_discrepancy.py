@@ -17,10 +17,10 @@ from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import ReachError
 from stoptime.stopping.gcv import energies, shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
-from stoptime.stopping.plug_in import resolved_oracle
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
 from stoptime.support.arrays import TINY, Array, Floats
 from stoptime.support.checks import list_of_stops, positive_number
+from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import Array
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Array
 
 LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
 

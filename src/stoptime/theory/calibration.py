@@ -93,7 +93,9 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
             unit = _calibrate(flow, kind, low, high)
             stop = float(np.round(unit.stop / method.pace))
             # a stop that no run can reach becomes infinite
-            return replace(unit, stop=stop if stop <= max(method.horizon, MOST_ITERATIONS) else np.inf)
+            return replace(
+                unit, stop=stop if stop <= max(method.horizon, MOST_ITERATIONS) else np.inf
+            )
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)

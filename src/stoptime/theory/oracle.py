@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.data import Goal, goals
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
 
 if TYPE_CHECKING:
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data
     from stoptime.support.arrays import Floats
 
 LOG_PENALTIES = -700.0, 700.0  # penalties outside, or their reciprocals, overflow
 PENALTIES_PER_DECADE = 6
 NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
+REACH_GROWTH = 16.0  # factor of the gain, each time that it does not resolve the best penalty
 HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
 
 
@@ -130,3 +134,25 @@ def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
     if spectrum.response.ndim == 1:
         return Oracle(float(noise[0]), float(signal[0]), penalty)
     return Oracle(noise, signal, penalty)
+
+
+def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
+    """Estimate noise and signal; grow the spectrum until it resolves the best penalty."""
+    for _ in range(data.growths):
+        try:
+            return estimate_oracle(spectrum), spectrum
+        except UnresolvedError:
+            spectrum = data.spectrum([Goal(Ridge(), REACH_GROWTH * spectrum.reach)])
+    return estimate_oracle(spectrum), spectrum
+
+
+def plug_in(data: Data, method: Method) -> tuple[Spectrum, Oracle, float]:
+    """Return spectrum, oracle, and the stop with the best guarantee against the best ridge."""
+    oracle, spectrum = resolved_oracle(data, data.pilot())
+    stop = oracle.stop(method, spectrum)
+    accurate = data.spectrum(goals(method, stop))
+    if accurate is not spectrum and accurate.is_complete:
+        # more accurate eigenvalues may move the stop
+        oracle = estimate_oracle(accurate)
+        stop = oracle.stop(method, accurate)
+    return accurate, oracle, stop
