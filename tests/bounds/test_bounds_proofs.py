@@ -222,7 +222,8 @@ def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, ka
 def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
     family = heavy_ball_plan.Family(9.0, 0.01, {}).extended(stops)
     between = np.linspace(0.5, 1.0, 2001)
-    heights = [np.abs(np.subtract(*family.sample(alpha))).max() for alpha in between]
+    points = [heavy_ball_plan.samples(alpha, 9.0, 0.01)[1] for alpha in between]
+    heights = [np.abs(np.subtract(*at)).max() for at in points]
     (least, best), *_ = family.best_stops(1.0)
     assert least <= min(heights) + 1e-9
     assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)

@@ -1,8 +1,8 @@
 """Ball arithmetic, searches that prove a bound on a whole box, and the enclosures they return.
 
-python-flint is imported on first use. Its working precision is one setting for the whole process.
-:func:`working_precision` holds a lock while it changes this setting, so certificates of several
-threads run one after another. Other code that uses flint meanwhile sees the changed precision.
+python-flint is imported on first use. Its working precision is one setting for the whole process,
+and :func:`working_precision` holds a lock while it changes it: certificates of several threads run
+one after another. Other code that uses flint meanwhile sees the changed precision.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,14 +39,8 @@ class WorkLimitError(RuntimeError):
 class Enclosure:
     """A constant C that provably lies between two doubles, lower ≤ C ≤ upper.
 
-    Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves.
-
-    Parameters
-    ----------
-    lower, upper : float
-        The proven ends.
-    stop : float
-        Where the constant is (nearly) attained, in the units of the function that returned it.
+    Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves. At
+    ``stop`` the constant is (nearly) attained, in the units of the function that returned it.
 
     Examples
     --------
@@ -142,8 +136,7 @@ def downward(value: arb) -> float:
     return -upward(-value)
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(NamedTuple):
     """A value that a function certainly reaches in a box, and a cap on all its values there."""
 
     attained: float
@@ -163,8 +156,7 @@ def supremum(
     """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it.
 
     The box with the highest cap is halved next, until that cap exceeds the largest attained value
-    by at most ``tolerance`` (relative if the supremum exceeds 1). The result has attained ≤
-    supremum ≤ cap, and the centre of its box attains the former.
+    by at most ``tolerance`` (relative if the supremum exceeds 1); both ends are returned.
     """
     best = known
     queue: list[tuple[float, int, Bracket]] = []
@@ -197,15 +189,14 @@ def verify(holds: Callable[[Box], bool], box: Box) -> None:
     """
     waiting = [box]
     for _ in range(WORK_LIMIT):
-        if not waiting:
-            return
         part = waiting.pop()
         if not holds(part):
             waiting.extend(_halves(part))
-    if waiting:
-        raise WorkLimitError(
-            f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
-        )
+        if not waiting:
+            return
+    raise WorkLimitError(
+        f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
+    )
 
 
 def _halves(box: Box) -> tuple[Box, Box]:
@@ -217,6 +208,6 @@ def _halves(box: Box) -> tuple[Box, Box]:
         raise WorkLimitError(
             "The proof needs boxes finer than double precision; use a larger tolerance."
         )
-    before = box[:side]
-    after = box[side + 1 :]
-    return (*before, (low, middle), *after), (*before, (middle, high), *after)
+    left = (*box[:side], (low, middle), *box[side + 1 :])
+    right = (*box[:side], (middle, high), *box[side + 1 :])
+    return left, right

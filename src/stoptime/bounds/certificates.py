@@ -18,7 +18,6 @@ from stoptime.support.checks import positive_number
 
 FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
-CACHE_SIZE = 256
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -34,7 +33,8 @@ def risk_inflation(
     .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}
 
     with s = xλ* and t = τ/λ* (gradient flow) or τ/√λ* (accelerated flow), λ* the penalty of the
-    Bayes-optimal ridge. For heavy-ball flow the stop may depend on μ/λ* = a², and
+    Bayes-optimal ridge. The ``stop`` of the enclosure is the best τ; for heavy-ball flow that of
+    the worst a, because the stop may depend on μ/λ* = a², and
 
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
@@ -52,28 +52,22 @@ def risk_inflation(
         Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
         heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
 
-    Returns
-    -------
-    Enclosure
-        ``stop`` is the dimensionless τ; for heavy-ball flow, that of the worst a.
-
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
     [1.59910940072, 1.5991...] at stop 1.75535
     """
-    require_flint()
-    method = get_method(method)
-    proofs = _proofs_of(method)
+    method, proofs = _proofs_of(method)
+    argument: float | None = None
     if proofs.by_condition_number:
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
-        argument: float | None = _checked_condition_number(condition_number)
+        argument = _checked_condition_number(condition_number)
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
-    else:
-        argument = None if stop is None else positive_number("stop", stop)
+    elif stop is not None:
+        argument = positive_number("stop", stop)
     width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
     return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
@@ -89,6 +83,8 @@ def parameter_error(
 
     with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow,
     ridge). The bound holds for any data. For heavy-ball flow the supremum is also over the damping.
+    The ``stop`` of the enclosure is the u (or ts) where the constant is nearly attained; 0 means in
+    the limit.
 
     Parameters
     ----------
@@ -100,21 +96,13 @@ def parameter_error(
         Largest width of the enclosure, relative if the constant exceeds 1; by default 1e-10.
         If the proof would need too much work, WorkLimitError is raised.
 
-    Returns
-    -------
-    Enclosure
-        ``stop`` is the u (the ts where stops scale like 1/λ) at which the constant is nearly
-        attained; 0 means in the limit.
-
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(parameter_error(AcceleratedFlow()))  # 49/64
     [0.765625, 0.765625] at stop 0
     """
-    require_flint()
-    method = get_method(method)
-    proofs = _proofs_of(method)
+    method, proofs = _proofs_of(method)
     c = positive_number("calibration", calibration)
     width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
     return _proven(proofs.error, *proofs.filter(method), c, width)
@@ -130,15 +118,17 @@ class Proofs(NamedTuple):
     by_condition_number: bool = False
 
 
-def _proofs_of(method: Method) -> Proofs:
+def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
+    require_flint()
+    method = get_method(method)
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
     if type(method) not in PROOFS:
         names = ", ".join(cls.__name__ for cls in PROOFS)
         raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
-    return PROOFS[type(method)]
+    return method, PROOFS[type(method)]
 
 
-@lru_cache(CACHE_SIZE)
+@lru_cache(maxsize=256)
 def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
     with working_precision():
         return proof(*arguments)

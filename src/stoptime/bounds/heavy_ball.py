@@ -1,10 +1,9 @@
 r"""Certificates of heavy-ball flow: risk inflation by condition number, and parameter error.
 
-.. math:: C(\kappa) = \max_{a > 0} \min_{\alpha \ge 0} \max_{1 \le y \le \sqrt\kappa} 1 + D^2,
-          \qquad D = a y g - \frac{1 - g}{a y},
+.. math:: C(\kappa) = \max_{a > 0} \min_{\alpha \ge 0} \max_{1 \le y \le \sqrt\kappa} 1 + D^2
 
-with g = e^{-α}(cos cα + sin(cα)/c), c² = y² - 1. For fixed α and y, |D| is quasi-convex in a: over
-an interval of a it is largest at one of the two ends. So a finite list of intervals, each with one
+with D as in the module ``heavy_ball_plan``. For fixed α and y, |D| is quasi-convex in a: over an
+interval of a it is largest at one of the two ends. So a finite list of intervals, each with one
 stop, proves the upper end.
 """
 
@@ -63,7 +62,12 @@ def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
     # The stop α = 0 has g = 1 and D = ay ≤ a√κ.
     if not exact(pieces[0].low) * root <= d:
         raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
-    if not _late_stop_suffices(exact(pieces[-1].high), root, d):
+    # A late stop α = 2L + 4 has |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a. With
+    # L = log(a√κ) ≥ 0 all terms fall in a: what holds here holds for every larger a.
+    a = exact(pieces[-1].high)
+    L = (a * root).log()
+    g = (5 + 2 * L) * (-4 - 2 * L).exp()
+    if not (L >= 0 and a * root * g + (1 + g) / a <= d):
         raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
     if any(left.high < right.low for left, right in pairwise(pieces)):
         raise WorkLimitError("The cover of all problems has a gap.")
@@ -71,25 +75,12 @@ def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
         _prove_piece(piece, kappa, d)
 
 
-def _late_stop_suffices(a: arb, root: arb, d: arb) -> bool:
-    """Say whether α = 2L + 4, L = log(a√κ) ≥ 0, caps |D| by d for this and every larger a.
-
-    |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a, and all its terms fall in a.
-    """
-    L = (a * root).log()
-    g = (5 + 2 * L) * (-4 - 2 * L).exp()
-    return bool(L >= 0 and a * root * g + (1 + g) / a <= d)
-
-
 def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
     """Prove |D| ≤ d at both ends of the interval, which is enough for all of it."""
     alpha = exact(piece.alpha)
     ends = (alpha / exact(piece.low), alpha / exact(piece.high))
-
-    def holds(box: Box) -> bool:
-        return all(cap <= d for cap in caps(alpha, box[0], ends))
-
-    verify(holds, ((0.0, upward(alpha * (exact(kappa) - 1).sqrt())),))
+    whole = (0.0, upward(alpha * (exact(kappa) - 1).sqrt()))
+    verify(lambda box: all(cap <= d for cap in caps(alpha, box[0], ends)), (whole,))
 
 
 def _prove_floor(worst: float, kappa: float, d: arb) -> None:
@@ -98,7 +89,12 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
 
     def holds(box: Box) -> bool:
         y = _witness(worst, sum(box[0]) / 2, kappa)
-        g = _shrinkage_over(box, y)
+        # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
+        c = (y**2 - 1).nonnegative_part().sqrt()
+        middle, radius = centre_and_radius(box[0])
+        alpha = ball(middle, radius)
+        slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
+        g = ball(shrinkage(middle, c * middle), abs(slope) * radius)
         # g appears once in this form, so its radius is not counted twice.
         D = (a * y + 1 / (a * y)) * g - 1 / (a * y)
         return bool(D.abs_lower() >= d)
@@ -133,17 +129,6 @@ def _witness(a: float, alpha: float, kappa: float) -> arb:
     y = math.hypot(1.0, (b[i + 1] + b[1] * shift[i]) / alpha)
     # A witness is valid only inside [1, √κ]; the factor allows for the rounding of the root.
     return exact(max(1.0, min(y, math.sqrt(kappa) * (1 - 1e-12))))
-
-
-def _shrinkage_over(box: Box, y: arb) -> arb:
-    """Return a ball with g(α, y) for all α in the box, from g' = -y²αe^{-α} sinc(cα)."""
-    # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
-    c = (y**2 - 1).nonnegative_part().sqrt()
-    middle, radius = centre_and_radius(box[0])
-    alpha = ball(middle, radius)
-    g = shrinkage(middle, c * middle)
-    slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
-    return ball(g, abs(slope) * radius)
 
 
 def shrinkage(a: arb, b: arb) -> arb:
@@ -238,9 +223,8 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
     ).x
     undamped = bracket(((0.0, 0.0), (float(peak), float(peak))))
     best = max(origin, undamped, key=lambda found: found.attained)
-    end = ERROR_HORIZON
-    beyond = (1 + 2 * c / exact(end) ** 2) ** 2
-    known = Bracket(best.attained, upward(beyond), best.box)
-    error = supremum(bracket, ((0.0, end), (0.0, end)), known=known, tolerance=tolerance)
+    beyond = (1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
+    known = best._replace(cap=upward(beyond))
+    error = supremum(bracket, ((0.0, ERROR_HORIZON),) * 2, known=known, tolerance=tolerance)
     a, b = (sum(side) / 2 for side in error.box)
     return Enclosure(error.attained, error.cap, math.hypot(a, b))

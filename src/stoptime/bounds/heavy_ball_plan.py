@@ -3,10 +3,11 @@ r"""The search for heavy-ball flow's constant: floating-point arithmetic that pr
 In the variables a = √(μ/λ*), α = √μ·t and y = √(s/μ) ∈ [1, √κ] the inflation is 1 + D² with
 
 .. math:: D = a Y_1 - Y_2 / a, \qquad
-          Y_1 = y\, g(\alpha, y), \quad Y_2 = (1 - g(\alpha, y)) / y \ge 0.
+          Y_1 = y\, g(\alpha, y), \quad Y_2 = (1 - g(\alpha, y)) / y \ge 0,
 
-So for a given α the problems a with |D| ≤ d for all y form an interval, in closed form, and the
-constant is the least 1 + d² at which the intervals of all α cover a ∈ (0, ∞).
+where g = e^{-α}(cos cα + sin(cα)/c) and c² = y² - 1. So for a given α the problems a with |D| ≤ d
+for all y form an interval, in closed form, and the constant is the least 1 + d² at which the
+intervals of all α cover a ∈ (0, ∞).
 """
 
 from __future__ import annotations
@@ -75,15 +76,11 @@ class Family:
     spacing: float
     rows: dict[float, Array]
 
-    def sample(self, alpha: float) -> Array:
-        """Return the points of one stop, on a grid of y."""
-        return samples(alpha, self.kappa, self.spacing)[1]
-
     def extended(self, alphas: list[float]) -> Family:
         """Return the family with more stops."""
         rows = dict(self.rows)
         for alpha in alphas:
-            at = self.sample(alpha)
+            _, at = samples(alpha, self.kappa, self.spacing)
             # D is linear in (Y₁, Y₂), so only the corners of their convex hull matter.
             rows[alpha] = at if at.shape[1] < HULL_FROM else at[:, ConvexHull(at.T).vertices]
         return Family(self.kappa, self.spacing, dict(sorted(rows.items())))
@@ -130,7 +127,7 @@ class Family:
         alphas = list(self.rows)
 
         def height(alpha: float) -> float:
-            Y1, Y2 = self.sample(alpha)
+            _, (Y1, Y2) = samples(alpha, self.kappa, self.spacing)
             return float(np.abs(a * Y1 - Y2 / a).max())
 
         found = [(float(heights.min()), alphas[int(np.argmin(heights))])]
@@ -188,20 +185,17 @@ def make_plan(kappa: float, tolerance: float) -> ProofPlan:
         d, worst = _least_cover(family, least, high)
         floor = family.best_stops(worst)[0][0]
         if d <= 1.01 * least or d**2 - floor**2 <= SEARCH_SHARE * tolerance * (1 + d**2):
-            return _with_margins(family, d, min(floor, d), worst, tolerance)
+            break
         # Between floor and d only the gaps matter: the best stops there let the cover improve.
         _, gaps = family.cover(math.sqrt((d**2 + floor**2) / 2))
         family = family.extended([alpha for a in gaps for _, alpha in family.best_stops(a)])
         high = d
-    raise WorkLimitError(
-        f"The search for the heavy-ball constant of condition number {kappa:g} did not converge; "
-        f"use a larger tolerance than {tolerance:g}."
-    )
+    else:
+        raise WorkLimitError(
+            f"The search for the heavy-ball constant of condition number {kappa:g} did not "
+            f"converge; use a larger tolerance than {tolerance:g}."
+        )
 
-
-def _with_margins(
-    family: Family, d: float, floor: float, worst: float, tolerance: float
-) -> ProofPlan:
     def excess(d: float, share: float) -> float:
         return (1 + d**2) * (1 + share * tolerance) - 1
 
@@ -209,4 +203,5 @@ def _with_margins(
     if gaps:
         raise WorkLimitError(f"The cover of all problems has a gap at a = {gaps[0]:g}.")
     stop = next((p.alpha / worst for p in pieces if p.low <= worst <= p.high), 0.0)
-    return ProofPlan(pieces, worst, excess(d, CAP_SHARE), excess(floor, -FLOOR_SHARE), stop)
+    floor = excess(min(floor, d), -FLOOR_SHARE)
+    return ProofPlan(pieces, worst, excess(d, CAP_SHARE), floor, stop)

@@ -29,6 +29,7 @@ from stoptime.bounds.balls import (
     upward,
 )
 from stoptime.bounds.filters import CosineFilter, sample, scale_of
+from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,12 @@ def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: f
     if stop is not None:
         return _inflation_at(cosine_filter, stop, tolerance)
     stop, witnesses = _search(cosine_filter)
-    floor = _floor(cosine_filter, scale_of(cosine_filter, stop), witnesses)
+    sigma = scale_of(cosine_filter, stop)
+    parts = [_parts(cosine_filter, u) for u in witnesses]
+    # A stop is earlier or later than σ; on each side the witness with the largest infimum counts.
+    earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)
+    later = max((_least(a, b, sigma, side=-1) for a, b in parts), key=downward)
+    floor = earlier.min(later) ** 2
     upper = _inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
     lower = downward(1 + floor)
     # The two ends are proven independently, so only now it is known how far they are apart.
@@ -122,17 +128,6 @@ def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> 
     )
 
 
-def _floor(cosine_filter: CosineFilter, sigma: arb, witnesses: list[float]) -> arb:
-    """Return a lower bound of D² that holds at every stop: the lower end of the enclosure.
-
-    A stop is earlier or later than σ, and on each side the witness with the largest infimum counts.
-    """
-    parts = [_parts(cosine_filter, u) for u in witnesses]
-    earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)
-    later = max((_least(a, b, sigma, side=-1) for a, b in parts), key=downward)
-    return earlier.min(later) ** 2
-
-
 def _parts(cosine_filter: CosineFilter, u: float) -> tuple[arb, arb]:
     """Return A = u·g and B = (1 - g)/u."""
     g = cosine_filter.shrinkage(exact(u))
@@ -172,17 +167,16 @@ def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
             return -abs(float(a / sigma - sigma * b))
 
         height = heights(log_sigma)
-        inner = height[1:-1]
-        local = (inner >= height[:-2]) & (inner >= height[2:]) & (inner > PEAK_SHARE * height.max())
-        places = np.flatnonzero(local).tolist()
-        best = [minimize_scalar(depth, bounds=(u[i], u[i + 2]), method="bounded") for i in places]
-        return [(-float(found.fun), float(found.x)) for found in best]
+        found = []
+        for i in dips(-height).tolist():
+            if height[i] > PEAK_SHARE * height.max():
+                best = minimize_scalar(depth, bounds=(u[i - 1], u[i + 1]), method="bounded")
+                found.append((-float(best.fun), float(best.x)))
+        return found
 
     natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
     window = (natural - 2, natural + 1)
-    start = minimize_scalar(
-        lambda log: float(heights(log).max()), bounds=window, method="bounded"
-    ).x
+    start = minimize_scalar(lambda log: heights(log).max(), bounds=window, method="bounded").x
     # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
     offset = minimize_scalar(
         lambda offset: max(peaks(start + offset))[0],
@@ -222,7 +216,7 @@ def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float
     end = max(_horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
     # Outside [head, end] are the tail and, if there is a head, values up to that of the origin.
     outside = max(upward(tail(end)), origin.cap if head > 0 else 0.0)
-    known = Bracket(best.attained, outside, best.box)
+    known = best._replace(cap=outside)
     error = supremum(bracket, ((head, end),), known=known, tolerance=tolerance)
     u_there = sum(error.box[0]) / 2
     return Enclosure(error.attained, error.cap, u_there ** (2 // cosine_filter.order))

@@ -72,18 +72,9 @@ def table(
 ) -> BoundsTable:
     """Return certified enclosures of the paper's constants, and of this package's sharper ones.
 
-    Parameters
-    ----------
-    condition_numbers : iterable of float
-        Where to compare the heavy-ball theorem with the exact constant. Each takes about a second,
-        large ones more.
-    progress : callable, optional
-        Called with every statement before it is proven.
-
-    Returns
-    -------
-    BoundsTable
-        Its ``rows`` have ``statement``, ``paper``, ``certified`` and ``verdict``.
+    The heavy-ball theorem is compared with the exact constant at some condition numbers, each of
+    which takes about a second, large ones more. ``progress`` is called with every statement before
+    it is proven.
 
     Examples
     --------
@@ -137,17 +128,8 @@ def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:
         h(\kappa) = 8 z^2 + \Big(1 + \tfrac14 (z + w)^2\Big) \Big(\frac{w}{2z} + \frac32\Big)^2
         e^{-(z + w)/z}, \qquad z = \kappa^{1/3}, \quad w = \sqrt{5 z^2 - 4}
 
-    :func:`risk_inflation` gives the exact constant, which is far smaller.
-
-    Parameters
-    ----------
-    kappa : array-like
-        Condition numbers, at least 1.
-
-    Returns
-    -------
-    ndarray or float
-        h, in the shape of ``kappa``.
+    The condition numbers are at least 1, and the result has their shape. :func:`risk_inflation`
+    gives the exact constant, which is far smaller.
 
     Examples
     --------
@@ -164,23 +146,14 @@ def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:
 
 
 def coupling_counterexample(constant: float) -> float:
-    r"""Return a point where accelerated flow's bias exceeds a multiple of ridge's bias.
+    r"""Return a point x where accelerated flow's bias exceeds a multiple of ridge's bias.
 
     .. math:: (1 + x)^2 \, \frac{4 J_1(\sqrt x)^2}{x} > \mathrm{constant}, \ x = t^2 s = s/\lambda
 
     Such an x exists for every constant, because at its peaks the left side grows like
     :math:`8\sqrt{x}/\pi`. So no bound of the risks can hold along the whole path with t = λ^(-1/2)
     (Section 3.3 of the paper). The inequality is verified in ball arithmetic before x is returned.
-
-    Parameters
-    ----------
-    constant : float
-        From 0 to 1e150.
-
-    Returns
-    -------
-    float
-        The x above.
+    The constant may lie between 0 and 1e150.
 
     Examples
     --------
