@@ -62,7 +62,7 @@ class Density:
 
     @property
     def n_probes(self) -> int:
-        """Number of independent estimates."""
+        """Number of probes."""
         return int(self.probe.max(initial=-1)) + 1
 
     def of_probe(self, one: int) -> Density:
@@ -159,21 +159,17 @@ class Spectrum:
     n_samples : float
         Sum of the sample weights; the number of rows if there are no weights.
     n_observations : float
-        Number of observations in a likelihood: ``n_samples``, but at least the number of rows of
-        positive weight.
+        The same, but at least the number of rows of positive weight; used in likelihoods.
     feature_mean, target_mean : arrays of shape (n_features,) and () or (n_targets,)
         Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)
         Mean square of the (centred) response.
-    fit_intercept : bool
-        Whether the data were centred.
-    solver : str
-        How the data were factored: "gram", "svd", "kernel" or "krylov".
+    fit_intercept, solver : bool and str
+        Whether the data were centred; "gram", "svd", "kernel" or "krylov".
     reach : float
         The largest gain (about 1/penalty) up to which the coefficients are accurate.
     krylov : Krylov or None
-        Products and remaining error if the eigenvalues are Ritz values of Krylov spaces started
-        from the response. All other spectra are exact, and have None.
+        Cost and error if the eigenvalues are Ritz values; None if they are exact.
     density : Density or None
         A random estimate of all eigenvalues, used for traces if these are Ritz values.
     precision : dtype, optional

@@ -19,21 +19,11 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import (
-    EVERYTHING,
-    Data,
-    Fold,
-    Goal,
-    TestErrors,
-    largest_gain,
-    row_numbers,
-)
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, TestErrors, largest_gain, row_numbers
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal, lengths_of
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
 from stoptime.support.arrays import (
-    Array,
-    Floats,
     array_namespace,
     as_dtype,
     as_float64,
@@ -48,21 +38,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from stoptime.paths import Path
+    from stoptime.spectrum.data import Goal
+    from stoptime.support.arrays import Array, Floats
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
 
-__all__ = [
-    "Centred",
-    "DenseData",
-    "RowsToTest",
-    "by_features",
-    "by_rows",
-    "by_svd",
-    "checked_test",
-    "lengths_of",
-    "sample_sizes",
-]
+__all__ = ["DenseData", "RowsToTest", "by_features", "by_rows", "by_svd", "lengths_of"]
 
 TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
@@ -106,12 +88,10 @@ class DenseData(Data):
             raise ValueError("y must be given with X.")
         with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn too
             X, y = _checked_device(X, y) if is_device_array(X) else _checked_host(X, y)
-        shares, n, observations = sample_sizes(sample_weight, X.shape[0])
-        columns = y.reshape(y.shape[0], -1)
-        data = cls(X, columns, shares, n, observations, fit_intercept, y.ndim == 1)
-        if shares is None:
-            return data
-        return replace(data, uneven_shares=as_dtype(like(X, shares), data.dtype))
+        shares, n, count = sample_sizes(sample_weight, X.shape[0])
+        if shares is not None:
+            shares = like(X, shares) if is_device_array(X) else shares.astype(X.dtype)
+        return cls(X, y.reshape(y.shape[0], -1), shares, n, count, fit_intercept, y.ndim == 1)
 
     @property
     def n_rows(self) -> int:
@@ -223,7 +203,7 @@ class DenseData(Data):
 
     def _squares(self, rows: Any, weights: Any = None) -> Floats:
         """Return the (weighted) sum of squares of every column, a block of rows at a time."""
-        total = 0 * as_dtype(rows[0], self.dtype)
+        total: Any = 0
         for part in self.blocks():
             squares = as_dtype(rows[part], self.dtype) ** 2
             total = total + (squares.sum(axis=0) if weights is None else weights[part] @ squares)
@@ -274,7 +254,7 @@ class DenseData(Data):
         """Return the lengths of images under the centred, weighted X."""
         if not vectors.shape[1]:
             return np.empty(0)
-        total = 0 * (means @ vectors)
+        total: Any = 0
         for rows in self.blocks():
             images = (as_dtype(self.X[rows], self.dtype) - means) @ vectors
             total = total + self.shares[rows] @ images**2
@@ -293,7 +273,7 @@ class DenseData(Data):
         self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
     ) -> Spectrum:
         """Check the response and assemble the result; a vector y gives a vector response."""
-        power = 0 * means[1]
+        power: Any = 0
         for rows in self.blocks(self.n_targets):
             residual = as_dtype(self.y[rows], self.dtype) - means[1]
             power = power + self.shares[rows] @ residual**2
@@ -424,11 +404,15 @@ def _checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
         given = np.asarray(check_array(y, dtype="numeric", **options))
         y = np.asarray(check_array(y, dtype=X.dtype, **options))
         _warn_of_coarse(given, y)
-    if y.ndim not in {1, 2} or y.size == 0:
-        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
-    if len(X) != len(y):
-        check_consistent_length(X, y)
+    _check_shapes(X, y)
     return X, y
+
+
+def _check_shapes(X: Any, y: Any) -> None:
+    if y.ndim not in {1, 2} or 0 in y.shape:
+        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
+    if X.shape[0] != y.shape[0]:
+        check_consistent_length(X, y)
 
 
 def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
@@ -462,11 +446,7 @@ def _checked_device(X: Any, y: Any) -> Pair:
     X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
     if y.device != X.device:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
-    if y.ndim not in {1, 2} or 0 in y.shape or y.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"y must be of shape ({X.shape[0]},) or ({X.shape[0]}, n_targets); got "
-            f"{tuple(y.shape)}."
-        )
+    _check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if y.dtype in floats else as_float64(y)
     if not bool(xp.all(xp.isfinite(y))):
