@@ -151,7 +151,7 @@ def test_bad_arguments(data):
         st.path(X, y, "adam", [1])
     with pytest.raises(TypeError, match="fit_intercept"):
         st.path(st.decompose(X, y), "ridge", [1], fit_intercept=False)
-    with pytest.raises(ValueError, match=r"3 features.*path has 5"):
+    with pytest.raises(ValueError, match=r"3 features.*drawn with 5"):
         st.path(X, y, "ridge", [1]).predict(X[:, :3])
     with pytest.raises(TypeError, match="path takes"):
         st.path(X, "ridge")

@@ -72,12 +72,12 @@ class Path:
         X is an array, a sparse matrix or a LinearOperator of shape (n, n_features).
         """
         rows = new_rows(X, self.coef)
-        width = self.coef.shape[1]
-        if rows.shape[1] != width:
-            raise ValueError(f"X has {rows.shape[1]} features, but the path has {width}.")
+        p = self.coef.shape[1]
+        if rows.shape[1] != p:
+            raise ValueError(f"X has {rows.shape[1]} features, but the path was drawn with {p}.")
         if issparse(rows) or isinstance(rows, LinearOperator):  # they multiply columns only
             columns = np.moveaxis(self.coef, 1, 0)
-            flat = np.asarray(rows @ columns.reshape(width, -1))
+            flat = np.asarray(rows @ columns.reshape(p, -1))
             fit = np.moveaxis(flat.reshape(-1, *columns.shape[1:]), 0, 1)
         else:
             fit = self.coef @ rows.T if self.coef.ndim == 2 else rows @ self.coef

@@ -82,13 +82,11 @@ class Density:
 
 @dataclass(frozen=True)
 class Krylov:
-    r"""How accurate a spectrum of Ritz values is.
+    r"""How accurate a spectrum of Ritz values θ is: the path has the error h(XᵀX/n)v, ‖v‖ = 1.
 
-    .. math:: \hat\beta(t) - V\varphi(\Theta, t)z = h(\hat\Sigma)v, \qquad
-        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j},
-        \quad \|v\| = 1
+    .. math:: h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}
 
-    ``residues`` are the r above, a column for each target, zero if its Krylov space is exhausted;
+    ``residues`` are the r, a column for each target, zero if its Krylov space is exhausted;
     ``sizes`` are the dimensions of the Krylov spaces of the targets. ``unlearned`` says how far
     least squares is from converged for each target: the gradient divided by the first gradient, or
     the share of the newest vector in the fit if that is larger. ``largest`` is an upper estimate of

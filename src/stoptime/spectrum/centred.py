@@ -63,7 +63,7 @@ class CentredOperator:
         return (self.root * image.T).T
 
     def _gram(self, other: CentredOperator) -> Any:
-        """Return AᵀA or AAᵀ, a few columns at a time if X is not an array."""
+        """Return AᵀA or AAᵀ, a few columns at a time unless X is an array."""
         if other.is_transposed and (isinstance(self.X, np.ndarray) or is_device_array(self.X)):
             return self._outer()
         size = other.shape[1]

@@ -132,13 +132,13 @@ def sums(
     power /= scale
     total = others[0]
     cross = others[1:].T
+    origin = shift, target_shift
     if not centre:
-        offset = 0 * total, 0 * target_total
-        return Sums(weight, (shift, target_shift), offset, gram, cross, power)
+        return Sums(weight, origin, (0 * total, 0 * target_total), gram, cross, power)
     gram -= total[:, None] * total
     cross -= total[:, None] * target_total
     power = xp.clip(power - target_total**2, 0, None)
-    return Sums(weight, (shift, target_shift), (total, target_total), gram, cross, power)
+    return Sums(weight, origin, (total, target_total), gram, cross, power)
 
 
 def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
