@@ -1,4 +1,4 @@
-"""Paths: shapes, limits, predictions, degrees of freedom, and agreement with what people would run."""
+"""Paths: shapes, limits, predictions, degrees of freedom, and agreement with iterations."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Data at the edge of what floating point holds: what generated problems have brought to light."""
+"""Data at the limits of floating point, found by generated problems."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_standard_errors_do_not_square_what_is_squared():
 
 
 def test_a_plateau_of_the_worst_case_takes_no_minute(data):
-    """Without noise every eigenvalue is as bad as the next: of thousands of peaks a hundred will do."""
+    """Without noise all eigenvalues are equally bad: a hundred of thousands of peaks suffice."""
     X, _ = data
     evaluated = []
 
@@ -234,3 +234,47 @@ def test_constant_columns_leave_nothing_to_learn_of_many_targets(n_targets):
     assert not model.coef_.any()
     left_out = (Y - Y.mean(axis=0)) * 8 / 7
     np.testing.assert_allclose(model.errors_, [(left_out**2).mean(axis=0)] * 2)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("shape", [(12, 3), (3, 12)], ids=str)
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+def test_extreme_units_are_either_solved_or_refused(rng, scale, shape, solver):
+    """Squares of 1e150 are in range, those of 1e-150 are below the smallest normal number."""
+    X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    if scale < 1:
+        with pytest.raises(ValueError, match=r"X is too small.*Rescale"):
+            st.decompose(scale * X, y, solver=solver)
+        with pytest.raises(ValueError, match=r"y is too small.*Rescale"):
+            st.decompose(X, scale * y, solver=solver)
+        return
+    right = st.decompose(X, y, solver=solver)
+    found = st.decompose(scale * X, scale * y, solver=solver)
+    np.testing.assert_allclose(found.eigenvalues / scale**2, right.eigenvalues, rtol=1e-8)
+    np.testing.assert_allclose(found.target_power / scale**2, right.target_power, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (3, 12)], ids=str)
+def test_small_columns_beside_constant_ones_are_refused(rng, shape):
+    X = 1e-170 * rng.standard_normal(shape)
+    X[:, 0] = 1e6
+    with pytest.raises(ValueError, match="X is too small"):
+        st.decompose(X, rng.standard_normal(shape[0]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 3), (5, 1), (3, 5)], ids=str)
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+def test_constant_columns_have_rank_zero(dtype, shape, solver):
+    X = np.full(shape, 1e6 / 3, dtype)
+    spectrum = st.decompose(X, np.arange(shape[0], dtype=dtype), solver=solver)
+    assert spectrum.rank == 0
+    assert spectrum.target_mean == (shape[0] - 1) / 2
+
+
+def test_a_response_too_large_for_a_kernel_is_refused_without_a_warning(data):
+    X, y = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="y is too large"):
+            st.decompose_kernel(X @ X.T, 1e200 * y)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.estimators.versioned import KEY
+from stoptime.estimators.linear import PICKLED_VERSION
 
 ESTIMATORS = [
     st.StoppedRegressor(),
@@ -33,7 +33,7 @@ def test_a_pickle_of_this_version_is_silent_and_the_same(model):
 
 
 def test_a_pickle_of_another_version_says_so_and_predicts(model, monkeypatch):
-    monkeypatch.setattr("stoptime.estimators.versioned.__version__", "0.0.1")
+    monkeypatch.setattr("stoptime.estimators.linear.__version__", "0.0.1")
     content = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.warns(
@@ -41,12 +41,12 @@ def test_a_pickle_of_another_version_says_so_and_predicts(model, monkeypatch):
     ) as caught:
         again = pickle.loads(content)
     assert caught[0].filename == __file__
-    assert KEY not in vars(again)
+    assert PICKLED_VERSION not in vars(again)
     np.testing.assert_array_equal(again.predict(np.eye(3)), model.predict(np.eye(3)))
 
 
 def test_a_state_without_a_version_is_an_older_one(model):
-    state = {name: value for name, value in model.__getstate__().items() if name != KEY}
+    state = {name: value for name, value in model.__getstate__().items() if name != PICKLED_VERSION}
     bare = type(model).__new__(type(model))
     with pytest.warns(UserWarning, match="pickled by an older stoptime"):
         bare.__setstate__(state)
@@ -58,4 +58,4 @@ def test_loading_leaves_the_state_it_was_given_alone(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         type(model).__new__(type(model)).__setstate__(state)
-    assert KEY in state
+    assert PICKLED_VERSION in state

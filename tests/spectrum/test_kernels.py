@@ -1,4 +1,4 @@
-"""Kernels: against features that are written out, against refits, and as scikit-learn wants them."""
+"""Kernels, compared with explicit features and with refits, and scikit-learn's own checks."""
 
 import pickle
 
@@ -345,7 +345,7 @@ def test_refusals(data, model):
 
 
 def test_centring_makes_a_distance_a_kernel(data):
-    """-|x - x'|² is positive on vectors that add to zero: with an intercept it is twice the linear kernel."""
+    """After centring, the kernel -|x - x'|² is twice the linear kernel."""
     X, y = data
     distance = -((X[:, None] - X) ** 2).sum(axis=2)
     model = st.StoppedKernelRegressor(stop=5.0, kernel="precomputed").fit(distance, y)

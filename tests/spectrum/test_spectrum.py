@@ -1,4 +1,4 @@
-"""From data to spectrum: three routes to one answer, weights, ranks, types, and what must be refused."""
+"""Data to spectrum: three solvers with one answer, weights, ranks, types, and bad input."""
 
 import tracemalloc
 
@@ -259,7 +259,7 @@ def test_wide_data_keep_their_digits_however_far_from_zero(rng, mean, weighted):
 
 
 def test_centring_leaves_no_direction_in_doubt(rng):
-    """The direction that centring takes away is not there to be mistaken for one that carries something."""
+    """The null direction of centring does not count as a dropped direction with a response."""
     for _ in range(10):
         X, y = problem(rng, 300, 320, mean=0.0)
         spectrum = decompose(X, y)

@@ -1,7 +1,8 @@
 r"""HeavyBall and constant-momentum Nesterov are torch.optim.SGD, full batch, iterate by iterate.
 
-Loss ‖y - Xβ‖²/(2n), from zero. The mapping is exact: ``lr`` is the step and ``momentum`` the momentum. torch
-starts its buffer with the first gradient, as both methods do: their first step has no momentum. With
+The loss is ‖y - Xβ‖²/(2n), and iterates start from zero. The mapping is exact: ``lr`` is the step
+and ``momentum`` the momentum. torch starts its buffer with the first gradient, and so do both
+methods: their first step has no momentum. With
 ``nesterov=True`` torch's parameters are the extrapolated points θ_k = β_k + η(β_k - β_{k-1}).
 """
 

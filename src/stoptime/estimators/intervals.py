@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.support.arrays import Floats, as_dtype, like, on_host, pairs
+from stoptime.support.arrays import as_dtype, like, on_host, pairs
 from stoptime.support.checks import positive_number
+
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Floats
 
 __all__ = ["jackknife", "sizes_of"]
 
@@ -18,28 +21,10 @@ def sizes_of(residuals: Any) -> Floats:
 
 
 def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
-    """Return intervals around predictions, as wide as the left-out residuals say.
+    """Return lower and upper ends of intervals, along a new last axis.
 
-    Parameters
-    ----------
-    centre : array of shape (n,) or (n, n_targets)
-        Predictions.
-    sizes : array of shape (n_rows, n_targets)
-        Absolute left-out residuals of the rows that were fitted.
-    observations : array of shape (n_rows,)
-        How many observations each row stands for.
-    confidence : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    array of shape (n, 2) or (n, n_targets, 2)
-        Lower and upper ends.
-
-    Examples
-    --------
-    >>> jackknife(np.array([5.0]), np.array([[1.0], [2.0], [3.0], [4.0]]), np.ones(4), 0.6)
-    array([[2., 8.]])
+    ``centre`` are predictions, ``sizes`` the absolute left-out residuals, of shape
+    (n_rows, n_targets), and ``observations`` says how many observations each row stands for.
     """
     confidence = positive_number("confidence", confidence, high=1.0)
     widths = np.array([_width(column, observations, confidence) for column in sizes.T])
@@ -49,7 +34,7 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
 
 
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    """Return the least size that a share ``confidence`` of the observations, and one more, do not exceed."""
+    """Return the quantile of the sizes that the given share of observations, plus one, reaches."""
     order = np.argsort(sizes)
     counted = np.cumsum(observations[order])
     live = observations[order] > 0

@@ -1,24 +1,30 @@
-"""scikit-learn estimators for kernels: those of :mod:`stoptime.estimators`, with inner products for data."""
+"""scikit-learn estimators for kernels: the linear ones, with a kernel matrix in the place of X."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
-from stoptime.methods.base import Method
-from stoptime.spectrum.data import Data
+from stoptime.estimators.validation import check_in_memory
 from stoptime.spectrum.kernel import KernelData, largest_entry
-from stoptime.spectrum.kinds import DTYPES, kind_of
-from stoptime.stopping.rule import Rule
-from stoptime.support.arrays import Floats, is_device_array
+from stoptime.spectrum.kinds import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.data import Data
+    from stoptime.stopping.rule import Rule
+    from stoptime.support.arrays import Floats
 
 __all__ = ["StoppedKernelRegressor", "StoppedKernelRegressorCV"]
 
@@ -26,7 +32,7 @@ Kernel = str | Callable[..., Any]
 
 
 class _KernelRegressor(_LinearRegressor):
-    """Prediction from ``dual_coef_``, ``intercept_`` and the training rows."""
+    """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
     kernel: Kernel
     gamma: float | None
@@ -38,43 +44,42 @@ class _KernelRegressor(_LinearRegressor):
     _streams = False
 
     def predict(self, X: ArrayLike) -> Floats:
-        r"""Predict the response.
+        r"""Return predictions of shape (n,) or (n, n_targets).
 
         .. math:: f(x) = \sum_i \alpha_i k(x_i, x) + b
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            New rows; with ``kernel="precomputed"`` the kernel between them and the training rows.
-
-        Returns
-        -------
-        array of shape (n,) or (n, n_targets)
+            New rows; for ``kernel="precomputed"`` the kernel between them and the training rows.
         """
         check_is_fitted(self)
         predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
         return predicted.astype(self.X_fit_.dtype, copy=False)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Return the kernel between all training rows, in double precision: α cancels in sums."""
-        self._check_kernel()
-        _check_rows(X)
+        known = {"precomputed", *PAIRWISE_KERNEL_FUNCTIONS}
+        if not callable(self.kernel) and self.kernel not in known:
+            raise ValueError(
+                f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
+                "give a function of two rows."
+            )
+        check_in_memory(X)
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
+        # in double precision, because large α cancel in predictions
         values = self._values(rows.astype(np.float64, copy=False), None)
         y = np.asarray(y, dtype=np.float64)
         data = KernelData.validated(values, y, sample_weight, bool(self.fit_intercept))
         return replace(data, values=self._new_rows)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
-        self.dual_coef_ = np.ascontiguousarray(
-            coef.T
-        )  # in double precision: it cancels in its sums
+        self.dual_coef_ = np.ascontiguousarray(coef.T)
         self.intercept_ = np.asarray(intercept)[()]
 
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
-        _check_rows(X)
+        check_in_memory(X)
         rows = validate_data(self, X, reset=False, **self._accepted)
         return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
@@ -87,31 +92,23 @@ class _KernelRegressor(_LinearRegressor):
         if self.kernel == "precomputed":
             return np.asarray(rows)
         if self.kernel == "rbf" and isinstance(rows, np.ndarray):
-            # the squares from which scikit-learn takes distances cancel far from zero
+            # scikit-learn computes distances from squares, which cancel if rows are far from zero
             centre = self.X_fit_.mean(axis=0)
-            rows, others = rows - centre, None if others is None else others - centre
+            rows = rows - centre
+            others = None if others is None else others - centre
             with np.errstate(over="ignore"):
                 _check_finite(4 * float(np.einsum("ij,ij->", rows, rows)))
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
             parameters = {"degree": self.degree, "coef0": self.coef0}
-            if self.gamma is not None:  # else the kernel's own default
+            if self.gamma is not None:  # otherwise the kernel has a default of its own
                 parameters["gamma"] = self.gamma
-        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused by name
-            values = pairwise_kernels(
-                rows, others, metric=self.kernel, filter_params=True, **parameters
-            )
+        options = {"metric": self.kernel, "filter_params": True} | parameters
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
+            values = pairwise_kernels(rows, others, **options)
         _check_finite(largest_entry(values))
         return np.asarray(values)
-
-    def _check_kernel(self) -> None:
-        known = {"precomputed", *PAIRWISE_KERNEL_FUNCTIONS}
-        if not callable(self.kernel) and self.kernel not in known:
-            raise ValueError(
-                f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or give a "
-                "function of two rows."
-            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -123,14 +120,9 @@ class _KernelRegressor(_LinearRegressor):
 def _check_finite(largest: float) -> None:
     if not np.isfinite(largest):
         raise ValueError(
-            "Some values of the kernel are no finite numbers. Rescale the columns of X, for example with "
-            "StandardScaler, or choose another kernel or other parameters of it."
+            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+            "StandardScaler, or choose another kernel or other parameters."
         )
-
-
-def _check_rows(X: Any) -> None:
-    if kind_of(X) not in {"dense", "sparse"} or is_device_array(X):
-        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -139,20 +131,19 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     .. math:: f(x) = \sum_i \hat\alpha_i(t) k(x_i, x) + b, \qquad
         \hat\alpha(t) = W^{1/2}US^{-1/2}\varphi(S, t)z
 
-    with S and U the eigenvalues and eigenvectors of the kernel matrix, divided by n and centred when there is
-    an intercept. Unlike that of KernelRidge, the intercept is not regularised.
+    with S and U the eigenvalues and eigenvectors of the kernel matrix, divided by n and centred if
+    there is an intercept. The intercept is not regularised.
 
     Parameters
     ----------
     method : str or Method, default="nesterov-flow"
-        What draws the path; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
+        The method; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
     stop : float or None, default=None
-        Where to stop: the time of a flow, 1/penalty of ridge (KernelRidge's ``alpha`` is n times the
-        penalty); ``inf`` is the interpolant of minimum norm. None estimates noise and signal by marginal
-        likelihood and stops where the method has the best guarantee against the best ridge.
+        As in :class:`stoptime.StoppedRegressor`; the ``alpha`` of KernelRidge is n/stop for
+        ``method="ridge"``, and ``inf`` is the interpolant of minimum norm.
     kernel : str or callable, default="rbf"
         A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, a function of two rows, or
-        "precomputed": X is then the kernel matrix. It must be positive semi-definite.
+        "precomputed" if X is the kernel matrix. It must be positive semi-definite.
     gamma, degree, coef0 : float
         Parameters of the named kernels, as in KernelRidge.
     kernel_params : dict, optional
@@ -163,7 +154,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, n_targets)
-        The α above, in double precision whatever X is in: they cancel in their sums.
+        The α above, always in double precision, because large values cancel in predictions.
     intercept_ : float or array of shape (n_targets,)
         The b above, zero if not fitted.
     X_fit_ : array or sparse matrix
@@ -200,31 +191,30 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
 
 
 class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
-    r"""Least squares in the feature space of a kernel, stopped where the estimated prediction error is least.
+    r"""Kernel least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - \hat f_{-i}(x_i; t)\bigr)^2
 
-    by default, with :math:`\hat f_{-i}` the fit without row i: exact leave-one-out from one factorisation.
+    This is the default, exact leave-one-out from one factorisation; :math:`\hat f_{-i}` is the fit
+    without row i.
 
     Parameters
     ----------
     method, stops, cv, rule, per_target, verbose
-        As in :class:`stoptime.StoppedRegressorCV`. Cross-validation takes slices of one kernel matrix.
+        As in :class:`stoptime.StoppedRegressorCV`; all folds share one kernel matrix.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept
         As in :class:`StoppedKernelRegressor`.
 
     Attributes
     ----------
     dual_coef_, intercept_, X_fit_
-        As in :class:`StoppedKernelRegressor`.
-    stop_, stops_, errors_, choice_, method_, left_out_residuals_, degrees_of_freedom_, n_features_in_
-        As in :class:`stoptime.StoppedRegressorCV`.
+        As in :class:`StoppedKernelRegressor`; others as in :class:`stoptime.StoppedRegressorCV`.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedKernelRegressorCV("nesterov-flow", stops=50, kernel="rbf", gamma=20).fit(X, y)
+    >>> model = StoppedKernelRegressorCV(stops=50, kernel="rbf", gamma=20).fit(X, y)
     >>> f"stop {model.stop_:.0f}, R² {model.score(X, y):.2f}"
     'stop 19, R² 0.54'
     """

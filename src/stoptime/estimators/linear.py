@@ -2,66 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.validation import opened_data, predictions, scored
-from stoptime.estimators.versioned import Versioned
-from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.paths import at_stop, at_stops
-from stoptime.spectrum.data import Data, goals
+from stoptime.spectrum.data import goals
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
-from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.sure_discrepancy import Discrepancy
-from stoptime.support.arrays import Floats, on_host
+from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative
+from stoptime.support.version import __version__
 from stoptime.theory.calibration import equivalent_penalty
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.data import Data
+    from stoptime.stopping.rule import Choice, Rule
+    from stoptime.support.arrays import Floats
 
 __all__ = ["StoppedRegressor", "StoppedRegressorCV"]
 
+PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
 
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
-    """Prediction from ``coef_`` and ``intercept_``."""
 
-    n_features_in_: int
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Predictions from ``coef_`` and ``intercept_``; pickles of another version are warned of."""
+
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
-    _streams = True  # whether it can be fitted to streamed data
+    _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Return the data, validated once."""
         return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
-        self.coef_, self.intercept_ = coef, intercept
+        self.coef_ = coef
+        self.intercept_ = intercept
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Predict the response.
+        """Return predictions of shape (n,) or (n, n_targets), lazy if X is a Dask collection.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or LinearOperator of shape (n, n_features)
+        X : array-like, sparse matrix, LinearOperator or streamed data of shape (n, n_features)
             New rows.
-
-        Returns
-        -------
-        array of shape (n,) or (n, n_targets)
-            Lazy where X is a Dask collection.
         """
         check_is_fitted(self)
         return predictions(self, X)  # type: ignore[no-any-return]
@@ -69,16 +70,9 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return R², the share of the variance of y that is predicted.
+        """Return R², the share of the variance of y that the predictions explain.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows to predict; chunks as well.
-        y : array-like of shape (n,) or (n, n_targets)
-            Their response, where X does not hold it.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
+        X is an array of shape (n, n_features), or chunks, which contain y.
         """
         check_is_fitted(self)
         if y is None and self._streams:
@@ -92,20 +86,39 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, Versioned):
         tags.input_tags.sparse = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {PICKLED_VERSION: __version__}  # type: ignore[no-any-return]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop(PICKLED_VERSION, None)
+        if version != __version__:
+            made_by = "an older stoptime" if version is None else f"stoptime {version}"
+            warnings.warn(
+                f"This {type(self).__name__} was pickled by {made_by}, and this is stoptime "
+                f"{__version__}: fit it again. To keep a model across versions, use stoptime.save.",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
 
 class StoppedRegressor(_LinearRegressor):
-    r"""Least squares fitted by a method and stopped early.
+    r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
+
+    Here S and V are the eigenvalues and eigenvectors of XᵀX/n, z = VᵀXᵀy/n, and φ is the gain of
+    the method at stop t.
 
     Parameters
     ----------
     method : str or Method, default="nesterov-flow"
-        What draws the path; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
+        The method; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
     stop : float or None, default=None
-        Where to stop: the time of a flow, 1/penalty of ridge; ``inf`` is least squares. None
-        estimates noise and signal by marginal likelihood and stops where the method has the best
-        guarantee against the best ridge.
+        Where to stop: the time of a flow, the number of iterations, or 1/penalty for ridge; ``inf``
+        is least squares. None estimates noise and signal by marginal likelihood, and stops where
+        the method has the best guarantee relative to the best ridge.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
 
@@ -116,15 +129,15 @@ class StoppedRegressor(_LinearRegressor):
     intercept_ : float or array of shape (n_targets,)
         Intercept, zero if not fitted.
     stop_ : float
-        Where the path was stopped.
+        The stop.
     method_ : Method
         The method, tuned to the data.
     oracle_ : Oracle or None
-        Noise, signal and penalty behind ``stop_``; None where ``stop`` was given.
+        The estimates that gave ``stop_``: noise, signal and penalty; None if ``stop`` was given.
     degrees_of_freedom_ : float
         Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     krylov_ : Krylov or None
-        The error and the products of a Krylov space; None where all eigenvalues were found.
+        Error and number of products of a Krylov space; None if all eigenvalues were computed.
     n_features_in_ : int
         Number of features seen in fit.
 
@@ -154,27 +167,22 @@ class StoppedRegressor(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), or any other data that decompose takes
+        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
             float32 stays float32.
         y : array-like of shape (n,) or (n, n_targets)
-            The response, where X does not hold it.
+            The response; leave it out if X contains it.
         sample_weight : array-like of shape (n,), optional
-            A weight of 2 is the row twice.
-
-        Returns
-        -------
-        self
+            A weight of 2 counts the row twice.
         """
         method = get_method(self.method)
         data = self._opened(X, y, sample_weight)
-        stop = self.stop if self.stop is None else _one_stop(self.stop)
         self.oracle_ = None
-        if stop is None:
-            spectrum, self.oracle_, stop = plug_in(data, method)
+        if self.stop is None:
+            spectrum, self.oracle_, self.stop_ = plug_in(data, method)
         else:
-            spectrum = data.spectrum(goals(method, stop))
+            self.stop_ = _one_stop(self.stop)
+            spectrum = data.spectrum(goals(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
-        self.stop_ = float(stop)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
@@ -182,57 +190,49 @@ class StoppedRegressor(_LinearRegressor):
 
 
 class StoppedRegressorCV(_LinearRegressor):
-    r"""Least squares stopped where the estimated prediction error is least.
+    r"""Least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
 
-    by default, with :math:`\hat\beta_{-i}` the path without row i: exact leave-one-out, at about the
-    price of one factorisation.
+    This is the default, exact leave-one-out at about the cost of one factorisation;
+    :math:`\hat\beta_{-i}` is the path fitted without row i.
 
     Parameters
     ----------
     method : str, Method or list of them, default="nesterov-flow"
-        What draws the path. Of a list, the one with the least error is taken.
+        The method. From a list, the one with the smallest error is chosen.
     stops : array-like, int or None, default=None
-        An array is chosen among exactly. None takes a grid from the spectrum and a number its size;
-        the choice is then refined between grid points.
+        Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
+        the spectrum, and an int sets its size; the choice is then refined between grid points.
     cv : int, splitter or iterable, optional
         Any scikit-learn splitter; replaces ``rule``.
     rule : str or Rule, default="loo"
-        "loo", "path-gcv", "gcv", "sure", "discrepancy", "plug-in", "one-standard-error", or an object
-        such as ``HoldOut(X_val, y_val)``.
+        "loo", "path-gcv", "gcv", "sure", "discrepancy", "plug-in", "one-standard-error", or an
+        object such as ``HoldOut(X_val, y_val)``.
     per_target : bool, default=False
-        Whether each target is stopped on its own.
+        Whether to choose a stop for each target separately.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     verbose : bool, default=False
-        Whether work of more than a few seconds shows its progress. Changes no number.
+        Whether to show progress if the work takes more than a few seconds.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,) or (n_targets, n_features)
-        Coefficients, fitted to all rows.
-    intercept_ : float or array of shape (n_targets,)
-        Intercept, zero if not fitted.
+    coef_, intercept_, degrees_of_freedom_, krylov_, n_features_in_
+        As in :class:`StoppedRegressor`, fitted to all rows.
     stop_ : float or array of shape (n_targets,)
-        Where the path was stopped.
+        The chosen stop.
     stops_ : array of shape (n_stops,)
-        Where the error was estimated.
+        Stops at which the error was estimated.
     errors_ : array of shape (n_stops,) or (n_stops, n_targets)
-        Mean squared error there.
+        Estimated mean squared errors at these stops.
     choice_ : Choice
-        Stop, error, standard error, curve, and why.
+        The stop, its error and standard error, the error curve, and the reason for the choice.
     method_ : Method
-        The method that was chosen, tuned to the data.
+        The chosen method, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Each row's residual from the fit without it; None for 16 targets or more, for conjugate gradients,
-        and where X is an operator or too large a sparse matrix for all its eigenvalues.
-    degrees_of_freedom_ : float or array of shape (n_targets,)
-        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
-    krylov_ : Krylov or None
-        The error and the products of the Krylov space of all rows; None where all eigenvalues were found.
-    n_features_in_ : int
-        Number of features seen in fit.
+        Residual of each row from the fit without it. None with 16 targets or more, with conjugate
+        gradients, for streamed data and operators, and for a sparse X too large to factor.
 
     Examples
     --------
@@ -272,24 +272,18 @@ class StoppedRegressorCV(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), or any other data that decompose takes
-            float32 stays float32. Rows that are not in memory are read once, and need ``cv`` or a rule
-            other than "loo".
+        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
+            float32 stays float32. Streamed data are read once, and need ``cv`` or a rule other
+            than "loo".
         y : array-like of shape (n,) or (n, n_targets)
-            The response, where X does not hold it.
+            The response; leave it out if X contains it.
         sample_weight : array-like of shape (n,), optional
-            A weight of 2 is the row twice, except that both leave together.
+            A weight of 2 counts the row twice; leave-one-out removes both copies.
         groups : array-like of shape (n,), optional
-            For splitters that keep groups together.
-
-        Returns
-        -------
-        self
+            Groups of rows, for splitters that keep groups together.
         """
-        candidates: list[Any] = (
-            list(self.method) if isinstance(self.method, list | tuple) else [self.method]
-        )
-        methods = [get_method(method) for method in candidates]
+        given: Any = self.method if isinstance(self.method, list | tuple) else [self.method]
+        methods = [get_method(method) for method in given]
         if not methods:
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
@@ -298,21 +292,19 @@ class StoppedRegressorCV(_LinearRegressor):
                 "The discrepancy principle cannot compare methods: give one, or another rule."
             )
         data = self._opened(X, y, sample_weight)
-        if data.n_rows == 1:
+        n = data.n_rows
+        if n == 1:
             raise ValueError("Choosing a stop needs at least 2 rows; got n_samples=1.")
         if rule.needs_rows:
             data.check_rows()
-        grouping = _grouping(groups, data)
+        grouping = None if groups is None else np.asarray(groups)
+        if grouping is not None and n is not None and grouping.shape != (n,):
+            raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
         rule = rule.fixed(data, grouping, verbose=self.verbose)
-        spectrum = data.opened(
-            methods,
-            self.stops,
-            rows=rule.needs_rows,
-            trace=rule.needs_trace,
-            verbose=bool(self.verbose),
-        )
+        needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
+        spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
         per_target = self.per_target and not data.single_target
-        # one method after the other, so that what one remembers of rows is gone before the next
+        # one method after the other, so that the memory of one is free before the next
         problems = (Problem(data, one, spectrum, grouping, self.verbose) for one in methods)
         chosen = ((one, rule.choose(one, self.stops, per_target=per_target)) for one in problems)
         return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
@@ -320,19 +312,17 @@ class StoppedRegressorCV(_LinearRegressor):
     def _store(self, problem: Problem, choice: Choice) -> Self:
         stop = np.asarray(choice.stop, dtype=np.float64)
         problem = problem.reaching(stop)
-        spectrum, method = problem.spectrum, problem.tuned
-        self.degrees_of_freedom_: float | Floats
-        fit = (
-            at_stops(spectrum, method, stop)
-            if stop.ndim
-            else at_stop(spectrum, method, float(stop))
-        )
-        coef, intercept, self.degrees_of_freedom_ = fit
+        spectrum = problem.spectrum
+        method = problem.tuned
+        fit: Any = at_stops if stop.ndim else at_stop
+        coef, intercept, self.degrees_of_freedom_ = fit(spectrum, method, stop)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
-        self.method_, self.choice_ = method, choice
+        self.method_ = method
+        self.choice_ = choice
         self.stop_ = choice.stop
-        self.stops_, self.errors_ = choice.curve.stops, choice.curve.errors
+        self.stops_ = choice.curve.stops
+        self.errors_ = choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
         if problem.can_leave_out and problem.has_few_targets:
@@ -343,29 +333,25 @@ class StoppedRegressorCV(_LinearRegressor):
         return self
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
-        """Predict intervals that contain new responses with the given confidence, by the jackknife.
+        """Return lower and upper ends of prediction intervals, along a new last axis.
 
-        The half-width is a quantile of the absolute left-out residuals, so nothing is assumed of the
-        noise but that it looks the same everywhere. Coverage is as promised while the degrees of freedom
-        stay well below the number of rows; with nearly as many columns as rows it falls a few per cent short.
+        The half-width is a quantile of the absolute left-out residuals (the jackknife). This
+        assumes only that the noise has the same distribution for all rows. Coverage is as promised
+        while the degrees of freedom stay well below the number of rows; with nearly as many columns
+        as rows it is a few per cent too low.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
             New rows.
         confidence : float, default=0.9
-            Between 0 and 1.
-
-        Returns
-        -------
-        array of shape (n, 2) or (n, n_targets, 2)
-            Lower and upper ends.
+            Probability, between 0 and 1, that an interval contains the new response.
         """
         check_is_fitted(self)
         if self.left_out_residuals_ is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets, a method other than conjugate gradients, and rows in "
-                "memory: dense, or sparse with at most 1000 rows or columns."
+                "Intervals need fewer than 16 targets, a method other than conjugate gradients, "
+                "and rows in memory: dense, or sparse with at most 1000 rows or columns."
             )
         sizes = sizes_of(self.left_out_residuals_)
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
@@ -377,9 +363,8 @@ class StoppedRegressorCV(_LinearRegressor):
         check_is_fitted(self)
         penalty = None
         if np.ndim(self.stop_) == 0:
-            penalty = equivalent_penalty(
-                self.method_, float(self.stop_), eigenvalues=self.eigenvalues_
-            )
+            stop = float(self.stop_)
+            penalty = equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)
 
 
@@ -388,15 +373,3 @@ def _one_stop(stop: Any) -> float:
     if value.ndim:
         raise ValueError(f"stop must be one number or None; got shape {value.shape}.")
     return float(value)
-
-
-def _grouping(groups: ArrayLike | None, data: Data) -> Any:
-    """Return groups as an array with one entry per row."""
-    if groups is None:
-        return None
-    grouping = np.asarray(groups)
-    if data.n_rows is not None and grouping.shape != (data.n_rows,):
-        raise ValueError(
-            f"groups must have one entry per row, {data.n_rows}; got {grouping.shape}."
-        )
-    return grouping

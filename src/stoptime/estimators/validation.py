@@ -1,4 +1,4 @@
-"""Data and new rows of any kind, as scikit-learn's conventions want them."""
+"""Data and new rows of any kind, validated as scikit-learn requires."""
 
 from __future__ import annotations
 
@@ -18,20 +18,26 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.data import Data
 
-__all__ = ["opened_data", "predictions", "scored"]
+__all__ = ["check_in_memory", "opened_data", "predictions", "scored"]
+
+
+def check_in_memory(X: Any) -> None:
+    """Raise a TypeError if a kernel cannot be computed from this container."""
+    if kind_of(X) not in {"dense", "sparse"} or is_device_array(X):
+        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 def opened_data(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, fit_intercept: bool
 ) -> Data:
-    """Validate data, once, and store in the estimator what scikit-learn wants to know of them."""
+    """Validate data, once, and store the number and the names of their columns."""
     kind = kind_of(X)
     vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
     options: dict[str, Any] = {"multi_output": True, "y_numeric": True}
     if kind == "sparse":
         X, y = validate_data(estimator, X, y, dtype=np.float64, accept_sparse=["csr"], **options)
     elif kind == "dense" and not is_device_array(X):
-        # NaN in X are found in its products, at no cost
+        # NaN in X is found in its products, at no extra cost
         X, y = validate_data(estimator, X, y, dtype=DTYPES, ensure_all_finite=False, **options)
     data = open_data(X, y, sample_weight, fit_intercept)
     estimator.n_features_in_ = data.n_features
@@ -47,17 +53,12 @@ def predictions(model: Any, X: Any) -> Any:
     if kind in {"dense", "sparse"} and not (is_device_array(X) or is_device_array(coef)):
         rows = validate_data(model, X, reset=False, dtype=DTYPES, accept_sparse=["csr", "csc"])
         return rows @ coef + model.intercept_
-    if kind in {"chunks", "dask", "statistics"} and not is_device_array(coef):
-        return _streamed_predictions(model, X, coef)
-    rows = new_rows(X, coef)
-    _check_columns(model, rows, None)
-    return rows @ coef + model.intercept_
-
-
-def _streamed_predictions(model: Any, X: Any, coef: Any) -> Any:
-    kind = kind_of(X)
+    if kind in {"sparse", "operator", "dense"} or is_device_array(coef):
+        rows = new_rows(X, coef)
+        _check_columns(model, rows, None)
+        return rows @ coef + model.intercept_
     if kind == "statistics":
-        raise TypeError("Statistics hold no rows to predict for.")
+        raise TypeError("Statistics contain no rows to predict.")
     names = X.names if isinstance(X, Chunks) else getattr(X, "columns", None)
     _check_columns(model, X, names)
     if kind == "dask":
@@ -66,31 +67,30 @@ def _streamed_predictions(model: Any, X: Any, coef: Any) -> Any:
     return np.concatenate([block.X @ coef + model.intercept_ for block in blocks])
 
 
-def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
-    """Return the response of chunks, the predictions of a linear model, and weights, in one pass."""
+def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, ...]:
+    """Return response, predictions and weights of chunks in one pass."""
     if not isinstance(chunks, Chunks):
-        raise ValueError(  # noqa: TRY004 - what is missing is a value
-            "y must be given with X: only chunks hold their own response and rows."
+        raise ValueError(  # noqa: TRY004 - y is missing
+            "y must be given with X: only chunks contain both rows and their response."
         )
     if sample_weight is not None:
-        raise ValueError(f"{chunks} holds its own response and weights: leave sample_weight out.")
+        raise ValueError(f"{chunks} contains the weights already: leave sample_weight out.")
     _check_columns(model, chunks, chunks.names)
-    responses, predicted, weights = [], [], []
+    parts = []
     for block in chunks:
         if block.y is None:
             raise ValueError(
                 "Chunks have no response: give y, or the target column, where they are made."
             )
-        responses.append(block.y)
-        predicted.append(block.X @ model.coef_.T + model.intercept_)
-        weights.append(np.ones(len(block.X)) if block.weight is None else block.weight)
-    if not responses:
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        parts.append((block.y, block.X @ model.coef_.T + model.intercept_, weight))
+    if not parts:
         raise ValueError("There are no rows: every block is empty, or there is no block.")
-    return np.concatenate(responses), np.concatenate(predicted), np.concatenate(weights)
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 def _check_columns(model: Any, X: Any, names: Any) -> None:
-    """Raise a ValueError where new rows have other columns than those that were fitted."""
+    """Raise a ValueError if new rows have other columns than those that were fitted."""
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"X has {X.shape[1]} features, but {model.n_features_in_} were fitted.")
     fitted = getattr(model, "feature_names_in_", None)

@@ -1,83 +1,92 @@
-"""How far a factorisation can be trusted, and which columns it can resolve."""
+"""How accurate a factorisation is, which columns it resolves, and whether squares stay in range."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
 
-from stoptime.support.arrays import TINY, Floats
+from stoptime.support.arrays import TINY, Floats, on_host
 
-__all__ = ["CONSTANT", "GRAM_TOLERANCE", "Precision", "check_columns", "constant", "reach"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stoptime.spectrum.dense import DenseData
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
 
-CONSTANT = 4.0  # in units of eps·|mean|: a column that varies less is constant
-
-
-class Precision(Protocol):
-    """What must be known of the precision that data are worked on in."""
-
-    @property
-    def eps(self) -> float:
-        """The rounding unit."""
-
-    @property
-    def rounding(self) -> float:
-        """Relative size of the rounding noise in singular values."""
-
-    @property
-    def tolerance(self) -> float:
-        """Relative error of the coefficients up to which products of X are trusted."""
+MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constant
 
 
 def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
     """Tell which columns vary by no more than the rounding of their mean."""
-    rounding = CONSTANT * np.finfo(power.dtype).eps * np.abs(mean)
+    rounding = MEAN_ULPS * np.finfo(power.dtype).eps * np.abs(mean)
     return np.asarray(power <= rounding * rounding)
 
 
+def check_overflow(name: str, powers: Floats, values: Any) -> None:
+    """Raise a ValueError if mean squares, or their sum, overflow; NaN in the values is named."""
+    if np.isfinite(powers.sum()):
+        return
+    values = on_host(values)
+    assert_all_finite(values, input_name=name)
+    raise ValueError(
+        f"{name} is too large: squares of its entries (up to {np.abs(values).max():.3g}) overflow "
+        f"in {powers.dtype}. Rescale it, for example with StandardScaler."
+    )
+
+
+def check_underflow(name: str, powers: Floats, values: Any, means: Any, shares: Any) -> None:
+    """Raise a ValueError if mean squares underflow in a column that is not constant.
+
+    ``powers`` has one entry for each column, or one for all of them.
+    """
+    info = np.finfo(powers.dtype)
+    smallest = float(info.tiny / info.eps)  # smaller squares are subnormal, or nearly
+    small = powers < smallest
+    if not small.any():
+        return
+    weights = on_host(shares)
+    counts = weights > 0
+    means = on_host(means)
+    spread = np.abs(on_host(values) - means).max(axis=0, initial=0, where=counts[:, None])
+    # a constant column of ordinary size may differ from its rounded mean: that is no underflow
+    tiny = spread < np.sqrt(smallest / weights[counts].min())
+    varies = spread > MEAN_ULPS * info.eps * np.abs(means)
+    if np.any(small & tiny & varies):
+        raise ValueError(
+            f"{name} is too small: squares of its entries (they vary by {spread.max():.3g}) "
+            f"underflow in {powers.dtype}. Rescale it, for example with StandardScaler."
+        )
+
+
 def reach(
-    data: Precision,
+    data: DenseData,
     eigenvalues: Floats,
     first: int,
     response: Floats,
     dropped: Floats,
     powers: Floats,
 ) -> float:
-    r"""Return the gain up to which coefficients by this product keep ``GRAM_TOLERANCE``.
+    r"""Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
 
-    Eigenvalues are off by about :math:`\epsilon L`, which moves :math:`\varphi z` by the relative
-    amount :math:`\epsilon L\min(1/s, \varphi)`. Directions below the rank cut are dropped. That is
-    harmless if their image under X, of length ``dropped``, vanishes to rounding; else they cost
+    The ``eigenvalues`` are ascending, and the ``first`` of them lie below the rank cut. They are
+    off by about :math:`\epsilon L`, which changes :math:`\varphi z` by the relative amount
+    :math:`\epsilon L\min(1/s, \varphi)`. Dropping the directions below the rank cut is harmless
+    if their images under X, of lengths ``dropped``, vanish to rounding. Otherwise it costs
     :math:`\varphi|z|`, to be compared with coefficients of at least
-    :math:`\min(\varphi, 1/L)\|z\|`. Where they carry more than the tolerance of the response, no
-    stop is early enough.
-
-    Parameters
-    ----------
-    data : Precision
-        The precision of the work.
-    eigenvalues : array of shape (k,)
-        Ascending.
-    first : int
-        How many of them lie below the rank cut.
-    response : array of shape (k, n_targets)
-        The response in all directions.
-    dropped : array of shape (first,)
-        Lengths of the images of the directions below the rank cut.
-    powers : array of shape (p,)
-        Mean square of every column.
+    :math:`\min(\varphi, 1/L)\|z\|`; if these directions carry more than the tolerance of the
+    ``response``, no stop is early enough. ``powers`` are the mean squares of the columns.
     """
     if first == len(eigenvalues):
         return np.inf
     largest = float(eigenvalues[-1])
-    lost_digits = data.eps * largest
+    error = data.eps * largest
     furthest = np.inf
-    if lost_digits > data.tolerance * float(eigenvalues[first]):
-        furthest = data.tolerance / lost_digits
+    if error > data.tolerance * float(eigenvalues[first]):
+        furthest = data.tolerance / error
     share = _share_of_dropped(data, largest, first, response, dropped) if first else 0.0
     if share > data.tolerance:
         return 0.0
@@ -87,33 +96,34 @@ def reach(
 
 
 def _share_of_dropped(
-    data: Precision, largest: float, first: int, response: Floats, dropped: Floats
+    data: DenseData, largest: float, first: int, response: Floats, dropped: Floats
 ) -> float:
-    """Return the largest share of a response that dropped directions with a real image may have."""
+    """Return the largest share of a response in dropped directions that X does not annihilate."""
     real = dropped > data.rounding * np.sqrt(largest)
     if not real.any():
         return 0.0
-    response = response / (np.abs(response).max(initial=0) or 1.0)  # only shares count
+    # only shares count, and scaled squares do not overflow
+    response = response / (np.abs(response).max(initial=0) or 1.0)
     lost = np.linalg.norm(response[:first][real], axis=0)
     total = np.linalg.norm(response, axis=0)
-    # a share is never known better than to rounding, even if it was found to be zero
+    # a share is never known better than to rounding, even if the computed one is zero
     lost = np.maximum(lost, data.eps * total)
     return float(np.max(lost / np.where(total > 0, total, 1), initial=0))
 
 
-def _unresolved(data: Precision, powers: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary, but too little beside the largest for any solver to resolve them."""
+def _unresolved(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
+    """Tell which columns vary, but too little compared with the largest to be resolved."""
     return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
 
 
-def check_columns(data: Precision, powers: Floats, max_gain: float) -> None:
-    """Raise a ValueError where a column that no solver resolves would have been learned."""
+def check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
+    """Raise a ValueError if the stop is so late that an unresolved column would be learned."""
     with np.errstate(over="ignore"):
         lost = _unresolved(data, powers) & (powers > data.tolerance / (max_gain + TINY))
     if lost.any():
         small, large = np.sqrt([powers[lost].min(), powers.max()])
         raise ValueError(
-            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}, column "
-            f"{int(np.argmax(lost))} is the first too small to be resolved): rescale them, for "
-            "example with StandardScaler."
+            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}; column "
+            f"{int(np.argmax(lost))} is the first that is too small to be resolved). Rescale "
+            "them, for example with StandardScaler."
         )

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stoptime.support.arrays import Floats, as_dtype, is_device_array, on_host
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
 MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale neither over- nor underflow
-NO_VIEW = "Vectors that are formed on demand cannot be viewed: let copy be None."
 
 
 class Vectors(Protocol):
-    """Eigenvectors that are formed on demand."""
+    """Eigenvectors V that are formed on demand."""
 
-    def __matmul__(self, components: Floats) -> Floats:
-        """Return V times components."""
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        """Return V itself."""
+    def __matmul__(self, components: Floats) -> Floats: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -37,23 +36,23 @@ class DualVectors:
         size = 0.0 if 0 in components.shape else float(abs(components).max())
         if size == 0 or MODEST[0] < size < MODEST[1]:
             return self.rows.T @ (self.mix @ components)
-        # the mix is as small as the rows are large: scaled components keep products in range
+        # the mix is small where the rows are large: scaled components keep products in range
         return self.rows.T @ (self.mix @ (components / size)) * size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
-            raise ValueError(NO_VIEW)
+            raise ValueError("Vectors formed on demand cannot be viewed: let copy be None.")
         return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
 
 
 @dataclass(frozen=True)
 class Density:
-    r"""All eigenvalues of XᵀX/n as Lanczos quadrature sees them from a few random probes.
+    r"""An estimate of all eigenvalues of XᵀX/n by Lanczos quadrature from a few random probes.
 
     .. math:: \mathrm{tr}\, f(X^TX/n) \approx \sum_j w_j f(\theta_j), \qquad f(0) = 0
 
-    ``nodes`` are the θ, ascending; ``weights`` the w, which sum to min(n, p); ``probe`` says which
-    probe each node comes from; ``products`` counts products with X and with Xᵀ.
+    ``nodes`` are the θ, ascending; ``weights`` the w, which sum to min(n, p); ``probe`` is the
+    number of the probe of each node; ``products`` counts products with X and with Xᵀ.
     """
 
     nodes: Floats
@@ -63,49 +62,37 @@ class Density:
 
     @property
     def n_probes(self) -> int:
-        """Number of independent estimates."""
+        """Number of probes."""
         return int(self.probe.max(initial=-1)) + 1
 
     def of_probe(self, one: int) -> Density:
-        """Return the estimate that one probe alone gives."""
+        """Return the estimate from one probe alone."""
         own = self.probe == one
         weights = self.weights[own] * self.n_probes
         return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
 
     def trace(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of ``values``, known at the nodes, and its standard error over probes."""
-        alone = [(self.weights * (self.probe == k)) @ values for k in range(self.n_probes)]
-        parts = np.stack(alone)
-        spread = np.full(parts.shape[1:], np.nan)
-        if self.n_probes > 1:
-            spread = parts.std(axis=0, ddof=1)
-        return parts.sum(axis=0), spread * np.sqrt(self.n_probes)
+        """Return the sum of ``values`` at the nodes, and its standard error over probes."""
+        own = self.probe == np.arange(self.n_probes)[:, None]
+        parts = np.stack([(self.weights * one) @ values for one in own])
+        if self.n_probes == 1:
+            return parts[0], np.full(parts.shape[1:], np.nan)
+        return parts.sum(axis=0), parts.std(axis=0, ddof=1) * np.sqrt(self.n_probes)
 
 
 @dataclass(frozen=True)
 class Krylov:
-    r"""What a spectrum of Ritz values knows of its own error.
+    r"""How accurate a spectrum of Ritz values θ is: the path has the error h(XᵀX/n)v, ‖v‖ = 1.
 
-    .. math:: \hat\beta(t) - V\varphi(\Theta, t)z = h(\hat\Sigma)v, \qquad
-        h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j},
-        \quad \|v\| = 1
+    .. math:: h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}
 
-    Attributes
-    ----------
-    residues : array of shape (rank, n_targets)
-        The r above, of every target; zeros where its Krylov space is exhausted.
-    sizes : array of shape (n_targets,)
-        Dimension of the Krylov space of every target.
-    unlearned : array of shape (n_targets,)
-        What is left of least squares: the larger of its gradient over the first gradient, and of the
-        share that the newest vector has in the fit; zero where the space is exhausted.
-    largest, doubt : float
-        An upper estimate of the largest eigenvalue, and its distance from a Ritz value, about.
-    tol, error : float
-        The relative error of the coefficients that was asked for, and a bound of the one that is
-        left at the largest stop that was asked for.
-    products : int
-        Products with X and with Xᵀ, column by column, those for the means included.
+    ``residues`` are the r, a column for each target, zero if its Krylov space is exhausted;
+    ``sizes`` are the dimensions of the Krylov spaces of the targets. ``unlearned`` says how far
+    least squares is from converged for each target: the gradient divided by the first gradient, or
+    the share of the newest vector in the fit if that is larger. ``largest`` is an upper estimate of
+    the largest eigenvalue, and ``doubt`` roughly its distance from a Ritz value. ``tol`` is the
+    relative error of the coefficients that was asked for, and ``error`` a bound on the one that
+    remains at the largest stop. ``products`` counts products with X and Xᵀ, column by column.
     """
 
     residues: Floats
@@ -119,7 +106,7 @@ class Krylov:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every Krylov space is complete, so that no stop has an error."""
+        """Whether every Krylov space is complete, so that all stops are exact."""
         return not self.residues.any()
 
 
@@ -127,8 +114,8 @@ class Krylov:
 class DroppedDirections:
     """Directions below the rank cut, and columns too small to be resolved.
 
-    Their ``eigenvalues`` are mostly rounding; the ``response`` there is known better. The ``scales``
-    are those of :class:`Rounding`, zero where there is a real column for certain.
+    Their ``eigenvalues`` are mostly rounding errors; the ``response`` is more accurate. ``scales``
+    are those of :class:`Rounding`, and zero for a column that certainly varies.
     """
 
     eigenvalues: Floats
@@ -138,12 +125,12 @@ class DroppedDirections:
 
 @dataclass(frozen=True)
 class Rounding:
-    r"""What a spectrum from products of columns knows of its own rounding error.
+    r"""Rounding errors of a spectrum that was computed from products of columns.
 
     .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
 
-    ``unit`` is the η, the relative error of a product of two columns; ``scales`` are the d, lengths
-    of the columns that a direction is made of; ``left`` are the directions that were dropped.
+    ``unit`` is η, the relative error of a product of two columns; ``scales`` are the d, the lengths
+    of the columns that make up a direction; ``left`` are the directions that were dropped.
     """
 
     unit: float
@@ -162,34 +149,31 @@ class Spectrum:
     Attributes
     ----------
     eigenvalues : array of shape (rank,)
-        The positive ones, ascending. Null directions learn nothing and are left out.
+        The positive eigenvalues, ascending. Null directions are left out: nothing is learned there.
     basis : array, DualVectors or other Vectors
-        What :attr:`vectors` is made from; ``basis @ components`` is V times components.
+        An object with ``basis @ components`` equal to V times components; see :attr:`vectors`.
     response : array of shape (rank,) or (rank, n_targets)
         The z above.
     n_samples : float
-        Sum of the sample weights; the number of rows without weights.
+        Sum of the sample weights; the number of rows if there are no weights.
     n_observations : float
-        What a likelihood counts: ``n_samples``, but at least the number of rows of positive weight.
+        The same, but at least the number of rows of positive weight; used in likelihoods.
     feature_mean, target_mean : arrays of shape (n_features,) and () or (n_targets,)
-        What centring subtracted; zeros without an intercept.
+        Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)
         Mean square of the (centred) response.
-    fit_intercept : bool
-        Whether the data were centred.
-    solver : str
-        The route taken: "gram", "svd", "kernel" or "krylov".
+    fit_intercept, solver : bool and str
+        Whether the data were centred; "gram", "svd", "kernel" or "krylov".
     reach : float
-        The largest gain (about 1/penalty) up to which this route keeps its digits.
+        The largest gain (about 1/penalty) up to which the coefficients are accurate.
     krylov : Krylov or None
-        Where the eigenvalues are Ritz values of Krylov spaces started from the response: products
-        taken and error left. All other spectra are exact, and have None.
+        Cost and error if the eigenvalues are Ritz values; None if they are exact.
     density : Density or None
-        A random estimate of all eigenvalues, which then stands for them wherever a trace is needed.
+        A random estimate of all eigenvalues, used for traces if these are Ritz values.
     precision : dtype, optional
         Type that coefficients are rounded to in the end; by default they stay as they are.
     rounding : Rounding or None
-        Of streamed data: what is known of the digits that products of columns have lost.
+        For streamed data: the digits that products of columns have lost.
     """
 
     eigenvalues: Floats
@@ -241,19 +225,14 @@ class Spectrum:
 
     @property
     def padded_eigenvalues(self) -> Floats:
-        """All eigenvalues of XᵀX/n, zeros included, ascending; Ritz values with zeros for the unknown."""
-        unknown = self.krylov is not None and (
-            self.response.ndim > 1 or self.rank < self.n_features
-        )
-        zeros = np.zeros(max(self.n_features - self.rank, int(unknown)), self.eigenvalues.dtype)
+        """All eigenvalues of XᵀX/n, ascending; zeros stand for those that are zero or unknown."""
+        several = self.krylov is not None and self.response.ndim > 1
+        zeros = np.zeros(max(self.n_features - self.rank, int(several)), self.eigenvalues.dtype)
         found = np.concatenate([zeros, self.eigenvalues])
-        if (
-            len(zeros)
-            and self.density is not None
-            and self.density.nodes.max(initial=0) > found[-1]
-        ):
-            # a direction that the response has no part in, but steps of an iteration must not diverge there
-            found = np.append(found[1:], self.density.nodes.max())
+        largest = 0.0 if self.density is None else self.density.nodes.max(initial=0)
+        if len(zeros) and largest > found[-1]:
+            # the response has no part in this direction, but an iteration must not diverge there
+            found = np.append(found[1:], largest)
         return found
 
     @property
@@ -263,13 +242,13 @@ class Spectrum:
             return self.eigenvalues, np.ones_like(self.eigenvalues)
         if self.density is None:
             raise ValueError(
-                "Ritz values are not all the eigenvalues, which a trace needs: ask for random probes with "
-                "decompose(..., probes=10)."
+                "Ritz values are not all the eigenvalues, which a trace needs: ask for random "
+                "probes with decompose(..., probes=10)."
             )
         return self.density.nodes, self.density.weights
 
     def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
-        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN where they are not known.
+        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN if they are unknown.
 
         ``gain`` is φ at the eigenvalues, one row for each; ``gain_at_atoms`` gives it at others.
         """
@@ -283,8 +262,8 @@ class Spectrum:
     def __repr__(self) -> str:
         targets = "" if self.response.ndim == 1 else f", {self.response.shape[1]} targets"
         krylov = self.krylov
-        left = "" if krylov is None else f", {krylov.products} products, error {krylov.error:.0e}"
+        cost = "" if krylov is None else f", {krylov.products} products, error {krylov.error:.0e}"
         return (
             f"Spectrum({self.n_samples:g} samples, {self.n_features} features, rank {self.rank}"
-            f"{targets}, solver={self.solver!r}{left})"
+            f"{targets}, solver={self.solver!r}{cost})"
         )

@@ -8,37 +8,25 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.spectrum.base import DualVectors, Vectors
-from stoptime.support.arrays import Floats, is_device_array
+from stoptime.spectrum.base import DualVectors
+from stoptime.support.arrays import is_device_array
 
 __all__ = ["CentredOperator", "Mirror", "owned", "product"]
 
-MIRROR_NUMBERS = 2**17  # of a temporary array: a megabyte, which stays in the cache
+MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 GRAM_WIDTH = 64  # columns of a product that are formed together
 
 
 @dataclass(frozen=True, eq=False)
 class CentredOperator:
-    r"""The centred, weighted X, never formed.
+    r"""The centred, weighted X as an operator A that is never formed.
 
     .. math:: A = D^{1/2}(I - \mathbf 1 d^T)X, \qquad A^TA = X^TX/n
 
-    with d the weights divided by their sum and D their diagonal matrix. The vector that is
-    multiplied is centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
-    however large the means.
-
-    Attributes
-    ----------
-    X : array, sparse matrix or LinearOperator of shape (n, p)
-        As it was given.
-    root : array of shape (n,)
-        Square roots of d.
-    centre : bool
-        Whether to subtract means.
-    is_transposed : bool
-        Whether this is Aᵀ.
-    counter : list of one int
-        Products with X and with Xᵀ so far, column by column; shared with the transpose.
+    with d the weights divided by their sum, D their diagonal matrix, and ``root`` the square roots
+    of d. Vectors are centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
+    even if the means are large. ``counter`` counts products with X and Xᵀ, column by column; it is
+    shared with the transpose.
     """
 
     X: Any
@@ -60,7 +48,7 @@ class CentredOperator:
 
     @property
     def products(self) -> int:
-        """Products with X and with Xᵀ so far."""
+        """Number of products with X and with Xᵀ so far."""
         return self.counter[0]
 
     def __matmul__(self, other: Any) -> Any:
@@ -75,9 +63,8 @@ class CentredOperator:
         return (self.root * image.T).T
 
     def _gram(self, other: CentredOperator) -> Any:
-        """Return AᵀA or AAᵀ; of matrices that are not arrays a few columns at a time."""
-        is_array = isinstance(self.X, np.ndarray) or is_device_array(self.X)
-        if is_array and other.is_transposed:
+        """Return AᵀA or AAᵀ, a few columns at a time unless X is an array."""
+        if other.is_transposed and (isinstance(self.X, np.ndarray) or is_device_array(self.X)):
             return self._outer()
         size = other.shape[1]
         gram = np.empty((size, size))
@@ -110,8 +97,8 @@ class CentredOperator:
 class Mirror:
     r"""The reflection :math:`H = I - 2vv^T/v^Tv`.
 
-    Centring makes the direction of the roots of the weights a null direction. Mirrored onto the
-    first axis it can be cut off, so that small eigenvalues are not mixed with that zero.
+    Centring creates a null direction, the square roots of the weights. Once it is mirrored onto
+    the first axis, it can be cut off, so that its zero does not mix with small eigenvalues.
     """
 
     normal: Any
@@ -127,7 +114,7 @@ class Mirror:
         """Return HAH for a symmetric A, which is overwritten, without its first row and column."""
         image = 2 * (matrix @ self.normal)
         image -= (self.normal @ image) * self.normal
-        # in blocks of rows: fresh memory for a whole outer product costs more than the sums do
+        # in blocks of rows: memory for a whole outer product costs more time than the sums
         height = max(1, MIRROR_NUMBERS // len(matrix))
         for start in range(0, len(matrix), height):
             rows = slice(start, start + height)
@@ -143,7 +130,7 @@ class Mirror:
 
 
 def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
-    """Multiply with X or Xᵀ, in the precision of the vectors, and refuse what is not finite."""
+    """Multiply with X or Xᵀ in the precision of the vectors, and refuse results not finite."""
     if is_device_array(X):
         return X.T @ other if transposed else X @ other
     try:
@@ -152,7 +139,7 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
         elif isinstance(X, LinearOperator):
             image = X.rmatmat(other) if other.ndim == 2 else X.rmatvec(other)
         else:
-            image = (other.T @ X).T  # along the rows of an array, which is the faster way
+            image = (other.T @ X).T  # faster than X.T @ other: along the rows of an array
     except NotImplementedError:
         raise ValueError(
             "X must know its products with vectors and those of its transpose: define rmatvec."
@@ -167,11 +154,9 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
     return image.astype(other.dtype, copy=False)
 
 
-def owned(basis: Floats | DualVectors | Vectors) -> Floats | DualVectors | Vectors:
-    """Return a basis that changes to the user's array cannot reach: it takes a copy."""
-    if not isinstance(basis, DualVectors):
-        return basis
-    rows = basis.rows
+def owned(basis: Any) -> Any:
+    """Return a basis that does not change with the user's array, by a copy where necessary."""
+    rows = basis.rows if isinstance(basis, DualVectors) else None
     if isinstance(rows, CentredOperator) and isinstance(rows.X, np.ndarray):
         return DualVectors(replace(rows, X=rows.X.copy()), basis.mix)
     return basis

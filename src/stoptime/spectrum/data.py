@@ -1,33 +1,33 @@
-"""What may be asked of data, whatever container they came in: one class for each kind of container.
+"""The protocol of data: the questions that rules and estimators ask, whatever the container.
 
-:func:`stoptime.spectrum.decompose.open_data` chooses the class, once, where data come in. Rules and
-estimators ask what is listed here and know nothing of tensors, kernels, Krylov spaces or streams.
+There is one class for each kind of container. :func:`stoptime.spectrum.decompose.open_data` chooses
+it, once, where data come in.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Method
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import Array, Floats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.spectrum.base import Spectrum
-
-NEARLY_UNDAMPED = 1e-9  # of the frequency
+    from stoptime.support.arrays import Array, Floats
 
 __all__ = ["EVERYTHING", "Data", "Fold", "Goal", "ReachError", "TestErrors", "TestSet", "goals"]
 
-
+NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
 WITHOUT_ROWS = (
     "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a "
     'sparse X of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or '
@@ -51,7 +51,7 @@ EVERYTHING = (Goal(Ridge(), np.inf),)
 
 
 def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
-    """Return the goals of one path: its largest finite stop, and infinity where it is asked for."""
+    """Return the goals of one path: its largest finite stop, and infinity if it is a stop."""
     stops = np.ravel(stops)
     finite = stops[np.isfinite(stops)]
     forever = (np.inf,) if len(finite) < len(stops) else ()
@@ -59,18 +59,18 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
 
 
 def worst_goals(max_gain: float) -> tuple[Goal, ...]:
-    """Return the paths that need the most of the data of all whose gain is at most this."""
+    """Return the most demanding paths among all those whose gain is at most this."""
     if np.isinf(max_gain):
         return EVERYTHING
     time = float(np.sqrt(max_gain))
-    # of paths of one gain the one that is hardly damped oscillates most
+    # among paths of the same gain, one with hardly any damping oscillates most
     damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
     oscillating = Goal(HeavyBallFlow(damping), time)
     return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
 
 
 def largest_gain(wanted: Sequence[Goal]) -> float:
-    """Return a bound of the gain φ(s, t) that any of these paths reaches."""
+    """Return a bound on the gain φ(s, t) that any of these paths reaches."""
     return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
 
 
@@ -78,8 +78,8 @@ def largest_gain(wanted: Sequence[Goal]) -> float:
 class TestErrors:
     """Weighted sums over the rows of one test set, each of shape (n_stops, n_targets).
 
-    ``weighted_squares`` and ``fourths``, from which a standard error over rows follows, are None
-    where single rows are not known.
+    ``weighted_squares`` and ``fourths``, which give a standard error over rows, are None if single
+    rows are not known.
     """
 
     weight: float
@@ -90,14 +90,14 @@ class TestErrors:
 
 
 class TestSet(Protocol):
-    """Rows that a path is tested on."""
+    """Rows on which a path is tested."""
 
     def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared prediction errors at the stops, in units of every target."""
+        """Return sums of squared prediction errors at the stops, in the unit of each target."""
 
 
 class Fold(NamedTuple):
-    """Rows to fit and rows to test on."""
+    """A training set and a test set."""
 
     train: Data
     test: TestSet
@@ -108,8 +108,7 @@ class Data(ABC):
 
     fit_intercept: bool
     single_target: bool
-    growths: ClassVar[int] = 0
-    """How often a spectrum may be grown to resolve noise and signal; 0 where it is complete."""
+    growths: ClassVar[int] = 0  # times a spectrum may grow to resolve noise; 0 if it is complete
 
     @property
     @abstractmethod
@@ -124,29 +123,29 @@ class Data(ABC):
     @property
     @abstractmethod
     def n_rows(self) -> int | None:
-        """Number of rows; None where it is known only after reading them."""
+        """Number of rows; None if it is known only after reading them."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, where the data bring them."""
+        """Names of the columns, if the container has them."""
         return None
 
     @property
     def row_weights(self) -> Floats | None:
-        """Sample weights of the rows as they were given, on the host; None where all are one."""
+        """Sample weights of the rows as they were given, on the host; None if all are one."""
         return None
 
     @property
     def has_rows(self) -> bool:
-        """Whether single rows can be read, as exact leave-one-out has to."""
+        """Whether single rows can be read, as exact leave-one-out requires."""
         return True
 
-    def check_rows(self) -> None:
-        """Raise a ValueError that says what to use instead if single rows cannot be read."""
+    def check_rows(self) -> None:  # noqa: B027 - nothing to refuse, unless a subclass has no rows
+        """Raise a ValueError that names alternatives if single rows cannot be read."""
 
     @abstractmethod
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
-        """Factor the data so that all these paths are accurate, by the named solver if any."""
+        """Factor the data, by the named solver if any, so that all these paths are accurate."""
 
     def opened(
         self,
@@ -157,25 +156,17 @@ class Data(ABC):
         trace: bool,  # noqa: ARG002
         verbose: bool = False,  # noqa: ARG002
     ) -> Spectrum:
-        """Return the spectrum with which the search for a stop begins.
+        """Return the spectrum with which the search for a stop of these methods begins.
 
-        Parameters
-        ----------
-        methods : sequence of Method
-            What is to be stopped.
-        stops : array-like, int or None
-            Where, if that is known.
-        rows, trace : bool
-            Whether the rule needs single rows, or sums over all eigenvalues.
-        verbose : bool
-            Whether long work shows its progress.
+        ``stops`` are the candidates, if they are known already; ``rows`` and ``trace`` say whether
+        the rule needs single rows, or sums over all eigenvalues; ``verbose`` shows progress.
         """
         if rows:
             self.check_rows()
         return self.complete()
 
     def pilot(self) -> Spectrum:
-        """Return a spectrum that is good enough to estimate noise and signal."""
+        """Return a spectrum that is accurate enough to estimate noise and signal."""
         return self.spectrum([Goal(Ridge(), 0.0)])
 
     def complete(self) -> Spectrum:
@@ -188,11 +179,11 @@ class Data(ABC):
 
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:
-        """Return new rows as a test set, checked to have the same columns."""
+        """Return new rows as a test set, after checking their columns."""
 
 
 def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
-    """Return the numbers of the rows that a splitter has chosen, by numbers or a mask."""
+    """Return the numbers of the rows that a splitter has chosen, as numbers or by a mask."""
     rows = np.asarray(chosen)
     rows = np.flatnonzero(rows) if rows.dtype == bool else rows
     if rows.size == 0 or rows.min() < -n or rows.max() >= n:

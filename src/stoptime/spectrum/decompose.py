@@ -1,21 +1,25 @@
-"""From data of any kind to a spectrum: the one place where the kind of a container is asked."""
+"""Data of any kind to a spectrum: the only place that asks for the kind of a container."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import owned
-from stoptime.spectrum.data import Data, worst_goals
+from stoptime.spectrum.data import worst_goals
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.streamed.data import StreamedData, as_stream
 from stoptime.support.checks import nonnegative
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data
 
 __all__ = ["Solver", "decompose", "open_data"]
 
@@ -39,41 +43,42 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or rows that are not in memory
-        float32 in memory is worked on and returned as float32, all else as float64. Never modified. Sparse
-        matrices and operators are worked on in float64 whatever they hold, and centred without being filled.
-        Chunks, Statistics, Dask arrays and dataframes and zarr arrays are read once, by "gram" only.
+    X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or streamed data
+        Arrays of float32 are processed and returned as float32, all others as float64. Sparse
+        matrices and operators are processed in float64, and centred without becoming dense.
+        Streamed data (Chunks, Statistics, Dask collections, zarr arrays) are read once, and
+        factored by "gram". X is never modified.
     y : array-like of shape (n,) or (n, n_targets)
-        The response; left out where X holds it, as chunks and statistics do.
+        The response; leave it out for chunks and statistics, which contain it.
     sample_weight : array-like of shape (n,), optional
-        Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
+        Non-negative. A weight of 2 counts the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
         Whether to centre X and y.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
-        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" takes singular values of a QR factor:
-        several times slower, and accurate to the last digits where squares are not. "auto" starts
-        with "gram" and turns to "svd" when the coefficients could be off by more than 1e-10
-        (float32: 1e-3) of their norm, judged by eps·L·min(1/s, ``max_gain``) for the smallest
-        eigenvalue s that is kept, and by what directions below the rank cut would carry.
-        "krylov" is for sparse matrices and operators alone: Ritz values of a Krylov space grown from the
-        response. There "auto" takes it too, unless X is sparse with at most 1000 rows or columns.
+        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
+        factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
+        "gram" and turns to "svd" if the relative error of the coefficients could exceed 1e-10
+        (float32: 1e-3), judged by eps·L·min(1/s, ``max_gain``) for the smallest eigenvalue s that
+        is kept, and by the response in directions below the rank cut. "krylov", for sparse
+        matrices and operators only, computes Ritz values of a Krylov space started from the
+        response; "auto" uses it unless X is sparse with at most 1000 rows or columns.
     max_gain : float, default=inf
-        The largest gain φ(0, t) that will be asked for: about t, or t² for an accelerated method.
-        Squaring X moves its eigenvalues by about eps·L, which no early stop notices; a modest
-        ``max_gain`` spares ill-conditioned data the price of "svd". A Krylov space is grown until every
-        method has converged up to there; :func:`stoptime.path` knows its method, and often needs less.
+        The largest gain φ(0, t) that you will need: about t, or t² for an accelerated method. The
+        error of "gram" does not show at early stops, so that a moderate ``max_gain`` avoids "svd"
+        for ill-conditioned data. A Krylov space grows until every method has converged up to
+        this gain; :func:`stoptime.path` knows its method, and often needs less.
     **options
-        For sparse matrices and operators. ``tol=1e-6``: the largest relative error of the coefficients.
-        ``max_rank``: the most Krylov vectors, all targets together, each of 8p bytes; by default as many
-        as 2 GiB hold. ``probes=0``, ``seed=0``: random probes of the density of all eigenvalues, from
-        which degrees of freedom, path GCV and the plug-in oracle are then estimated. ``verbose=False``:
-        whether long growth shows its progress.
+        For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
+        coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
+        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``seed=0``: random probes that
+        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle.
+        ``verbose=False``: whether to show progress.
 
     Returns
     -------
     Spectrum
-        Needs at most one extra array of the size of X, and when X is tall none at all by "gram"; by
-        "krylov" its Krylov vectors.
+        It needs at most one extra array of the size of X, and none if X is tall and factored by
+        "gram"; with "krylov" it stores its Krylov vectors.
 
     Examples
     --------
@@ -85,12 +90,12 @@ def decompose(
     data = open_data(X, y, sample_weight, fit_intercept, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
     spectrum = data.spectrum(worst_goals(gain), solver)
-    # eigenvectors of wide data may refer to the user's array, which may change later
+    # eigenvectors of wide data refer to the user's array, which may change later
     return replace(spectrum, basis=owned(spectrum.basis))
 
 
 def check_solver(solver: Any) -> None:
-    """Raise a ValueError where a solver has no such name."""
+    """Raise a ValueError if there is no such solver."""
     if solver not in {"auto", "gram", "svd", "krylov"}:
         raise ValueError(f'solver must be "auto", "gram", "svd" or "krylov"; got {solver!r}.')
 
@@ -98,20 +103,17 @@ def check_solver(solver: Any) -> None:
 def open_data(
     X: Any, y: Any = None, sample_weight: Any = None, fit_intercept: bool = True, **options: Any
 ) -> Data:
-    """Validate data of any kind, once, and return them as what the rest of the library asks.
-
-    Parameters are those of :func:`decompose`.
-    """
+    """Validate data of any kind, once; the parameters are those of :func:`decompose`."""
     kind = kind_of(X)
     if kind in {"sparse", "operator"}:
         if unknown := options.keys() - KRYLOV_OPTIONS:
             names = ", ".join(sorted(KRYLOV_OPTIONS))
-            raise TypeError(f"{', '.join(unknown)}: no option; there are {names}.")
+            raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
         data = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
         return replace(data, options=options)
     if options:
         raise TypeError(
-            f"{', '.join(options)}: for sparse matrices and operators; see "
+            f"{', '.join(options)}: only for sparse matrices and operators; see "
             "scipy.sparse.linalg.aslinearoperator."
         )
     if kind == "dense":

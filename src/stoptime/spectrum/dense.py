@@ -1,41 +1,29 @@
-"""Dense arrays to a spectrum: by XᵀX, by XXᵀ, or by QR and SVD.
+"""Dense arrays of NumPy, torch and CuPy, by the same code.
 
-The same code serves NumPy, torch and CuPy. Arrays of NumPy are worked on in their own precision.
-Arrays on a device are widened to double precision block by block, so that products lose no digits;
-eigenvalues and the rotated response, which are small, come to the host, where filters are evaluated.
+Arrays of NumPy are worked on in their own precision. Arrays on a device are converted to double
+precision block by block, so that products lose no digits. Eigenvalues and the rotated response are
+small; they come to the host, where filters are evaluated.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy import linalg
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.spectrum.accuracy import CONSTANT, GRAM_TOLERANCE, check_columns, constant, reach
-from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.centred import CentredOperator, Mirror
-from stoptime.spectrum.data import (
-    EVERYTHING,
-    Data,
-    Fold,
-    Goal,
-    TestErrors,
-    largest_gain,
-    row_numbers,
-)
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.centred import CentredOperator
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, TestErrors, largest_gain, row_numbers
+from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal, lengths_of
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
 from stoptime.support.arrays import (
-    Array,
-    Floats,
     array_namespace,
     as_dtype,
     as_float64,
@@ -45,9 +33,20 @@ from stoptime.support.arrays import (
 )
 
 if TYPE_CHECKING:
-    from stoptime.paths import Path
+    from collections.abc import Callable, Iterator, Sequence
 
-TEMPORARY_NUMBERS = 2**17  # of a temporary array: a megabyte, which stays in the cache
+    from numpy.typing import ArrayLike, NDArray
+
+    from stoptime.paths import Path
+    from stoptime.spectrum.data import Goal
+    from stoptime.support.arrays import Array, Floats
+
+    Pair = tuple[Any, Any]
+    Rows = NDArray[np.intp]
+
+__all__ = ["DenseData", "RowsToTest", "by_features", "by_rows", "by_svd", "lengths_of"]
+
+TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
 FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
@@ -55,17 +54,21 @@ CANCELLED_SHARE = 1e-6  # of a variance that must remain for a difference of mom
 
 
 class Centred(NamedTuple):
-    """Data with RᵀR = XᵀX/n, what was subtracted, and the mean square of each column."""
+    """Data with RᵀR = XᵀX/n, the means that were subtracted, and the mean squares of columns."""
 
     rows: Any
     targets: Any
-    means: tuple[Any, Any]
+    means: Pair
     powers: Floats
 
 
 @dataclass(frozen=True)
 class DenseData(Data):
-    """Validated arrays; ``uneven_shares`` are weights divided by their sum, None where even."""
+    """Validated arrays.
+
+    ``uneven_shares`` are the weights divided by their sum, None if all are equal. ``known`` are
+    moments that were computed before, which saves a pass over tall data.
+    """
 
     X: Any
     y: Any
@@ -75,22 +78,20 @@ class DenseData(Data):
     fit_intercept: bool
     single_target: bool
     known: Moments | None = None
-    """Moments that are known already, which spares a pass over tall data."""
 
     @classmethod
     def validated(
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> DenseData:
-        """Check the input; X is not searched for NaN, which surface in its products at no cost."""
+        """Check the input; NaN in X is found in its products, at no extra cost."""
         if y is None:
             raise ValueError("y must be given with X.")
         with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn too
             X, y = _checked_device(X, y) if is_device_array(X) else _checked_host(X, y)
-        shares, n, observations = sample_sizes(sample_weight, X.shape[0])
+        shares, n, count = sample_sizes(sample_weight, X.shape[0])
         if shares is not None:
-            shares = as_dtype(like(X, shares), _working_dtype(X))
-        columns = y.reshape(y.shape[0], -1)
-        return cls(X, columns, shares, n, observations, fit_intercept, y.ndim == 1)
+            shares = like(X, shares) if is_device_array(X) else shares.astype(X.dtype)
+        return cls(X, y.reshape(y.shape[0], -1), shares, n, count, fit_intercept, y.ndim == 1)
 
     @property
     def n_rows(self) -> int:
@@ -107,10 +108,35 @@ class DenseData(Data):
         """Number of columns of y."""
         return int(self.y.shape[1])
 
-    @property
+    @cached_property
+    def on_device(self) -> bool:
+        """Whether X is a tensor of torch or an array of CuPy."""
+        return is_device_array(self.X)
+
+    @cached_property
     def dtype(self) -> Any:
-        """The precision of the work."""
-        return _working_dtype(self.X)
+        """The working precision: that of a NumPy array, and double precision on a device."""
+        return array_namespace(self.X).float64 if self.on_device else self.X.dtype
+
+    @cached_property
+    def eps(self) -> float:
+        """The rounding unit of the working precision."""
+        return float(array_namespace(self.X).finfo(self.dtype).eps)
+
+    @property
+    def rounding(self) -> float:
+        """Relative size of the rounding errors in singular values: the one rank cut."""
+        return self.eps * max(self.X.shape)
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error of the coefficients up to which products of X with itself are trusted."""
+        return GRAM_TOLERANCE["float64" if self.eps < 1e-10 else "float32"]
+
+    @property
+    def numbers_at_once(self) -> int:
+        """Size of a block of rows and its products that fits a cache, or keeps a GPU busy."""
+        return 2**27 if self.on_device else 2**21
 
     @cached_property
     def shares(self) -> Any:
@@ -121,35 +147,10 @@ class DenseData(Data):
 
     @property
     def row_weights(self) -> Floats | None:
-        """Sample weights of the rows, on the host; None where all are one."""
+        """Sample weights of the rows, on the host; None if all are one."""
         if self.uneven_shares is None:
             return None
         return np.asarray(on_host(self.uneven_shares), np.float64) * self.n_samples
-
-    @property
-    def eps(self) -> float:
-        """The rounding unit of the precision that is worked in."""
-        return float(array_namespace(self.X).finfo(self.dtype).eps)
-
-    @property
-    def rounding(self) -> float:
-        """Relative size of the rounding noise in singular values: the one rank cut."""
-        return self.eps * max(self.X.shape)
-
-    @property
-    def tolerance(self) -> float:
-        """Relative error of the coefficients up to which products of X with itself are trusted."""
-        return GRAM_TOLERANCE["float64" if self.eps < 1e-10 else "float32"]
-
-    @property
-    def on_device(self) -> bool:
-        """Whether the data are on a device, or in torch's hands."""
-        return is_device_array(self.X)
-
-    @property
-    def numbers_at_once(self) -> int:
-        """Size of a block of rows and its products: what stays in a cache, or keeps a GPU busy."""
-        return 2**27 if self.on_device else 2**21
 
     def as_given(self, values: Any) -> Any:
         """Return values in the precision of X."""
@@ -161,13 +162,13 @@ class DenseData(Data):
 
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
         """Factor by "gram", by "svd", or by whichever is accurate enough."""
-        max_gain = largest_gain(wanted)
         if solver == "krylov":
             raise TypeError(
                 'solver="krylov" is for sparse matrices and operators; see '
                 "scipy.sparse.linalg.aslinearoperator."
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is looked for in the products
+        max_gain = largest_gain(wanted)
+        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
             if solver != "svd":
                 spectrum = self._by_gram
                 if solver == "gram" or max_gain <= spectrum.reach:
@@ -179,7 +180,7 @@ class DenseData(Data):
         return by_features(self) if self.n_features <= self.n_rows else by_rows(self)
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
-        """Cut the rows into blocks whose temporary copies, of X or so wide, are small."""
+        """Cut the rows into blocks whose temporary copies, of X or of this width, are small."""
         numbers = self.numbers_at_once if self.on_device else TEMPORARY_NUMBERS
         height = max(1, numbers // (width or self.n_features))
         return (slice(start, start + height) for start in range(0, self.n_rows, height))
@@ -189,45 +190,34 @@ class DenseData(Data):
         if self.known is not None:
             return self.known
         height = max(1, self.numbers_at_once // self.n_features) if self.on_device else None
-        found = sums(
-            self.X,
-            self.y,
-            self.uneven_shares,
-            self.dtype,
-            centre=self.fit_intercept,
-            height=height,
-        )
-        return found.moments()
+        data = self.X, self.y, self.uneven_shares, self.dtype
+        return sums(*data, centre=self.fit_intercept, height=height).moments()
 
-    def _means(self) -> tuple[Any, Any]:
-        """Return what centring subtracts."""
+    def _means(self) -> Pair:
+        """Return the means that centring subtracts."""
         X = as_dtype(self.X, self.dtype)
         y = as_dtype(self.y, self.dtype)
         if self.fit_intercept:
             return self.shares @ X, self.shares @ y
         return 0 * X[0], 0 * y[0]
 
-    def _mean_squares(self, rows: Any, weights: Any = None) -> Any:
+    def _squares(self, rows: Any, weights: Any = None) -> Floats:
         """Return the (weighted) sum of squares of every column, a block of rows at a time."""
-        xp = array_namespace(rows)
-        total = 0 * rows[0]
+        total: Any = 0
         for part in self.blocks():
             squares = as_dtype(rows[part], self.dtype) ** 2
-            total = total + (
-                xp.sum(squares, axis=0) if weights is None else weights[part] @ squares
-            )
-        return total
+            total = total + (squares.sum(axis=0) if weights is None else weights[part] @ squares)
+        return np.asarray(on_host(total))
 
     def centred_in_products(self) -> Centred:
-        """Return the data as they are, to be centred in products; copied where digits are at risk."""
+        """Return the data as they are, to be centred in products; copied if digits are at risk."""
         means = self._means()
-        squares = as_dtype(self._mean_squares(self.X, self.uneven_shares), self.dtype)
-        if self.uneven_shares is None:
-            squares = squares / self.n_rows
-        host_means = on_host(means[0])
-        powers = on_host(squares) - host_means**2
-        far = np.any(host_means**2 > NEAR**2 * powers)
-        if far or not np.isfinite(on_host(squares).sum() * self.n_rows):
+        squares = self._squares(self.X, self.shares)
+        mean_squares = on_host(means[0]) ** 2
+        powers = squares - mean_squares
+        far = np.any(mean_squares > NEAR**2 * powers)
+        # products of whole rows must not overflow before they are weighted
+        if far or not np.isfinite(squares.sum() * self.n_rows):
             return self.centred()
         root = self.shares**0.5
         rows = CentredOperator(as_dtype(self.X, self.dtype), root, self.fit_intercept)
@@ -245,7 +235,7 @@ class DenseData(Data):
             rows = np.empty(self.X.shape, self.dtype, order=order)
             np.subtract(self.X, means[0], out=rows)
         rows *= root if self.uneven_shares is not None else root[0, 0]
-        powers = on_host(self._mean_squares(rows))
+        powers = self._squares(rows)
         self.check_finite(powers)
         limit = (FAR_MEAN * max(self.X.shape)) ** 2
         if self.fit_intercept and np.any(on_host(means[0]) ** 2 > limit * powers):
@@ -253,7 +243,8 @@ class DenseData(Data):
             remainder = root[:, 0] @ rows
             rows -= root * remainder
             means = means[0] + remainder, means[1]
-            powers = on_host(self._mean_squares(rows))
+            powers = self._squares(rows)
+        self.check_underflow(powers.max(), means[0])
         flat = constant(powers, on_host(means[0]))
         rows[:, like(rows, flat)] = 0
         targets = root * (as_dtype(self.y, self.dtype) - means[1])
@@ -263,100 +254,52 @@ class DenseData(Data):
         """Return the lengths of images under the centred, weighted X."""
         if not vectors.shape[1]:
             return np.empty(0)
-        total = 0 * (means @ vectors)
+        total: Any = 0
         for rows in self.blocks():
             images = (as_dtype(self.X[rows], self.dtype) - means) @ vectors
             total = total + self.shares[rows] @ images**2
         return np.asarray(np.sqrt(on_host(total)))
 
-    def check_finite(self, products: Any) -> None:
-        """Raise a ValueError that tells NaN in X from numbers whose squares overflow."""
-        xp = array_namespace(products)
-        if bool(xp.all(xp.isfinite(products))):
-            return
-        assert_all_finite(on_host(self.X), input_name="X")
-        largest = float(np.abs(on_host(self.X)).max())
-        raise ValueError(
-            f"X is too large: squares of its entries (up to {largest:.3g}) overflow in "
-            f"{self.dtype}. Rescale its columns, for example with StandardScaler."
-        )
+    def check_finite(self, powers: Floats) -> None:
+        """Raise a ValueError if squares of X overflow."""
+        check_overflow("X", powers, self.X)
 
-    def check_underflow(self, largest: float, means: Any) -> None:
-        """Raise a ValueError where the squares of a non-constant X underflow."""
-        tiny = float(np.finfo(np.float64 if self.eps < 1e-10 else np.float32).tiny)
-        if largest >= tiny / self.eps:
-            return
-        weights = on_host(self.shares)
-        weighs = weights > 0
-        centre = on_host(means)
-        spread = np.abs(on_host(self.X) - centre).max(initial=0, where=weighs[:, None])
-        # a constant column of ordinary size may leave a remainder of its mean
-        ordinary = np.sqrt(tiny / self.eps / weights[weighs].min())
-        if CONSTANT * self.eps * np.abs(centre).max(initial=0) < spread < ordinary:
-            raise ValueError(
-                f"X is too small: squares of its entries (they vary by {spread:.3g}) underflow in "
-                f"{self.dtype}. Rescale its columns, for example with StandardScaler."
-            )
+    def check_underflow(self, largest: Any, means: Any) -> None:
+        """Raise a ValueError if even the largest squares of X underflow though a column varies."""
+        check_underflow("X", largest, self.X, means, self.shares)
 
+    @np.errstate(over="ignore", invalid="ignore")  # the power of y is checked for overflow
     def assembled(
-        self,
-        eigenvalues: Floats,
-        basis: Any,
-        response: Floats,
-        means: tuple[Any, Any],
-        solver: str,
-        far: float,
+        self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
     ) -> Spectrum:
-        """Assemble the result; one target given as a vector stays a vector."""
-        power, spread = self._target_sizes(means[1])
-        if not (np.isfinite(power).all() and np.isfinite(response).all()):
-            raise ValueError("y is too large: products with its entries overflow. Rescale y.")
-        tiny = np.finfo(power.dtype).tiny / self.eps
-        varies = spread > CONSTANT * self.eps * np.abs(on_host(means[1]))
-        if np.any((power < tiny) & varies):
-            raise ValueError("y is too small: squares of its entries underflow. Rescale y.")
-        target_mean = means[1]
-        if self.single_target:
-            response = response[:, 0]
-            target_mean = target_mean[0]
-            power = power[0]
-        return Spectrum(
-            eigenvalues,
-            basis,
-            response,
-            self.n_samples,
-            self.n_observations,
-            means[0],
-            target_mean,
-            power,
-            self.fit_intercept,
-            solver,
-            far,
-            precision=self.X.dtype if self.on_device else None,
-        )
-
-    def _target_sizes(self, means: Any) -> tuple[Floats, Floats]:
-        """Return mean squares and largest sizes of the centred targets, some rows at a time."""
-        xp = array_namespace(self.y)
-        power = 0 * means
-        spread = 0 * means
+        """Check the response and assemble the result; a vector y gives a vector response."""
+        power: Any = 0
         for rows in self.blocks(self.n_targets):
-            residual = as_dtype(self.y[rows], self.dtype) - means
-            share = self.shares[rows, None]
-            power = power + xp.sum(share * residual**2, axis=0)
-            sizes = xp.max(xp.abs(residual) * as_dtype(share > 0, self.dtype), axis=0)
-            spread = xp.maximum(spread, sizes)
-        return on_host(power), on_host(spread)
+            residual = as_dtype(self.y[rows], self.dtype) - means[1]
+            power = power + self.shares[rows] @ residual**2
+        power = on_host(power)
+        check_overflow("y", power + np.abs(response).max(axis=0, initial=0), self.y)
+        check_underflow("y", power, self.y, means[1], self.shares)
+        one = (..., 0) if self.single_target else ...
+        sizes = self.n_samples, self.n_observations
+        centre = means[0], means[1][one]
+        spectrum = Spectrum(
+            s, basis, response[one], *sizes, *centre, power[one], self.fit_intercept, solver, far
+        )
+        return replace(spectrum, precision=self.X.dtype) if self.on_device else spectrum
 
-    def subset(self, rows: NDArray[np.intp]) -> DenseData:
+    def _taken(self, rows: Rows) -> Any:
+        return self.X[like(self.X, rows)]
+
+    def subset(self, rows: Rows) -> DenseData:
         """Return some of the rows."""
         weights = None if self.row_weights is None else self.row_weights[rows]
-        index = like(self.X, rows)
-        y = self.y[index][:, 0] if self.single_target else self.y[index]
-        return type(self).validated(self.X[index], y, weights, self.fit_intercept)
+        y = self.y[like(self.X, rows)]
+        y = y[:, 0] if self.single_target else y
+        return type(self).validated(self._taken(rows), y, weights, self.fit_intercept)
 
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter, its training sets with their moments where X is tall."""
+        """Return the folds of a splitter; training sets of a tall X come with their moments."""
         splits = self._splits(cv, groups)
         tall = self.n_features <= min(len(train) for train, _ in splits)
         whole = replace(self, known=self.moments()) if tall else self
@@ -365,16 +308,14 @@ class DenseData(Data):
             for train, test in splits
         ]
 
-    def _splits(
-        self, cv: Any, groups: ArrayLike | None
-    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def _splits(self, cv: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
         n = self.n_rows
         X = self.X if isinstance(self.X, np.ndarray) else np.zeros((n, 1))  # splitters count rows
         y = on_host(self.y[:, 0] if self.single_target else self.y)
         drawn = check_cv(cv).split(X, y, groups)
         splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         weights = self.row_weights
-        if weights is not None:  # a test set without weight tests nothing
+        if weights is not None:  # a test set of weight zero tests nothing
             splits = [(train, test) for train, test in splits if np.any(weights[test] > 0)]
         if not splits:
             raise ValueError(
@@ -382,8 +323,8 @@ class DenseData(Data):
             )
         return splits
 
-    def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:
-        """Return a training set; its moments are those of all rows less those of the test set."""
+    def training_set(self, train: Rows, test: Rows) -> Data:
+        """Return a training set; its moments are those of all rows minus those of the test set."""
         data = self.subset(train)
         rest = np.sort(np.concatenate([train, test]))
         if self.known is None or not np.array_equal(rest, np.arange(self.n_rows)):
@@ -391,30 +332,28 @@ class DenseData(Data):
         part = self.subset(test)
         share = part.n_samples / (part.n_samples + data.n_samples)
         known = self.known.without(part.moments(), share)
-        # where little of a variance is left the difference has lost its digits
-        lost = _diagonal(known.gram) < CANCELLED_SHARE * _diagonal(self.known.gram)
+        # if little of a variance remains, the difference has lost its digits
+        lost = diagonal(known.gram) < CANCELLED_SHARE * diagonal(self.known.gram)
         return data if lost.any() else replace(data, known=known)
 
-    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
+    def rows_to_test(self, test: Rows, train: Rows) -> RowsToTest:  # noqa: ARG002
         """Return some of the rows as a test set."""
         index = like(self.X, test)
         return RowsToTest(self.X[index], self.y[index], self._test_weights(test))
 
-    def _test_weights(self, test: NDArray[np.intp]) -> Array:
+    def _test_weights(self, test: Rows) -> Array:
         weights = self.row_weights
         return np.ones(len(test)) if weights is None else weights[test] / weights.max()
-
-    @property
-    def _columns(self) -> tuple[int, ...]:
-        return (self.n_features,) if self.single_target else (self.n_features, self.n_targets)
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows as a test set."""
         X = new_rows(X, self.X, dtype=self.dtype, name="X_val")
         if self.on_device:
-            return checked_test(*_checked_device(X, y), self._columns)
-        y = np.asarray(check_array(y, dtype=self.dtype, ensure_2d=False, input_name="y_val"))
-        return checked_test(X, y, self._columns)
+            X, y = _checked_device(X, y)
+        else:
+            y = check_array(y, dtype=self.dtype, ensure_2d=False, input_name="y_val")
+        targets = () if self.single_target else (self.n_targets,)
+        return checked_test(X, y, (self.n_features, *targets))
 
 
 @dataclass(frozen=True)
@@ -442,136 +381,42 @@ class RowsToTest:
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:
-    """Return a test set; refuse one that has other columns than the training set."""
+    """Return a test set, and raise a ValueError if its columns are not those that were fitted."""
     check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
     if (X.shape[1], *y.shape[1:]) != columns:
+        targets = f"{columns[1]} targets" if len(columns) > 1 else "a vector y"
         raise ValueError(
             f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do not "
-            f"fit the training data of {columns[0]} features"
-            + (f" and {columns[1]} targets." if len(columns) > 1 else " and a vector y.")
+            f"fit the training data of {columns[0]} features and {targets}."
         )
     return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))
 
 
-def by_features(data: DenseData) -> Spectrum:
-    """Diagonalise XᵀX."""
-    m = data.moments()
-    data.check_finite(m.gram)
-    powers = on_host(_diagonal(m.gram))
-    # of a constant column rounding alone is left: zeros keep it out of every direction
-    flat = constant(powers, on_host(m.feature_mean))
-    if flat.any():
-        mask = like(m.gram, flat)
-        m.gram[mask] = 0
-        m.gram[:, mask] = 0
-        m.cross[mask] = 0
-        powers = np.where(flat, 0, powers)
-    eigenvalues, vectors = _eigh(m.gram)
-    data.check_underflow(eigenvalues[-1], m.feature_mean)
-    response = on_host(vectors.T @ m.cross)
-    first = _rank_cut(eigenvalues, data.rounding)
-    dropped = data.image_lengths(vectors[:, :first], m.feature_mean)
-    far = reach(data, eigenvalues, first, response, dropped, powers)
-    means = m.feature_mean, m.target_mean
-    basis = vectors[:, first:]
-    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
-
-
-def by_rows(data: DenseData) -> Spectrum:
-    """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
-    rows, targets, means, powers = data.centred_in_products()
-    product = rows @ rows.T
-    data.check_finite(product)
-    if data.fit_intercept and len(product) > 1:
-        # centring leaves a null direction, which is mirrored onto the first axis and cut off
-        mirror = Mirror.onto_first(data.shares**0.5)
-        eigenvalues, left = _eigh(mirror.without_first(product))
-        left = mirror.with_first(left)
-    else:
-        eigenvalues, left = _eigh(product)
-    data.check_underflow(eigenvalues[-1], means[0])
-    first = _rank_cut(eigenvalues, data.rounding)
-    lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    lengths[:first] = lengths_of(rows.T, left[:, :first])
-    response = lengths[:, None] * on_host(left.T @ targets)
-    far = reach(data, eigenvalues, first, response, lengths[:first], powers)
-    basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
-    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
-
-
-def by_svd(data: DenseData, max_gain: float) -> Spectrum:
-    """Take the singular values of a QR factor: exact where squares would lose the small ones."""
-    rows, targets, means, powers = data.centred()
-    data.check_finite(powers)
-    n, p = rows.shape
-    if p <= n:
-        components, triangle = _projected(rows, targets)
-        left, lengths, right = _svd(triangle)
-        vectors = right.T
-        components = left.T @ components
-    else:
-        vectors, triangle = _qr(rows.T)
-        left, lengths, right = _svd(triangle.T)
-        components = left.T @ targets
-        vectors = _multiplied(vectors, right.T)
-    data.check_underflow(float(lengths.max(initial=0)) ** 2, means[0])
-    check_columns(data, powers, max_gain)
-    first = _rank_cut(lengths, data.rounding)
-    response = lengths[first:, None] * on_host(components)[first:]
-    vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
-    basis = vectors[:, first:]
-    return data.assembled(lengths[first:] ** 2, basis, response, means, "svd", np.inf)
-
-
-def _rank_cut(ascending: Floats, rounding: float) -> int:
-    """Return how many of the smallest values are but rounding of the largest."""
-    return int(np.searchsorted(ascending, rounding * ascending[-1], side="right"))
-
-
-def lengths_of(matrix: Any, vectors: Any, width: int = 256) -> Floats:
-    """Return the lengths of images under a matrix, a few at a time so that they need little room."""
-    found = [np.empty(0)]
-    for k in range(0, vectors.shape[1], width):
-        images = matrix @ vectors[:, k : k + width]
-        found.append(on_host((images**2).sum(axis=0) ** 0.5))
-    return np.concatenate(found)
-
-
-def _diagonal(matrix: Any) -> Any:
-    return array_namespace(matrix).linalg.diagonal(matrix)
-
-
-def _working_dtype(X: Any) -> Any:
-    """Return the precision of the work: that of a NumPy array, and double precision on a device."""
-    return array_namespace(X).float64 if is_device_array(X) else X.dtype
-
-
 def _checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
     """Return NumPy arrays of one floating type, as scikit-learn checks them."""
-    if not _is_plain(X, {2}, DTYPES):
-        X = check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X")
-    X = np.asarray(X)
-    if _is_plain(y, {1, 2}, [X.dtype]):
+    # checks cost as much as a small product: plain arrays, which would pass unchanged, skip them
+    if not (type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in DTYPES):
+        X = np.asarray(check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X"))
+    if type(y) is np.ndarray and y.dtype == X.dtype and y.size:
         assert_all_finite(y, input_name="y")
     else:
-        given = check_array(y, dtype="numeric", ensure_2d=False, allow_nd=True, input_name="y")
-        y = check_array(y, dtype=X.dtype, ensure_2d=False, allow_nd=True, input_name="y")
-        _warn_of_coarse(np.asarray(given), np.asarray(y))
-    y = np.asarray(y)
-    if y.ndim > 2 or y.size == 0:
-        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
-    if len(X) != len(y):
-        check_consistent_length(X, y)
+        options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
+        given = np.asarray(check_array(y, dtype="numeric", **options))
+        y = np.asarray(check_array(y, dtype=X.dtype, **options))
+        _warn_of_coarse(given, y)
+    _check_shapes(X, y)
     return X, y
 
 
-def _is_plain(a: ArrayLike, ndims: set[int], dtypes: Sequence[DTypeLike]) -> bool:
-    """Tell whether an array passes every check unchanged: checks cost as much as a small product."""
-    return type(a) is np.ndarray and a.ndim in ndims and a.size > 0 and a.dtype in dtypes
+def _check_shapes(X: Any, y: Any) -> None:
+    if y.ndim not in {1, 2} or 0 in y.shape:
+        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
+    if X.shape[0] != y.shape[0]:
+        check_consistent_length(X, y)
 
 
 def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
-    """Warn where single precision leaves little of the variation of y."""
+    """Warn if single precision keeps little of the variation of y."""
     if rounded.dtype == np.float64 or given.dtype.kind not in "iuf":
         return
     moved = np.abs(rounded - given).max(axis=0)
@@ -585,40 +430,32 @@ def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
         )
 
 
-def _checked_device(X: Any, y: Any) -> tuple[Any, Any]:
+def _checked_device(X: Any, y: Any) -> Pair:
     """Return arrays of one device and a floating type; y may be anything that can be converted."""
     xp = array_namespace(X)
+    floats = {xp.float32, xp.float64}
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
     whole = xp.isdtype(X.dtype, ("bool", "integral"))
-    strided = str(getattr(X, "layout", "torch.strided")) == "torch.strided"
-    if not strided or not (whole or X.dtype in {xp.float32, xp.float64}):
-        layout = getattr(X, "layout", "")
+    layout = str(getattr(X, "layout", "torch.strided"))
+    if layout != "torch.strided" or not (whole or X.dtype in floats):
         raise ValueError(
             f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
         )
-    X = X.detach() if hasattr(X, "detach") else X
-    X = as_float64(X) if whole else X
-    if y is None:
-        raise ValueError("y must be given with X.")
-    if not is_device_array(y):
-        y = like(X, np.asarray(y))
-    y = y.detach() if hasattr(y, "detach") else y
+    y = y if is_device_array(y) else like(X, np.asarray(y))
+    X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
     if y.device != X.device:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
-    if y.ndim not in {1, 2} or 0 in y.shape or y.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"y must be of shape ({X.shape[0]},) or ({X.shape[0]}, n_targets); got "
-            f"{tuple(y.shape)}."
-        )
-    y = y if y.dtype in {xp.float32, xp.float64} else as_float64(y)  # centred before it is rounded
+    _check_shapes(X, y)
+    # y of another type is widened: it must be centred before it is rounded
+    y = y if y.dtype in floats else as_float64(y)
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError("Input y contains NaN or infinity.")
-    return X, y
+    return as_float64(X) if whole else X, y
 
 
 def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
-    """Return weights divided by their sum (None where even), the sum, and observations to count."""
+    """Return weights divided by their sum (None if equal), their sum, and observations to count."""
     if sample_weight is None:
         return None, float(n), float(n)
     weights = checked_weights(on_host(sample_weight), n)
@@ -628,61 +465,3 @@ def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None
             "sample_weight must have a positive finite sum; all weights zero leaves no data."
         )
     return weights / total, total, max(total, float(np.count_nonzero(weights)))
-
-
-def _eigh(gram: Any) -> tuple[Floats, Any]:
-    """Return eigenvalues on the host, ascending, and eigenvectors where the matrix is."""
-    xp = array_namespace(gram)
-    with _converging(xp, 'use solver="svd"'):
-        eigenvalues, vectors = xp.linalg.eigh(gram)
-    return on_host(eigenvalues), vectors
-
-
-def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
-    """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
-    xp = array_namespace(triangle)
-    with _converging(xp, 'use solver="gram"'):
-        if is_device_array(triangle):
-            left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
-        else:
-            left, lengths, right = linalg.svd(triangle, full_matrices=False)
-    return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
-
-
-def _qr(rows: Any) -> tuple[Any, Any]:
-    if is_device_array(rows):
-        return tuple(array_namespace(rows).linalg.qr(rows))
-    return linalg.qr(rows, mode="economic", overwrite_a=True)
-
-
-def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
-    """Return Qᵀy and R; LAPACK does so without forming Q, which is as large as X."""
-    if is_device_array(rows):
-        basis, triangle = _qr(rows)
-        return basis.T @ targets, triangle
-    components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
-    return components.T, triangle
-
-
-def _multiplied(tall: Any, square: Any, height: int = 4096) -> Any:
-    """Overwrite ``tall`` by ``tall @ square`` without a second array of its size."""
-    for start in range(0, tall.shape[0], height):
-        tall[start : start + height] = tall[start : start + height] @ square
-    return tall
-
-
-class _converging:
-    """Turn an error of a factorisation that does not converge into advice."""
-
-    def __init__(self, xp: Any, advice: str) -> None:
-        self.error = getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError)
-        self.advice = advice
-
-    def __enter__(self) -> None:
-        """Begin the factorisation."""
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, self.error):
-            raise ValueError(
-                f"The factorisation of X did not converge: rescale its columns, or {self.advice}."
-            ) from None

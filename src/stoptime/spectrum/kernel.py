@@ -1,7 +1,6 @@
-r"""Values of a kernel to a spectrum: features that are never formed, only their inner products.
+r"""Kernel matrices to a spectrum: inner products of features that are never formed.
 
-A coefficient vector in the space of the features is a combination of the rows, and what is fitted is a
-combination of the kernel's columns,
+A coefficient vector in feature space is a combination of the rows, so that the fit is
 
 .. math:: f(x) = \sum_i \alpha_i k(x_i, x) + b.
 
@@ -10,31 +9,34 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.data import EVERYTHING, Fold, Goal
+from stoptime.spectrum.data import EVERYTHING, Goal
 from stoptime.spectrum.dense import DenseData, RowsToTest
 from stoptime.support.arrays import EPS, Floats
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
 __all__ = ["decompose_kernel"]
 
-ASYMMETRIC = 1e-6  # of the largest entry: more is no rounding
-INDEFINITE = 1e-6  # of the largest eigenvalue: more below zero is no rounding
-CENTRINGS = 4.0  # roundings of an entry, in units of eps times the largest
+ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
+INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding
+CENTRINGS = 4.0  # rounding errors of an entry, in units of eps times the largest
 PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
-LOW_RANK = 0.6  # share of the rows up to which a factor of fewer columns costs less
-PROBES = 4
-LARGEST = 1e150  # entries, whose squares are summed
+LOW_RANK = 0.6  # share of the rows up to which a factor with fewer columns is faster
+PROBES = 4  # random vectors that reveal whether a matrix is zero
+LARGEST_ENTRY = 1e150  # squares of larger entries overflow when they are summed
 
 
 def decompose_kernel(
@@ -48,26 +50,26 @@ def decompose_kernel(
     .. math:: W^{1/2}CKC^TW^{1/2} = USU^T, \qquad z = S^{1/2}U^TW^{1/2}y, \qquad
         \hat\alpha(t) = W^{1/2}US^{-1/2}\varphi(S, t)z
 
-    with W the weights divided by their sum, and C = I - 1wᵀ where there is an intercept. The result stands
-    for data whose columns are those of K: a path drawn from it has coefficients α, and predicts from the
-    values of the kernel between new rows and those of the training set.
+    with W the weights divided by their sum, and C = I - 1wᵀ if there is an intercept. A path drawn
+    from the result has coefficients α. It predicts from the kernel between new rows and training
+    rows.
 
     Parameters
     ----------
     K : array-like of shape (n, n)
-        Symmetric, and positive semi-definite once it is centred.
+        Symmetric, and positive semi-definite after centring.
     y : array-like of shape (n,) or (n, n_targets)
         The response.
     sample_weight : array-like of shape (n,), optional
-        Non-negative. A weight of 2 is the row twice; n becomes the sum of the weights.
+        Non-negative. A weight of 2 counts the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
         Whether to centre the features and y.
 
     Returns
     -------
     Spectrum
-        In double precision. Eigenvalues within rounding of zero are left out, and so are those that are no
-        larger than the most negative one.
+        In double precision. Eigenvalues within rounding of zero are left out, and so are those no
+        larger than the absolute value of the most negative one.
 
     Examples
     --------
@@ -82,9 +84,9 @@ def decompose_kernel(
 
 @dataclass(frozen=True)
 class KernelData(DenseData):
-    """Values of a kernel between training rows, in double precision, in the place of X.
+    """A kernel matrix of the training rows, in double precision, in the place of X.
 
-    ``values`` returns those between new rows and the training rows.
+    ``values`` is a function that returns the kernel between new rows and the training rows.
     """
 
     values: Callable[[Any], Floats] | None = None
@@ -93,13 +95,26 @@ class KernelData(DenseData):
     def validated(
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> KernelData:
-        """Check a kernel matrix, its symmetry included."""
+        """Check a kernel matrix, including its symmetry."""
         K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
         largest = largest_entry(K)
-        _check_size(largest)
-        _check_symmetric(K, largest)
-        data = super().validated(K, y, sample_weight, fit_intercept)
-        return cast("KernelData", data)
+        if largest > LARGEST_ENTRY:
+            raise ValueError(
+                f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) "
+                "overflow. Rescale X, for example with StandardScaler, or the kernel."
+            )
+        if K.shape[0] != K.shape[1]:
+            raise ValueError(
+                "The kernel matrix must be square, with values between all training rows; got "
+                f"shape {K.shape}."
+            )
+        probe = _probes(len(K))
+        if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * largest:
+            worst = float(np.abs(K - K.T).max())
+            raise ValueError(
+                f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
+            )
+        return cast("KernelData", super().validated(K, y, sample_weight, fit_intercept))
 
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
         """Diagonalise the centred, weighted kernel matrix."""
@@ -109,131 +124,91 @@ class KernelData(DenseData):
     def _spectrum(self) -> Spectrum:
         K = self.X
         root = np.sqrt(self.shares)
-        mean = np.zeros(len(K))
-        target_mean = np.zeros(self.n_targets)
+        weighted = K / len(K) if self.uneven_shares is None else root[:, None] * K * root
         rounding = CENTRINGS * EPS * largest_entry(K)
+        means = np.zeros(len(K)), np.zeros(self.n_targets)
         if self.fit_intercept:
-            mean = self.shares @ K
-            target_mean = self.shares @ self.y
+            means = self.shares @ K, self.shares @ self.y
             # centring leaves a null direction, which is mirrored onto the first axis and cut off
             mirror = Mirror.onto_first(root)
-            eigenvalues, left = _eigenpairs(mirror.without_first(_weighted(K, self)), rounding)
+            eigenvalues, left = _eigenpairs(mirror.without_first(weighted), rounding)
             left = mirror.with_first(left)
         else:
-            eigenvalues, left = _eigenpairs(_weighted(K, self), rounding)
+            eigenvalues, left = _eigenpairs(weighted, rounding)
         lengths = np.sqrt(eigenvalues)
-        response = lengths[:, None] * (left.T @ (root[:, None] * (self.y - target_mean)))
+        response = lengths[:, None] * (left.T @ (root[:, None] * (self.y - means[1])))
         left /= lengths
         # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
         basis = DualVectors(sparse.diags_array(root), left)
-        means = mean, target_mean
         return self.assembled(eigenvalues, basis, response, means, "kernel", np.inf)
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter as blocks of the kernel matrix."""
-        found = []
-        for train, test in self._splits(cv, groups):
-            weights = None if self.row_weights is None else self.row_weights[train]
-            y = self.y[train, 0] if self.single_target else self.y[train]
-            part = self.validated(self.X[np.ix_(train, train)], y, weights, self.fit_intercept)
-            rows = self.X[np.ix_(test, train)]
-            tested = RowsToTest(rows, self.y[test], self._test_weights(test))
-            found.append(Fold(part, tested))
-        return found
+    def _taken(self, rows: NDArray[np.intp]) -> Floats:
+        return np.asarray(self.X[np.ix_(rows, rows)])
+
+    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:
+        """Return the kernel between some rows and the training rows as a test set."""
+        return RowsToTest(self.X[np.ix_(test, train)], self.y[test], self._test_weights(test))
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return the values of the kernel between new rows and training rows as a test set."""
+        """Return the kernel between new rows and the training rows as a test set."""
         return super().test_set(X if self.values is None else self.values(X), y)
 
 
-def _weighted(K: Floats, data: DenseData) -> Floats:
-    """Return every entry times the roots of both its weights."""
-    if data.uneven_shares is None:
-        return np.asarray(K / len(K))
-    root = np.sqrt(data.shares)
-    return np.asarray(root[:, None] * K * root)
-
-
-def _check_size(largest: float) -> None:
-    if largest > LARGEST:
-        raise ValueError(
-            f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) overflow. Rescale "
-            "X, for example with StandardScaler, or the kernel."
-        )
-
-
-def _check_symmetric(K: Floats, largest: float) -> None:
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"The kernel matrix must be square, with values between all training rows; got shape {K.shape}."
-        )
-    probe = _probes(len(K))
-    if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * largest:
-        worst = float(np.abs(K - K.T).max())
-        raise ValueError(
-            f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
-        )
-
-
 def _probes(n: int) -> Floats:
-    """Return a few random vectors: a matrix that takes all of them to zero is zero."""
+    """Return a few random vectors: a matrix that maps all of them to zero is zero."""
     return np.random.default_rng(0).standard_normal((n, PROBES))
 
 
 def largest_entry(matrix: Floats) -> float:
-    """Return the largest size of an entry."""
+    """Return the largest absolute value of an entry."""
     return max(float(matrix.max()), -float(matrix.min()))
 
 
 def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
-    """Return the positive eigenvalues, ascending, and their eigenvectors; the matrix is overwritten.
-
-    Kernels of smooth functions, and of few columns, have a low rank: a Cholesky factorisation finds it at a
-    tenth of the price of all eigenvectors.
-    """
-    n, eps = len(gram), EPS
+    """Return the positive eigenvalues, ascending, and their eigenvectors; overwrites the matrix."""
+    n = len(gram)
     if n == 0:  # one row, and an intercept
         return np.empty(0), np.empty((0, 0))
+    # smooth kernels, and those of few columns, have a low rank: a Cholesky factorisation finds it
+    # in a tenth of the time of all eigenvectors
     factor = _cholesky(gram)
     if factor is None:
         eigenvalues, vectors = _eigh(gram)
     else:  # orthonormal columns first: eigenvectors of FᵀF would lose the small directions
         span, triangle = linalg.qr(factor, mode="economic", overwrite_a=True, check_finite=False)
         eigenvalues, vectors = _eigh(triangle @ triangle.T)
-    least, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    least, largest = eigenvalues[[0, -1]]
     if least < -max(INDEFINITE * largest, rounding):
         raise ValueError(
-            "The kernel is not positive semi-definite on these data (eigenvalues of its matrix, divided by "
-            f"n, go from {least:.3g} to {largest:.3g}), so it is no inner product of features: choose "
-            "another kernel or other parameters of it."
+            "The kernel is not positive semi-definite on these data (eigenvalues of its matrix, "
+            f"divided by n, range from {least:.3g} to {largest:.3g}): choose another kernel, or "
+            "other parameters."
         )
-    cut = max(eps * n * largest, rounding, -least)
+    cut = max(EPS * n * largest, rounding, -least)
     kept = slice(int(np.searchsorted(eigenvalues, cut, side="right")), None)
     return eigenvalues[kept], vectors[:, kept] if factor is None else span @ vectors[:, kept]
 
 
 def _cholesky(gram: Floats) -> Floats | None:
-    """Return F with few columns and FFᵀ the matrix, or None where there is none."""
-    n, diagonal = len(gram), np.diagonal(gram)
-    eps, largest = EPS, float(diagonal.max())
-    if largest <= 0:
+    """Return F with few columns and FFᵀ equal to the matrix, or None if there is no such F."""
+    n = len(gram)
+    tolerance = PIVOT * EPS * float(np.diagonal(gram).max())
+    # if half of the rows have full rank, that of the whole is above a half
+    if tolerance <= 0 or _has_full_rank(gram[::2, ::2], tolerance):
         return None
-    tolerance = PIVOT * eps * largest
-    if _has_full_rank(gram[::2, ::2], tolerance):
-        return None  # then that of the whole is above a half
     lower, pivots, rank, _ = linalg.lapack.dpstrf(gram.T, tol=tolerance, lower=1)
     if rank > LOW_RANK * n:
         return None
     factor = np.empty((n, rank))
     factor[pivots - 1] = np.tril(lower[:, :rank])
-    # an indefinite matrix ends the factorisation early too: a few random vectors see what was left
+    # an indefinite matrix ends the factorisation early too: random vectors reveal the remainder
     probes = _probes(n)
-    left_over = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
-    return factor if left_over <= PIVOT * eps * n * np.trace(gram) else None
+    remainder = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
+    return factor if remainder <= PIVOT * EPS * n * np.trace(gram) else None
 
 
 def _has_full_rank(gram: Floats, tolerance: float) -> bool:
-    """Tell it from pivots in the order of the rows, which cost a fifth of those in the best order."""
+    """Decide it without pivoting, in a fifth of the time of a pivoted factorisation."""
     try:
         pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
     except np.linalg.LinAlgError:
@@ -242,16 +217,11 @@ def _has_full_rank(gram: Floats, tolerance: float) -> bool:
 
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
+    # the transpose is the same matrix in LAPACK's layout; SciPy 1.12 fails for "evd" and one row
+    options = {"overwrite_a": True, "check_finite": False}
     try:
-        driver = (
-            "evd" if len(matrix) > 1 else "ev"
-        )  # SciPy 1.12 gives "evd" too little room for one row
-        columns = matrix.T  # which is the same, and laid out as LAPACK reads it
-        eigenvalues, vectors = linalg.eigh(
-            columns, driver=driver, overwrite_a=True, check_finite=False
-        )
+        return linalg.eigh(matrix.T, driver="evd" if len(matrix) > 1 else "ev", **options)
     except np.linalg.LinAlgError:
         raise ValueError(
             "The factorisation of the kernel matrix did not converge: rescale it."
         ) from None
-    return np.asarray(eigenvalues), np.asarray(vectors)

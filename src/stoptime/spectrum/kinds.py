@@ -1,4 +1,4 @@
-"""Which kind of container data come in, told without importing the packages that make them."""
+"""The kind of container of the data, found without importing the packages that define it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLASSES: dict[Kind, list[tuple[str, str]]] = {
 
 
 def kind_of(X: Any) -> Kind:
-    """Return the kind of a container; whatever is not known otherwise counts as a dense array.
+    """Return the kind of a container; unknown containers count as dense arrays.
 
     Examples
     --------
@@ -41,15 +41,11 @@ def kind_of(X: Any) -> Kind:
     if isinstance(X, LinearOperator):
         return "operator"
     for kind, classes in CLASSES.items():
-        if any(_is(X, *name) for name in classes):
-            return kind
+        for module, name in classes:
+            # an instance exists only if its module has been imported
+            if module in sys.modules and isinstance(X, getattr(sys.modules[module], name, ())):
+                return kind
     return "dense"
-
-
-def _is(X: Any, module: str, name: str) -> bool:
-    """Tell an instance of a class whose module is imported if there can be any."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(X, getattr(loaded, name, ()))
 
 
 def checked_matrix(X: Any, name: str = "X") -> Any:
@@ -71,23 +67,15 @@ def checked_matrix(X: Any, name: str = "X") -> Any:
 def new_rows(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> Any:
     """Return new rows in memory as a matrix that can be multiplied with coefficients.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix, LinearOperator or array on a device
-        New rows.
-    reference : array
-        Coefficients, or training rows: the new rows are put where these are.
-    dtype : dtype, optional
-        Type that dense rows are converted to, float64 or float32 as they are by default.
-    name : str
-        What messages call them.
+    The rows are put where the ``reference`` is, coefficients or training rows. Dense rows are
+    converted to ``dtype`` if given. Messages call them ``name``.
     """
     kind = kind_of(X)
     on_device = is_device_array(X) or is_device_array(reference)
     if kind in {"sparse", "operator"} and not on_device:
         return checked_matrix(X, name)
     if kind != "dense":
-        where = "rows of the kind that was fitted" if on_device else "rows in memory"
+        where = "rows of the same kind as in fit" if on_device else "rows in memory"
         raise TypeError(f"{name} must be {where}; got {type(X).__name__}.")
     if not on_device:
         return check_array(X, dtype=dtype or DTYPES, input_name=name)
@@ -97,6 +85,6 @@ def new_rows(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> A
         raise ValueError(f"{name} must be of shape (n, n_features); got {tuple(rows.shape)}.")
     if not is_device_array(reference):
         return on_host(rows)
-    # a model predicts where it was fitted, in the type of its coefficients
+    # a model predicts on the device of its coefficients, in their type
     rows = array_namespace(reference).asarray(like(reference, rows), device=reference.device)
     return as_dtype(rows, reference.dtype)

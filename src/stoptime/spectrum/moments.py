@@ -1,19 +1,21 @@
-"""First and second moments of the data in one pass: all that a tall least-squares problem needs."""
+"""First and second moments of the data in one pass, all that tall least squares needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
 CACHED_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplication
-CACHED_ROWS = 2**10  # rows of a block, at least, so that a product is worth calling
+CACHED_ROWS = 2**10  # least number of rows of a block, so that a product is worth calling
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Moments:
         .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
             (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
 
-        with d the distances of the two means from the new one, and ρ the ``share`` of the weight
-        that is removed.
+        with d the distances of the two means from the new one, and ρ the removed ``share`` of the
+        weight.
         """
         keep = 1 - share
         feature_mean = (self.feature_mean - share * part.feature_mean) / keep
@@ -68,7 +70,7 @@ class Sums(NamedTuple):
     target_power: Floats
 
     def moments(self) -> Moments:
-        """Return the means in one piece, and the second moments."""
+        """Add origin and offset."""
         feature_mean = self.origin[0] + self.offset[0]
         target_mean = self.origin[1] + self.offset[1]
         return Moments(feature_mean, target_mean, self.gram, self.cross)
@@ -79,22 +81,9 @@ def sums(
 ) -> Sums:
     """Accumulate the moments block by block: X is read once and never copied whole.
 
-    Blocks are shifted by the mean of a few rows, those of most weight, where that mean is far from
-    zero. What the final correction subtracts is then small, so that columns with large means keep
-    their digits.
-
-    Parameters
-    ----------
-    X, y : arrays of shape (n, p) and (n, q)
-        Of any numeric type, of one namespace.
-    weights : array of shape (n,) or None
-        None where all are one.
-    dtype : dtype
-        Floating type to work in.
-    centre : bool
-        Whether to subtract the means.
-    height : int, optional
-        Rows of a block; by default what fits into the cache of a processor.
+    X and y have shapes (n, p) and (n, q); ``weights`` are None if all are one. Sums are computed
+    in ``dtype``, about the means if ``centre`` is true. Blocks have ``height`` rows, by default as
+    many as fit into the cache of a processor.
     """
     xp = array_namespace(X)
     n, p = X.shape
@@ -103,7 +92,7 @@ def sums(
     if weights is not None:
         host = on_host(weights)
         weight = float(host.sum(dtype=np.float64))
-        # weights over a power of two near the largest, so that products with them do not underflow
+        # dividing weights by a power of two near the largest keeps products from underflow
         scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
         scale = float(scaled.sum(dtype=np.float64)) or 1.0
         weights = as_dtype(like(X, scaled), dtype)
@@ -111,14 +100,13 @@ def sums(
     shifted = bool(xp.any(shift != 0))
     height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
     gram: Any = None
-    # totals of X, then cross moments
-    others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)
+    others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)  # totals, cross moments
     target_total = 0 * target_shift
     power = 0 * target_shift
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
         features = as_dtype(X[rows], dtype)
-        # products of arrays that are not aligned in memory round differently
+        # BLAS rounds products of arrays that are not aligned in memory differently
         if not getattr(getattr(features, "flags", None), "aligned", True):
             features = features.copy(order="K")
         if shifted:
@@ -138,39 +126,40 @@ def sums(
         gram = product if gram is None else gram + product
         others += left.T @ features
     gram = others[:0].T @ others[:0] if gram is None else gram  # zeros where there is no row
-    for summed in (gram, others, target_total, power):
-        summed /= scale
-    total, cross = others[0], others[1:].T
+    gram /= scale
+    others /= scale
+    target_total /= scale
+    power /= scale
+    total = others[0]
+    cross = others[1:].T
+    origin = shift, target_shift
     if not centre:
-        nothing = 0 * total, 0 * target_total
-        return Sums(weight, (shift, target_shift), nothing, gram, cross, power)
+        return Sums(weight, origin, (0 * total, 0 * target_total), gram, cross, power)
     gram -= total[:, None] * total
     cross -= total[:, None] * target_total
     power = xp.clip(power - target_total**2, 0, None)
-    return Sums(weight, (shift, target_shift), (total, target_total), gram, cross, power)
+    return Sums(weight, origin, (total, target_total), gram, cross, power)
 
 
 def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
-    """Guess the means from a few rows; zeros for features near zero, and without centring."""
-    few, share = heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
+    """Guess the means from a few rows; zeros for features near zero, and without centring.
+
+    Subtracting a large mean first leaves little to be cancelled in the second moments.
+    """
+    few, share = _heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
     index = like(X, few)
     rows = as_dtype(X[index], dtype)
     targets = as_dtype(y[index], dtype)
     if not centre or not len(few):
-        return _row_sum(0 * rows), _row_sum(0 * targets)
-    xp = array_namespace(rows)
+        return (0 * rows).sum(axis=0), (0 * targets).sum(axis=0)
     share = as_dtype(like(X, share), dtype)[:, None]
-    mean = _row_sum(share * rows)
-    spread = _row_sum(share * rows * rows) - mean**2
-    far = bool(xp.any(mean**2 > NEAR**2 * spread))
-    return mean if far else 0 * mean, _row_sum(share * targets)
+    mean = (share * rows).sum(axis=0)
+    spread = (share * rows * rows).sum(axis=0) - mean**2
+    far = bool((mean**2 > NEAR**2 * spread).any())
+    return mean if far else 0 * mean, (share * targets).sum(axis=0)
 
 
-def _row_sum(rows: Any) -> Any:
-    return array_namespace(rows).sum(rows, axis=0)
-
-
-def heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
+def _heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
     """Return the numbers of rows whose mean is a good guess of the mean, and their shares."""
     # spread over all rows: the first ones may be unlike the others
     few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
@@ -182,7 +171,7 @@ def heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Flo
 
 
 def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
-    """Return weights in double precision; refuse what is not finite and non-negative."""
+    """Return weights in double precision, after checking that they are finite and non-negative."""
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(

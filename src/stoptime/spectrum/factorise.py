@@ -1,0 +1,160 @@
+"""Dense data to a spectrum: by XᵀX, by XXᵀ, or by QR and SVD."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import linalg
+
+from stoptime.spectrum.accuracy import check_columns, constant, reach
+from stoptime.spectrum.base import DualVectors, Spectrum
+from stoptime.spectrum.centred import Mirror
+from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoptime.spectrum.dense import DenseData
+
+__all__ = ["by_features", "by_rows", "by_svd", "diagonal", "lengths_of"]
+
+
+def by_features(data: DenseData) -> Spectrum:
+    """Diagonalise XᵀX."""
+    m = data.moments()
+    powers = on_host(diagonal(m.gram))
+    data.check_finite(powers)
+    data.check_underflow(powers.max(), m.feature_mean)
+    # only rounding errors are left of a constant column: zeros keep it out of every direction
+    flat = constant(powers, on_host(m.feature_mean))
+    if flat.any():
+        mask = like(m.gram, flat)
+        m.gram[mask] = 0
+        m.gram[:, mask] = 0
+        m.cross[mask] = 0
+        powers = np.where(flat, 0, powers)
+    eigenvalues, vectors = _eigh(m.gram)
+    response = on_host(vectors.T @ m.cross)
+    first = _rank_cut(eigenvalues, data.rounding)
+    dropped = data.image_lengths(vectors[:, :first], m.feature_mean)
+    far = reach(data, eigenvalues, first, response, dropped, powers)
+    means = m.feature_mean, m.target_mean
+    basis = vectors[:, first:]
+    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
+
+
+def by_rows(data: DenseData) -> Spectrum:
+    """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
+    rows, targets, means, powers = data.centred_in_products()
+    product = rows @ rows.T
+    squares = on_host(diagonal(product))
+    data.check_finite(squares)
+    data.check_underflow(squares.max(), means[0])
+    if data.fit_intercept and len(product) > 1:
+        # centring leaves a null direction, which is mirrored onto the first axis and cut off
+        mirror = Mirror.onto_first(data.shares**0.5)
+        eigenvalues, left = _eigh(mirror.without_first(product))
+        left = mirror.with_first(left)
+    else:
+        eigenvalues, left = _eigh(product)
+    first = _rank_cut(eigenvalues, data.rounding)
+    lengths = np.sqrt(np.maximum(eigenvalues, 0))
+    # rounding of XXᵀ hides short images, so that they are measured by products with X
+    lengths[:first] = lengths_of(rows.T, left[:, :first])
+    response = lengths[:, None] * on_host(left.T @ targets)
+    far = reach(data, eigenvalues, first, response, lengths[:first], powers)
+    basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
+    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
+
+
+def by_svd(data: DenseData, max_gain: float) -> Spectrum:
+    """Take the singular values of a QR factor, accurate where squares would lose the small ones."""
+    rows, targets, means, powers = data.centred()
+    n, p = rows.shape
+    if p <= n:
+        components, triangle = _projected(rows, targets)
+        left, lengths, right = _svd(triangle)
+        vectors = right.T
+        components = left.T @ components
+    else:
+        vectors, triangle = _qr(rows.T)
+        left, lengths, right = _svd(triangle.T)
+        components = left.T @ targets
+        vectors = _multiplied(vectors, right.T)
+    check_columns(data, powers, max_gain)
+    first = _rank_cut(lengths, data.rounding)
+    response = lengths[first:, None] * on_host(components)[first:]
+    vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
+    basis = vectors[:, first:]
+    return data.assembled(lengths[first:] ** 2, basis, response, means, "svd", np.inf)
+
+
+def lengths_of(matrix: Any, vectors: Any, width: int = 256) -> Floats:
+    """Return the lengths of images under a matrix, a few at a time to need little memory."""
+    found = [np.empty(0)]
+    for k in range(0, vectors.shape[1], width):
+        images = matrix @ vectors[:, k : k + width]
+        found.append(on_host((images**2).sum(axis=0) ** 0.5))
+    return np.concatenate(found)
+
+
+def diagonal(matrix: Any) -> Any:
+    """Return the diagonal of a matrix of any namespace."""
+    return array_namespace(matrix).linalg.diagonal(matrix)
+
+
+def _rank_cut(ascending: Floats, rounding: float) -> int:
+    """Return how many of the smallest values are no more than rounding errors of the largest."""
+    return int(np.searchsorted(ascending, rounding * ascending[-1], side="right"))
+
+
+@contextmanager
+def _advising(xp: Any, advice: str) -> Iterator[None]:
+    """Turn the error of a factorisation that does not converge into advice."""
+    try:
+        yield
+    except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
+        raise ValueError(
+            f"The factorisation of X did not converge: rescale its columns, or {advice}."
+        ) from None
+
+
+def _eigh(gram: Any) -> tuple[Floats, Any]:
+    """Return eigenvalues on the host, ascending, and eigenvectors where the matrix is."""
+    xp = array_namespace(gram)
+    with _advising(xp, 'use solver="svd"'):
+        eigenvalues, vectors = xp.linalg.eigh(gram)
+    return on_host(eigenvalues), vectors
+
+
+def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
+    """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
+    xp = array_namespace(triangle)
+    svd = xp.linalg.svd if is_device_array(triangle) else linalg.svd
+    with _advising(xp, 'use solver="gram"'):
+        left, lengths, right = svd(triangle, full_matrices=False)
+    return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
+
+
+def _qr(rows: Any) -> tuple[Any, Any]:
+    if is_device_array(rows):
+        return tuple(array_namespace(rows).linalg.qr(rows))
+    return linalg.qr(rows, mode="economic", overwrite_a=True)
+
+
+def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
+    """Return Qᵀy and R; LAPACK needs no Q for this, which would be as large as X."""
+    if is_device_array(rows):
+        basis, triangle = _qr(rows)
+        return basis.T @ targets, triangle
+    components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
+    return components.T, triangle
+
+
+def _multiplied(tall: Any, square: Any, height: int = 4096) -> Any:
+    """Overwrite ``tall`` by ``tall @ square`` without a second array of its size."""
+    for start in range(0, tall.shape[0], height):
+        tall[start : start + height] = tall[start : start + height] @ square
+    return tall
