@@ -433,12 +433,12 @@ def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
 def _checked_device(X: Any, y: Any) -> Pair:
     """Return arrays of one device and a floating type; y may be anything that can be converted."""
     xp = array_namespace(X)
-    floats = {xp.float32, xp.float64}
+    floats = (xp.float32, xp.float64)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
     whole = xp.isdtype(X.dtype, ("bool", "integral"))
     layout = str(getattr(X, "layout", "torch.strided"))
-    if layout != "torch.strided" or not (whole or X.dtype in floats):
+    if layout != "torch.strided" or not (whole or xp.isdtype(X.dtype, floats)):
         raise ValueError(
             f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
         )
@@ -448,7 +448,7 @@ def _checked_device(X: Any, y: Any) -> Pair:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
     _check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
-    y = y if y.dtype in floats else as_float64(y)
+    y = y if xp.isdtype(y.dtype, floats) else as_float64(y)
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError("Input y contains NaN or infinity.")
     return as_float64(X) if whole else X, y
