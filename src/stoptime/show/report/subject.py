@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.spectrum.decompose import decompose
-from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
+from stoptime.tables.assessment import Assessment, Score, assess, compare
 
 if TYPE_CHECKING:
     from stoptime.estimators.linear import StoppedRegressorCV
@@ -96,7 +96,7 @@ class Subject:
             raise ValueError(f"features must name {p} columns; got {len(names)} names.")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         spectrum = decompose(rows, response, weights, bool(model.fit_intercept))
-        compared = {"stoptime": model, **rivals(spectrum)}
+
         return cls(
             model,
             rows,
@@ -104,7 +104,7 @@ class Subject:
             weights,
             spectrum,
             assess(model, spectrum),
-            compare(compared, rows, response, weights) if n >= 3 else [],
+            compare(model, spectrum, (rows, response, weights)) if n >= 3 else [],
             tuple(map(str, names)),
             target,
             "given as arrays",
