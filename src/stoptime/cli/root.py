@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from scipy.linalg import blas
 from typer.core import TyperGroup
 
-from stoptime.support.interrupts import Interrupt, interruptible
+from stoptime.support.interrupts import interruptible
 from stoptime.support.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["app", "run"]
 
@@ -26,29 +22,24 @@ REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and
 class Commands(TyperGroup):
     """Commands that report an error as one line on standard error, with exit code 1."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments, for which typer loads more libraries."""
-        with _reported():
-            return super().make_context(*args, **kwargs)
+    debug = False
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        with _reported(debug=ctx.params.get("debug", False)):
-            _take_buffers()
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _reported(*, debug: bool = False) -> Iterator[None]:
-    with interruptible():
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments and run the command."""
         try:
-            yield
+            return super().main(*args, **kwargs)
         except REPORTED as error:
-            # Some libraries turn an interrupt into an error of their own.
-            if debug or Interrupt.pressed:
+            if self.debug:
                 raise
             typer.echo(f"stoptime: {_one_line(error)}", err=True)
             raise SystemExit(1) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        self.debug = ctx.params["debug"]
+        with interruptible():
+            _take_buffers()
+            return super().invoke(ctx)
 
 
 def _one_line(error: BaseException) -> str:
@@ -98,5 +89,4 @@ def _root(
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line, by default with the arguments of the process."""
-    with interruptible():  # also while typer collects the commands
-        app(arguments, prog_name="stoptime")
+    app(arguments, prog_name="stoptime")
