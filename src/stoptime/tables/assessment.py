@@ -32,7 +32,8 @@ PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eige
 class Assessment:
     """The properties of a fitted model at its stop; None where a number does not exist.
 
-    ``penalty`` is the equivalent ridge penalty λ. ``error`` and ``standard_error`` are the rule's
+    ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is the same for scikit-learn: λ
+    times the number of rows. ``error`` and ``standard_error`` are the rule's
     estimate of the mean squared prediction error, and ``explained`` is the share of the variance
     that this error explains. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
     ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
@@ -49,6 +50,7 @@ class Assessment:
     guarantee: float | None
     universal: bool
     inflation: float | None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
         guarantee,
         universal,
         _inflation(method, spectrum, eigenvalues),
+        None if penalty is None else penalty * spectrum.n_samples,
     )
 
 

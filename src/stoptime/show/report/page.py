@@ -65,9 +65,7 @@ def _tiles(subject: Subject) -> str:
     found = subject.assessment
     freedom = subject.X.shape[1] + bool(subject.model.fit_intercept)
     error = with_error(found.error, found.standard_error)
-    alpha = ""
-    if found.penalty is not None:
-        alpha = f"alpha {number(found.penalty * subject.spectrum.n_samples)} in scikit-learn"
+    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
     tiles = [
         ("stop", number(found.stop), found.method.stop_meaning),
         ("equivalent ridge penalty", number(found.penalty), alpha),
