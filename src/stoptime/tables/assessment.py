@@ -32,10 +32,9 @@ PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eige
 class Assessment:
     """The properties of a fitted model at its stop; None where a number does not exist.
 
-    ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is the same for scikit-learn: λ
-    times the number of rows. ``error`` and ``standard_error`` are the rule's
-    estimate of the mean squared prediction error, and ``explained`` is the share of the variance
-    that this error explains. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
+    ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is λ times the number of rows, as
+    in scikit-learn. ``error`` and ``standard_error`` are the rule's estimate of the mean squared
+    prediction error, which explains the share ``explained`` of the variance. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
     ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
     ``inflation`` is that ratio on this spectrum at the best stop, for estimated noise and signal.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -114,18 +113,6 @@ def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) ->
 
     With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
     A write that fails leaves no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedRegressorCV().fit(X, y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(model, f"{folder}/model.json")
-    ...     same = load(f"{folder}/model.json")
-    >>> bool((same.predict(X) == model.predict(X)).all())
-    True
     """
     content = _content(as_model(model, prepared))
     with atomic(Path(target)) as path:
@@ -139,11 +126,10 @@ def load(source: str | Path) -> Model:
     """
     path = Path(source)
     size = path.stat().st_size
-    if not path.is_file():
-        raise ValueError(f"{path} is not a model: it is not a file.")
-    if size > MOST_BYTES:
-        raise ValueError(f"{path} is not a model: it has {size} bytes, more than {MOST_BYTES}.")
     try:
+        # A device such as /dev/zero could be read for ever.
+        _require(path.is_file(), "it is not a file.")
+        _require(size <= MOST_BYTES, f"it has {size} bytes, more than {MOST_BYTES}.")
         return _model(json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_once))
     except RecursionError:
         reason = "it is nested too deeply."
@@ -213,10 +199,10 @@ def _content(model: Model) -> dict[str, Any]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object, whose keys may not be repeated."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f'the key "{twice[:40]}" is given twice.')
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        _require(key not in found, f'the key "{key[:40]}" is given twice.')
+        found[key] = value
     return found
 
 
@@ -273,15 +259,13 @@ def _read_method(content: Any) -> Method:
 
 
 def _read_recipe(content: Any) -> Recipe:
-    columns = tuple(map(_read_column, content["columns"]))
-    centres = tuple(map(float, content["centres"]))
-    return Recipe(columns, centres, tuple(map(float, content["scales"])))
-
-
-def _read_column(content: Any) -> Column:
-    fill = None if content["fill"] is None else float(content["fill"])
-    levels = tuple(None if level is None else str(level) for level in content["levels"])
-    return Column(str(content["name"]), content["kind"], fill, levels)
+    columns = []
+    for one in content["columns"]:
+        fill = None if one["fill"] is None else float(one["fill"])
+        levels = tuple(None if level is None else str(level) for level in one["levels"])
+        columns.append(Column(str(one["name"]), one["kind"], fill, levels))
+    centres, scales = (tuple(map(float, content[key])) for key in ("centres", "scales"))
+    return Recipe(tuple(columns), centres, scales)
 
 
 _read_numbers = partial(np.array, dtype=np.float64)

@@ -6,7 +6,7 @@ import csv
 import re
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -111,13 +111,7 @@ def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint at the known name that is most similar, or "" if none is.
-
-    Examples
-    --------
-    >>> print("No such column" + did_you_mean("targte", ["age", "target"]))
-    No such column: did you mean "target"?
-    """
+    """Return a hint such as ': did you mean "target"?', or "" if no known name is similar."""
     folded = {str(one).casefold(): str(one) for one in known}
     close = get_close_matches(str(name).casefold(), folded, n=1)
     return f': did you mean "{folded[close[0]]}"?' if close else ""
@@ -147,9 +141,14 @@ def text_format(path: Path, missing: Sequence[str]) -> TextFormat | None:
     messages = []
     if encoding == "cp1252":
         messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
-    sample = "" if compressed else head.decode(encoding, errors="ignore")
-    options: dict[str, Any] = {
-        "sep": "\t" if kind == "tsv" else _delimiter(sample),
+    delimiter = "\t" if kind == "tsv" else ","
+    # A table with one column has no delimiter, which the sniffer calls an error.
+    with suppress(csv.Error):
+        if kind == "csv" and not compressed:
+            lines = head.decode(encoding, errors="ignore").splitlines()[:SNIFFED_LINES]
+            delimiter = csv.Sniffer().sniff("\n".join(lines), DELIMITERS).delimiter
+    options = {
+        "sep": delimiter,
         "encoding": encoding,
         "na_values": list(missing),
         "skipinitialspace": True,
@@ -214,14 +213,6 @@ def _encoding(path: Path, head: bytes) -> str:
     except UnicodeDecodeError:
         return "cp1252"
     return "utf-8-sig"
-
-
-def _delimiter(sample: str) -> str:
-    try:
-        first_lines = "\n".join(sample.splitlines()[:SNIFFED_LINES])
-        return csv.Sniffer().sniff(first_lines, DELIMITERS).delimiter
-    except csv.Error:  # a table with one column has no delimiter
-        return ","
 
 
 def _decimal_commas(frame: Any) -> bool:

@@ -209,13 +209,14 @@ def usable_rows(
     frame: Any, target: str, used: Sequence[str], policy: Policy
 ) -> tuple[Any, Counter[str]]:
     """Return the rows that can be used, and how many were left out for which reason."""
-    without_target = np.isnan(numbers_in(frame, target))
-    frame = frame[~without_target]
-    incomplete = np.zeros(len(frame), dtype=bool)
+    untold = np.isnan(numbers_in(frame, target))
+    unused = untold.copy()
     for name in used if policy.missing == "drop" else ():
-        incomplete |= _gaps(frame, name)
-    reasons = {f'without a target "{target}"': without_target, "with missing values": incomplete}
-    return frame[~incomplete], Counter({why: int(gaps.sum()) for why, gaps in reasons.items()})
+        unused |= _gaps(frame, name)
+    reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
+    dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
+    # Selecting rows copies the table, so it is done only if needed.
+    return (frame[~unused] if unused.any() else frame), dropped
 
 
 def rows_left_out(dropped: Counter[str]) -> list[str]:
