@@ -34,9 +34,10 @@ class Assessment:
 
     ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is λ times the number of rows, as
     in scikit-learn. ``error`` and ``standard_error`` are the rule's estimate of the mean squared
-    prediction error, which explains the share ``explained`` of the variance. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
-    ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
-    ``inflation`` is that ratio on this spectrum at the best stop, for estimated noise and signal.
+    prediction error, which explains the share ``explained`` of the variance. If ``penalty`` is the
+    best one, ``guarantee`` bounds the Bayes risk over that of the best ridge: on any spectrum if
+    ``universal``, else on those in the same range. ``inflation`` is that ratio on this spectrum at
+    the best stop, for estimated noise and signal.
     """
 
     method: Method
