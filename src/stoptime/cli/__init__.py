@@ -1,13 +1,96 @@
-"""The command line: each command is a function."""
+"""The command ``stoptime``: its commands, its version, and how errors are reported."""
 
 from __future__ import annotations
 
-from stoptime.cli.explore import explore
+from functools import cache
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy.linalg import blas
+from typer import Option
+from typer.core import TyperGroup
+
 from stoptime.cli.fit import fit
-from stoptime.cli.root import app, run
-from stoptime.cli.theory import bounds, plan, reproduce
+from stoptime.cli.theory import bounds, explore, plan, reproduce
+from stoptime.support.interrupts import interruptible
+from stoptime.support.version import __version__
 
 __all__ = ["app", "run"]
 
+BLAS_BUFFERS = 2**27  # bytes: more than the buffers of BLAS for NumPy and for SciPy
+REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
+
+
+class Commands(TyperGroup):
+    """Commands that report an error as one line on standard error, with exit code 1."""
+
+    debug = False  # whether to raise errors instead, so that Python prints the traceback
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments and run the command."""
+        try:
+            return super().main(*args, **kwargs)
+        except REPORTED as error:
+            if self.debug:
+                raise
+            typer.echo(f"stoptime: {_one_line(error)}", err=True)
+            raise SystemExit(1) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        self.debug = ctx.params["debug"]
+        with interruptible():
+            _take_buffers()
+            return super().invoke(ctx)
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@cache
+def _take_buffers() -> None:
+    """Let BLAS allocate its buffers now: OpenBLAS would wait for ever if memory ran out later."""
+    try:
+        np.empty(BLAS_BUFFERS, np.uint8)
+    except MemoryError:
+        message = "there is no memory for matrix products: raise the limit (ulimit -v)."
+        raise MemoryError(message) from None
+    # NumPy and SciPy may have a BLAS each, so that both multiply.
+    square = np.ones((512, 512))
+    blas.dgemm(1.0, square, square @ square)
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Fit least squares with momentum and early stopping: when to stop, and what that does.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog="Try: stoptime fit diabetes --report report.html",
+)
 for command in (fit, plan, bounds, reproduce, explore):
     app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options of every command."""
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line, by default with the arguments of the process."""
+    app(arguments, prog_name="stoptime")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from stoptime.cli.options import (
+from stoptime.cli.terminal import (
     AsJson,
     bad,
     checked_output,
@@ -20,21 +20,17 @@ from stoptime.cli.options import (
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.stopping import RULES
 from stoptime.tables.reading import BUILT_IN
-from stoptime.tables.recipe import MOST_CATEGORIES, Policy
+from stoptime.tables.recipe import MOST_CATEGORIES, Missing, Policy
 
 of_data = partial(typer.Option, rich_help_panel="Data")
 of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
-
 Words = list[str] | None
 File = Path | None
-
 HELP_DATA = f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.'
 HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
 HELP_METHOD = "Method, such as ridge or nesterov-flow:friction=5; repeat it to choose the best one."
-HELP_MISSING = (
-    "Fill in missing values (median, or a category of their own), drop their rows, or stop."
-)
+HELP_MISSING = "Fill in missing values (median, or a category of their own), drop rows, or stop."
 
 
 def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -58,7 +54,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
-    missing: Annotated[Literal["impute", "drop", "error"], of_data(help=HELP_MISSING)] = "impute",
+    missing: Annotated[Missing, of_data(help=HELP_MISSING)] = "impute",
     na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
     categories: Annotated[
         int, of_data(help="Largest number of features for one text column.", min=1)

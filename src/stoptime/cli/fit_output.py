@@ -19,8 +19,6 @@ from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
 from stoptime.tables.model_file import as_model, save
 from stoptime.tables.reading import pandas, read_table, write_table
 
-__all__ = ["run"]
-
 
 def run(
     request: Request,
@@ -77,7 +75,6 @@ def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> l
 
 def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) -> dict[str, Any]:
     request = fitted.request
-    found = fitted.assessment
     features = fitted.prepared.recipe.features
     return {
         "data": request.data,
@@ -86,8 +83,7 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
         "features": features,
         "rule": request.how,
         "reason": fitted.model.choice_.message,
-        **vars(found),
-        "alpha": None if found.penalty is None else found.penalty * fitted.spectrum.n_samples,
+        **vars(fitted.assessment),
         "coefficients": dict(zip(features, fitted.model.coef_.tolist(), strict=True)),
         "intercept": float(fitted.model.intercept_),
         "comparison": fitted.scores,
@@ -104,22 +100,19 @@ def _summary(fitted: Fitted) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    penalty = "none"
-    alpha = ""
-    if found.penalty is not None:
-        penalty = number(found.penalty)
-        alpha = f"alpha {number(found.penalty * fitted.spectrum.n_samples)} in scikit-learn"
+    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
     error = with_error(found.error, found.standard_error)
     most = features + fitted.request.fit_intercept
     lines = [
         ("data", Path(fitted.table.source).name, f"{fitted.n_rows} rows, {features} features"),
         ("method", method_in_words(found.method), ""),
         ("stop", number(found.stop), fitted.model.choice_.message),
-        ("equivalent ridge penalty", penalty, alpha),
+        ("equivalent ridge penalty", "none" if alpha == "" else number(found.penalty), alpha),
         ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {most}"),
         (f"{fitted.request.how} error", error, f"R² {found.explained:.3f}"),
         ("guarantee", *guarantee_in_words(found)),
     ]
+    # Text keeps rich from reading brackets in names as markup.
     for line in lines:
         table.add_row(*map(Text, line))
     return table
@@ -131,8 +124,7 @@ def _comparison(fitted: Fitted) -> Table:
     table.add_column("cross-validated on the same folds", style="bold")
     table.add_column("error", justify="right", no_wrap=True)
     table.add_column("minus stoptime's error", justify="right", no_wrap=True)
-    for score in fitted.scores:
-        excess = with_error(score.excess, score.excess_standard_error, sign=True)
-        shown = "" if score is fitted.scores[0] else excess
-        table.add_row(Text(score.name), with_error(score.error, score.standard_error), shown)
+    for i, score in enumerate(fitted.scores):
+        excess = with_error(score.excess, score.excess_standard_error, sign=True) if i else ""
+        table.add_row(score.name, with_error(score.error, score.standard_error), excess)
     return table

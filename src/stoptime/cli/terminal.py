@@ -1,4 +1,4 @@
-"""What commands print: a progress bar on a terminal, and JSON for programs."""
+"""Read options that are more than a word, and print progress and results."""
 
 from __future__ import annotations
 
@@ -6,17 +6,80 @@ import json
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from stoptime.methods.registry import ALL_METHODS
+from stoptime.tables.reading import did_you_mean
 
-__all__ = ["bar", "print_json"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from stoptime.methods.base import Method
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def bad(option: str, message: str) -> typer.BadParameter:
+    """Return the error of a wrong option."""
+    return typer.BadParameter(message, param_hint=option)
+
+
+def completed(names: Collection[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes a name for the shell."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+def known_name(kind: str, name: str, known: Collection[str]) -> str:
+    """Return the name of a method or a rule if there is one."""
+    if name not in known:
+        hint = did_you_mean(name, list(known)) or f" (known: {', '.join(known)})"
+        raise bad(f"--{kind}", f'there is no {kind} "{name}"{hint}')
+    return name
+
+
+def parsed_method(word: str) -> Method:
+    """Return the method for a word such as ``nesterov-flow:friction=5``."""
+    name, _, rest = word.partition(":")
+    kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
+    names = [field.name for field in fields(kind)]
+    parameters: dict[str, float | str] = {}
+    for pair in filter(None, rest.split(",")):
+        key, _, value = pair.partition("=")
+        if key not in names:
+            has = f"its parameters are {', '.join(names)}" if names else "it has none"
+            raise bad("--method", f'{name} has no parameter "{key}"; {has}')
+        try:
+            parameters[key] = float(value)
+        except ValueError:  # such as damping=critical
+            parameters[key] = value
+    try:
+        return kind(**parameters)
+    except (TypeError, ValueError) as error:
+        raise bad("--method", str(error)) from None
+
+
+def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
+    """Return a number of stops such as "100", or a list of them such as "1,10,inf"."""
+    if word is None:
+        return None
+    try:
+        return tuple(map(float, word.split(","))) if "," in word else int(word)
+    except ValueError:
+        message = f'"{word}" is neither a number of stops nor a list such as 1,10,100'
+        raise bad("--stops", message) from None
+
+
+def checked_output(path: Path | None, option: str) -> None:
+    """Refuse an output that cannot be written, before any work is done."""
+    if path is not None and path.is_dir():
+        raise bad(option, f"{path} is a folder.")
+    if path is not None and not path.parent.is_dir():
+        raise bad(option, f"the folder {path.parent} does not exist.")
 
 
 @contextmanager

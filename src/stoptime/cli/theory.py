@@ -1,7 +1,9 @@
-"""``stoptime plan``, ``stoptime bounds`` and ``stoptime reproduce``: theory and paper."""
+"""The commands on theory and paper: ``plan``, ``bounds``, ``reproduce`` and ``explore``."""
 
 from __future__ import annotations
 
+import sys
+import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -9,27 +11,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
+from typer import Option
 
-from stoptime.cli.options import AsJson, checked_output
-from stoptime.cli.terminal import bar, print_json
+from stoptime.cli.terminal import AsJson, bar, checked_output, print_json
 from stoptime.support.files import atomic
 
 
 def plan(
-    penalty: Annotated[float, typer.Option(help="Ridge penalty λ that the run should match.")],
-    step: Annotated[float, typer.Option("--step", "--lr", help="Step size, or learning rate.")],
+    penalty: Annotated[float, Option(help="Ridge penalty λ that the run should match.")],
+    step: Annotated[float, Option("--step", "--lr", help="Step size, or learning rate.")],
     method: Annotated[
-        str, typer.Option(help="gradient-descent, nesterov, heavy-ball or nu-method.")
+        str, Option(help="gradient-descent, nesterov, heavy-ball or nu-method.")
     ] = "nesterov",
     momentum: Annotated[
-        float | None, typer.Option(help="Constant momentum, as in torch.optim.SGD.")
+        float | None, Option(help="Constant momentum, as in torch.optim.SGD.")
     ] = None,
     friction: Annotated[
-        float | None, typer.Option(help="Friction of Nesterov's method; 3 by default.")
+        float | None, Option(help="Friction of Nesterov's method; 3 by default.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write a figure to this png, pdf or svg file.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Write a figure to this png, pdf or svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print how many iterations match a ridge penalty, and the risk that this guarantees.
@@ -46,13 +46,11 @@ def plan(
         planned.plot(ax=ax)
         with atomic(out) as target:
             figure.savefig(target, dpi=150)
+    files = [] if out is None else [out]
     if as_json:
-        files = [out] if out else []
         print_json({"iterations": planned.iterations, "plan": planned, "files": files})
-        return
-    typer.echo(planned)
-    if out is not None:
-        typer.echo(f"wrote {out}")
+    else:
+        typer.echo("\n".join([str(planned), *(f"wrote {file}" for file in files)]))
 
 
 def bounds(as_json: AsJson = False) -> None:
@@ -67,25 +65,21 @@ def bounds(as_json: AsJson = False) -> None:
     if not as_json:
         typer.echo(proven)
         return
+    names = ("statement", "paper", "verdict")
     rows = [
-        {"statement": row.statement, "paper": row.paper, "verdict": row.verdict}
-        | vars(row.certified)
-        for row in proven.rows
+        {name: getattr(row, name) for name in names} | vars(row.certified) for row in proven.rows
     ]
     print_json({"bounds": rows})
 
 
 def reproduce(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the figures, tables and summary.md.")
-    ] = Path("reproduction"),
+    out: Annotated[Path, Option(help="Folder for the figures, tables and summary.md.")] = Path(
+        "reproduction"
+    ),
     certify: Annotated[
-        bool | None,
-        typer.Option(help="Prove the constants; by default if python-flint is installed."),
+        bool | None, Option(help="Prove the constants; by default if python-flint is installed.")
     ] = None,
-    dark: Annotated[
-        bool, typer.Option("--dark", help="Also draw every figure for dark pages.")
-    ] = False,
+    dark: Annotated[bool, Option("--dark", help="Also draw every figure for dark pages.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the experiments of the paper: figures, the numbers behind them, and its constants.
@@ -102,3 +96,26 @@ def reproduce(
         return
     Console().print(Markdown(files[-1].read_text(encoding="utf-8")))
     typer.echo(f"\n{len(files)} files in {out}; look at {out / 'stability_polynomial.png'}")
+
+
+def explore(
+    out: Annotated[Path, Option(help="The page to write.")] = Path("explorer.html"),
+    show: Annotated[
+        bool, Option("--open/--no-open", help="Open the page in a browser, on a terminal.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Write an interactive page on bias, variance and risk of every method; it works offline.
+
+    Example: stoptime explore --out explorer.html
+    """
+    from stoptime.show import explorer  # noqa: PLC0415 - starts faster
+
+    checked_output(out, "--out")
+    page = explorer.write(out)
+    if as_json:
+        print_json({"files": [page]})
+        return
+    typer.echo(f"wrote {page}")
+    if show and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())

@@ -10,19 +10,19 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict
 
-from stoptime.stopping import Oracle, estimate_oracle
+from stoptime.stopping import estimate_oracle
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
 from stoptime.theory.risk import bayes_risk, inflation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from stoptime.estimators.linear import StoppedRegressorCV
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array
 
-__all__ = ["Assessment", "Score", "assess", "compare", "rivals"]
+__all__ = ["Assessment", "Score", "assess", "compare"]
 
 FOLDS = 5
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
@@ -32,11 +32,12 @@ PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eige
 class Assessment:
     """The properties of a fitted model at its stop; None where a number does not exist.
 
-    ``penalty`` is the equivalent ridge penalty λ. ``error`` and ``standard_error`` are the rule's
-    estimate of the mean squared prediction error, and ``explained`` is the share of the variance
-    that this error explains. ``guarantee`` bounds the Bayes risk over that of the best ridge, if
-    ``penalty`` is the best one: on any spectrum if ``universal``, else on those in the same range.
-    ``inflation`` is that ratio on this spectrum at the best stop, for estimated noise and signal.
+    ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is λ times the number of rows, as
+    in scikit-learn. ``error`` and ``standard_error`` are the rule's estimate of the mean squared
+    prediction error, which explains the share ``explained`` of the variance. If ``penalty`` is the
+    best one, ``guarantee`` bounds the Bayes risk over that of the best ridge: on any spectrum if
+    ``universal``, else on those in the same range. ``inflation`` is that ratio on this spectrum at
+    the best stop, for estimated noise and signal.
     """
 
     method: Method
@@ -49,14 +50,12 @@ class Assessment:
     guarantee: float | None
     universal: bool
     inflation: float | None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean squared prediction error of the estimator ``name`` on held-out folds.
-
-    ``excess`` is its difference from the first estimator; its standard error is taken row by row.
-    """
+    """Mean squared error on held-out folds, and by how much it exceeds that of stoptime."""
 
     name: str
     error: float
@@ -66,17 +65,7 @@ class Score:
 
 
 def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
-    """Describe a fitted model with one target, given the spectrum of its data.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from stoptime import StoppedRegressorCV, decompose
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> found = assess(StoppedRegressorCV().fit(X, y), decompose(X, y))
-    >>> f"{found.guarantee:.4f} on any spectrum, {found.explained:.2f} explained"
-    '1.5991 on any spectrum, 0.49 explained'
-    """
+    """Describe a fitted model with one target, given the spectrum of its data."""
     method = model.method_
     stop = float(model.stop_)
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
@@ -84,6 +73,7 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
     universal = False
     if method.has_filter and spectrum.rank:
         penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
+        # At stop zero and at stop infinity, there is no penalty to calibrate the method to.
         if 0 < penalty < np.inf:
             bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
             guarantee = float(bound) if np.isfinite(bound) else None
@@ -101,18 +91,19 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
         1 - error / variance if variance > 0 else 0.0,
         guarantee,
         universal,
-        _inflation(method, spectrum, estimate_oracle(spectrum)),
+        _inflation(method, spectrum, eigenvalues),
+        None if penalty is None else penalty * spectrum.n_samples,
     )
 
 
-def _inflation(method: Method, spectrum: Spectrum, oracle: Oracle) -> float | None:
+def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
+    oracle = estimate_oracle(spectrum)
     if not method.has_filter or not 0 < oracle.penalty < np.inf:
         return None
-    padded = spectrum.padded_eigenvalues.astype(np.float64)
-    positive = padded[padded > 0]
+    positive = eigenvalues[eigenvalues > 0]
     # Null directions have the same bias under every method: wide data need no search over them.
-    learnable = float(oracle.signal) * len(positive) / len(padded)
+    learnable = float(oracle.signal) * len(positive) / len(eigenvalues)
     null_risk = float(oracle.signal) - learnable
     prior: dict[str, Any] = {
         "eigenvalues": positive,
@@ -129,47 +120,35 @@ def _inflation(method: Method, spectrum: Spectrum, oracle: Oracle) -> float | No
         within = model.minimum(0.0, method.horizon)[1]
         least = min(within, float(model.total(np.array([np.inf]))[0]))
     ratio = (least + null_risk) / (ridge + null_risk)
+    # No filter has a smaller Bayes risk than the best ridge: a ratio below one is rounding.
     return max(ratio, 1.0) if np.isfinite(ratio) else None
 
 
-def rivals(spectrum: Spectrum) -> dict[str, Any]:
-    """Return the usual alternatives as estimators: RidgeCV, least squares and the mean.
-
-    RidgeCV gets 41 penalties over ten decades around the mean eigenvalue.
-    """
-    mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
-    penalties = PENALTIES * mean * spectrum.n_samples
-    intercept = spectrum.fit_intercept
-    return {
-        "RidgeCV": RidgeCV(alphas=penalties, fit_intercept=intercept),
-        "least squares": LinearRegression(fit_intercept=intercept),
-        "the mean": DummyRegressor(),
-    }
-
-
 def compare(
-    estimators: Mapping[str, Any],
-    X: Array,
-    y: Array,
-    sample_weight: Array | None = None,
+    model: StoppedRegressorCV,
+    spectrum: Spectrum,
+    data: tuple[Array, Array, Array | None],
     *,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
-    """Compare estimators on the same five shuffled folds, with the first one as the reference.
+    """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds.
 
-    ``seed`` sets the shuffle; ``progress`` is called with a message before each estimator.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> first, second = compare({"mean": DummyRegressor(), "OLS": LinearRegression()}, X, y)
-    >>> first.excess, second.excess < 0
-    (0.0, True)
+    ``data`` are X, y and the weights, and ``spectrum`` is theirs. ``seed`` sets the shuffle;
+    ``progress`` is called with a message before each estimator.
     """
+    X, y, sample_weight = data
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
+    mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
+    intercept = spectrum.fit_intercept
+    estimators = {
+        "stoptime": model,
+        # scikit-learn's alpha is the penalty times the number of rows.
+        "RidgeCV": RidgeCV(PENALTIES * mean * spectrum.n_samples, fit_intercept=intercept),
+        "least squares": LinearRegression(fit_intercept=intercept),
+        "the mean": DummyRegressor(),
+    }
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
     options = {} if sample_weight is None else {"sample_weight": weights}
     folds = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
@@ -178,9 +157,9 @@ def compare(
         if progress is not None:
             progress(f"comparing with {name}")
         losses[name] = (y - cross_val_predict(estimator, X, y, cv=folds, params=options)) ** 2
-    reference = next(iter(losses.values()))
+    # Estimators err on the same rows, so the difference row by row has the smaller standard error.
     return [
-        Score(name, *_mean(loss, weights), *_mean(loss - reference, weights))
+        Score(name, *_mean(loss, weights), *_mean(loss - losses["stoptime"], weights))
         for name, loss in losses.items()
     ]
 
@@ -190,5 +169,6 @@ def _mean(values: Array, weights: Array) -> tuple[float, float]:
     total = weights.sum()
     mean = float(weights @ values / total)
     n = int(np.count_nonzero(weights))
+    # The factor n/(n - 1) makes this the usual standard error if all weights are equal.
     spread = np.sqrt(np.sum((weights * (values - mean)) ** 2) * n / max(n - 1, 1)) / total
     return mean, float(spread)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.stopping import StopWarning
 from stoptime.support.notes import warnings_noted
-from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
-from stoptime.tables.reading import Table, read_table
+from stoptime.tables.assessment import Assessment, Score, assess, compare
+from stoptime.tables.reading import Table, needed, read_table
 from stoptime.tables.recipe import Policy, Prepared, prepare
 from stoptime.tables.streaming import TableRows, opening
 
@@ -63,26 +62,22 @@ class Request:
             method, stops=self.stops, cv=cv, rule=self.rule, fit_intercept=self.fit_intercept
         )
 
-    def reads_at_once(self) -> bool:
-        """Tell whether the file is read as a whole rather than in chunks."""
+    def adapted(self) -> tuple[Request, list[str]]:
+        """Return the request that the free memory allows, and a message on what was changed."""
         path = Path(self.data)
-        if not path.is_file():
-            return True
-        if self.in_memory is not None:
-            return self.in_memory
-        return MEMORY_PER_BYTE * path.stat().st_size <= free_memory()
-
-    def streamed(self) -> tuple[Request, list[str]]:
-        """Return the request for data read in chunks, and a message on what had to be changed."""
+        at_once = self.in_memory
+        if at_once is None and path.is_file():
+            at_once = MEMORY_PER_BYTE * path.stat().st_size <= free_memory()
+        # Data that are built in are small, and a file that does not exist is reported later.
+        if at_once or not path.is_file():
+            return self, []
         request = replace(self, shuffled=False)
         if self.cv is not None:
             return request, ["Folds are blocks of rows: rows read in chunks cannot be shuffled."]
-        if self.rule in {"loo", "one-standard-error"}:
-            message = (
-                f'The rule "{self.rule}" needs all rows in memory: "path-gcv" is used instead.'
-            )
-            return replace(request, rule="path-gcv"), [message]
-        return request, []
+        if self.rule not in {"loo", "one-standard-error"}:
+            return request, []
+        message = f'The rule "{self.rule}" needs all rows in memory: "path-gcv" is used instead.'
+        return replace(request, rule="path-gcv"), [message]
 
     @property
     def how(self) -> str:
@@ -95,19 +90,15 @@ class Request:
         options = [repr(self.target)]
         if self.policy != Policy():
             options.append(f"tables.{self.policy!r}")
-        if self.weights:
-            options.append(f"weights={self.weights!r}")
-        if self.drop:
-            options.append(f"drop={list(self.drop)!r}")
-        if self.shuffled:
-            read = "read_table"
-            fit = f"model.fit(data.X, data.y{', data.sample_weight' if self.weights else ''})"
-        else:
-            read = "opening"
+        columns = {"weights": self.weights, "drop": list(self.drop)}
+        options += [f"{name}={value!r}" for name, value in columns.items() if value]
+        folds = "from sklearn.model_selection import KFold\n" if self.cv and self.shuffled else ""
+        read = "read_table" if self.shuffled else "opening"
+        fit = f"model.fit(data.X, data.y{', data.sample_weight' if self.weights else ''})"
+        if not self.shuffled:
             names = f"{self.target!r}, {self.weights!r}, tables.{self.policy!r}{missing}"
             fit = f"rows = tables.TableRows({self.data!r}, data.recipe, {names})\n"
             fit += "model.fit(rows.chunks())"
-        folds = "from sklearn.model_selection import KFold\n" if self.cv and self.shuffled else ""
         return f"""{folds}import stoptime as st
 from stoptime import tables
 
@@ -119,7 +110,11 @@ print(f"{{model.method_}}, stop {{model.stop_:.6g}}, error {{model.choice_.error
 """
 
     def _arguments(self) -> list[str]:
-        names = [_source(method) for method in self.methods]
+        names = []
+        for method in self.methods:
+            # The name is enough if all parameters have their defaults.
+            plain = method.name in ALL_METHODS and method == ALL_METHODS[method.name]()
+            names.append(repr(method.name) if plain else f"st.{method!r}")
         arguments = [names[0] if len(names) == 1 else f"[{', '.join(names)}]"]
         if self.stops is not None:
             arguments.append(f"stops={self.stops!r}")
@@ -131,18 +126,9 @@ print(f"{{model.method_}}, stop {{model.stop_:.6g}}, error {{model.choice_.error
         return arguments if self.fit_intercept else [*arguments, "fit_intercept=False"]
 
 
-def _source(method: Method) -> str:
-    """Return Python code for a method: its name if all parameters have their defaults."""
-    plain = method.name in ALL_METHODS and method == ALL_METHODS[method.name]()
-    return repr(method.name) if plain else f"st.{method!r}"
-
-
 def free_memory() -> int:
     """Return how many bytes can be used without swapping."""
-    try:
-        return int(import_module("psutil").virtual_memory().available)
-    except ModuleNotFoundError as error:
-        raise ImportError('Tables need psutil: pip install "stoptime[cli]".') from error
+    return int(needed("psutil").virtual_memory().available)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,61 +150,54 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     """Read a table, prepare it, fit a model, assess it and compare it with other estimators.
 
     ``progress`` is called with a message before each step.
-
-    Examples
-    --------
-    >>> fitted = fit_table(Request("diabetes", "target"))
-    >>> [score.name for score in fitted.scores]
-    ['stoptime', 'RidgeCV', 'least squares', 'the mean']
     """
     step = progress or (lambda _: None)
     step("reading")
-    at_once = request.reads_at_once()
-    read = read_table if at_once else opening
+    request, messages = request.adapted()
+    read = read_table if request.shuffled else opening
     table = read(request.data, missing=request.missing)
     step("preparing")
     prepared = prepare(
         table.frame, request.target, request.policy, weights=request.weights, drop=request.drop
     )
     step("fitting")
-    data = prepared.X, prepared.y, prepared.sample_weight
-    if at_once:
-        with warnings_noted() as warned:
-            model = request.estimator().fit(*data)
-        spectrum = decompose(*data, request.fit_intercept)
-        n_rows = len(prepared.y) if data[2] is None else int(np.count_nonzero(data[2]))
-        messages = [*table.messages, *prepared.messages, *warned]
-    else:
-        request, changed = request.streamed()
-        model, spectrum, n_rows, told = _fit_chunks(request, prepared)
-        # The first rows decide what each column is; values are counted over all rows.
-        decisions = (one for one in prepared.messages if one.startswith("Column"))
-        how = (
-            f"Read in chunks: {n_rows} rows were fitted. The first {len(prepared.y)} rows decide "
-            "what each column is, and are used for comparisons and figures."
-        )
-        messages = [how, *changed, *table.messages, *decisions, *told]
+    with warnings_noted() as warned:
+        model, spectrum, n_rows, told = _fit(request, prepared)
+    messages += [*table.messages, *told, *warned]
     step("assessing")
     found = assess(model, spectrum)
-    candidates = {"stoptime": request.estimator(), **rivals(spectrum)}
     scores: list[Score] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StopWarning)  # the fit to all rows has warned
-            scores = compare(candidates, *data, seed=request.seed, progress=step)
+            data = prepared.X, prepared.y, prepared.sample_weight
+            candidate = request.estimator()
+            scores = compare(candidate, spectrum, data, seed=request.seed, progress=step)
     except ValueError as error:  # a fold may be too small for the method
         messages.append(f"No comparison on folds: {error}")
     return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, tuple(messages))
 
 
-def _fit_chunks(
+def _fit(
     request: Request, prepared: Prepared
 ) -> tuple[StoppedRegressorCV, Spectrum, int, list[str]]:
-    """Fit a file that is never in memory as a whole."""
+    """Fit the prepared rows, or all rows of a file in chunks; return messages on the rows too."""
+    estimator = request.estimator()
+    if request.shuffled:
+        data = prepared.X, prepared.y, prepared.sample_weight
+        n_rows = len(data[1]) if data[2] is None else int(np.count_nonzero(data[2]))
+        spectrum = decompose(*data, request.fit_intercept)
+        return estimator.fit(*data), spectrum, n_rows, list(prepared.messages)
     columns = request.target, request.weights
     rows = TableRows(request.data, prepared.recipe, *columns, request.policy, request.missing)
-    with warnings_noted() as warned:
-        statistics = summarise(rows.chunks())
-        model = request.estimator().fit(rows.chunks() if request.cv is not None else statistics)
+    statistics = summarise(rows.chunks())
+    # Folds are made of rows; every other rule needs only the statistics of one pass.
+    model = estimator.fit(rows.chunks() if request.cv is not None else statistics)
     spectrum = decompose(statistics, fit_intercept=request.fit_intercept)
-    return model, spectrum, statistics.n_rows, [*rows.messages(), *warned]
+    how = (
+        f"Read in chunks: {statistics.n_rows} rows were fitted. The first {len(prepared.y)} rows "
+        "decide what each column is, and are used for comparisons and figures."
+    )
+    # Of the messages on the first rows, only those on columns hold for all rows.
+    decisions = [one for one in prepared.messages if one.startswith("Column")]
+    return model, spectrum, statistics.n_rows, [how, *decisions, *rows.messages()]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -22,9 +21,8 @@ from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
-from stoptime.tables.columns import Column, Kind
 from stoptime.tables.reading import pandas
-from stoptime.tables.recipe import Prepared, Recipe
+from stoptime.tables.recipe import Column, Kind, Prepared, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +35,6 @@ MODEL_FORMAT = "stoptime-model"
 SCHEMA = 1
 MOST_BYTES = 2**28  # of a model file; this holds about 13 million numbers
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-OPTIONAL = {"features", "target", "recipe", "residuals", "observations"}  # these may be null
 
 
 class PreparationWarning(UserWarning):
@@ -77,23 +74,29 @@ class Model:
         See :meth:`stoptime.StoppedRegressorCV.predict_interval`; X is as for :meth:`predict`.
         """
         if self.residuals is None or self.observations is None:
-            raise ValueError(
-                "This model has no left-out residuals: intervals need one that chose its stop."
-            )
+            why = "intervals need a model that chose its stop"
+            raise ValueError(f"This model has no left-out residuals: {why}.")
         return jackknife(self.predict(X), self.residuals, self.observations, confidence)  # type: ignore[no-any-return]
 
     def _rows(self, X: Any) -> Floats:
         """Return the rows of the matrix for new data."""
         has_columns = hasattr(X, "columns")
         if self.recipe is not None:
-            frame = X if has_columns else _framed(X, self.recipe)
-            rows, messages = self.recipe.transform(frame)
+            if not has_columns:
+                X = np.asarray(X)
+                names = [column.name for column in self.recipe.columns]
+                listed = ", ".join(names)
+                if X.ndim != 2 or X.shape[1] != len(names):
+                    raise ValueError(f"X must have the columns {listed}; got shape {X.shape}.")
+                # An array of objects gets back the type of each column.
+                X = pandas().DataFrame(X, columns=names).infer_objects()
+            rows, messages = self.recipe.transform(X)
             for message in messages:
                 warnings.warn(message, PreparationWarning, stacklevel=3)
             return rows
         if has_columns and self.features not in {None, tuple(map(str, X.columns))}:
-            names = ", ".join(self.features or ())
-            raise ValueError(f"X must have the columns {names}, in this order.")
+            wanted = ", ".join(self.features or ())
+            raise ValueError(f"X must have the columns {wanted}, in this order.")
         rows = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
         p = self.coef.shape[-1]
         if rows.shape[1] != p:
@@ -105,31 +108,11 @@ class Model:
         return f"Model({self.method}, stop {stop}, {self.coef.shape[-1]} features)"
 
 
-def _framed(X: Any, recipe: Recipe) -> Any:
-    names = [column.name for column in recipe.columns]
-    rows = np.asarray(X)
-    if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise ValueError(f"X must have the columns {', '.join(names)}; got shape {rows.shape}.")
-    return pandas().DataFrame(rows, columns=names).infer_objects()
-
-
 def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
     """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
 
     With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
     A write that fails leaves no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedRegressorCV().fit(X, y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(model, f"{folder}/model.json")
-    ...     same = load(f"{folder}/model.json")
-    >>> bool((same.predict(X) == model.predict(X)).all())
-    True
     """
     content = _content(as_model(model, prepared))
     with atomic(Path(target)) as path:
@@ -143,39 +126,47 @@ def load(source: str | Path) -> Model:
     """
     path = Path(source)
     size = path.stat().st_size
-    if not path.is_file():
-        raise ValueError(f"{path} is not a model: it is not a file.")
-    if size > MOST_BYTES:
-        raise ValueError(f"{path} is not a model: it has {size} bytes, more than {MOST_BYTES}.")
     try:
-        return _model(_decoded(path.read_bytes()))
+        # A device such as /dev/zero could be read for ever.
+        _require(path.is_file(), "it is not a file.")
+        _require(size <= MOST_BYTES, f"it has {size} bytes, more than {MOST_BYTES}.")
+        return _model(json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_once))
+    except RecursionError:
+        reason = "it is nested too deeply."
+    except UnicodeDecodeError:
+        reason = "it is not text in UTF-8."
+    except json.JSONDecodeError as error:
+        reason = f"it is not JSON ({error})."
     except ValueError as error:
-        raise ValueError(f"{path} is not a model of stoptime: {error}") from error
+        reason = str(error)
+    raise ValueError(f"{path} is not a model of stoptime: {reason}")
 
 
 def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     """Return the parts of a fitted estimator that predictions need."""
     if isinstance(model, Model):
         return model
+    if prepared is not None:
+        recipe = prepared.recipe
+        target = prepared.target
+        return replace(as_model(model), features=recipe.features, target=target, recipe=recipe)
     if not isinstance(model, StoppedRegressor | StoppedRegressorCV):
-        raise TypeError(
-            f"Only StoppedRegressor and StoppedRegressorCV can be saved, not {model!r}."
-        )
+        known = "StoppedRegressor and StoppedRegressorCV"
+        raise TypeError(f"Only {known} can be saved, not {model!r}.")
     if hasattr(model, "dual_coef_"):
         raise TypeError("Kernel models contain their training rows: pickle them instead.")
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
-    features = None if names is None else tuple(map(str, names))
-    target = recipe = None
-    if prepared is not None:
-        target = prepared.target
-        recipe = prepared.recipe
-        features = recipe.features
-    fitted = model.method_, model.stop_, on_host(model.coef_), on_host(model.intercept_)
     residuals = getattr(model, "left_out_residuals_", None)
-    if residuals is None:
-        return Model(*fitted, features, target, recipe)
-    return Model(*fitted, features, target, recipe, sizes_of(residuals), model._observations)
+    return Model(
+        model.method_,
+        model.stop_,
+        on_host(model.coef_),
+        on_host(model.intercept_),
+        None if names is None else tuple(map(str, names)),
+        residuals=None if residuals is None else sizes_of(residuals),
+        observations=None if residuals is None else model._observations,
+    )
 
 
 def _content(model: Model) -> dict[str, Any]:
@@ -206,31 +197,19 @@ def _content(model: Model) -> dict[str, Any]:
     }
 
 
-def _decoded(content: bytes) -> Any:
-    """Decode JSON, but refuse repeated keys and deep nesting."""
-    try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_once)
-    except RecursionError:
-        raise ValueError("it is nested too deeply.") from None
-    except UnicodeDecodeError:
-        raise ValueError("it is not text in UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error}).") from None
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f'the key "{twice[:40]}" is given twice.')
+    """Return a JSON object, whose keys may not be repeated."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        _require(key not in found, f'the key "{key[:40]}" is given twice.')
+        found[key] = value
     return found
 
 
 def _model(file: Any) -> Model:
     """Build the model, and refuse a file that differs from what :func:`save` writes for it.
 
-    That comparison finds wrong types and unknown keys. It is written by hand, because a library
-    such as msgspec would make :func:`load` need an extra.
+    That comparison finds wrong types and unknown keys, without a library such as msgspec.
     """
     _require(isinstance(file, dict), "it must be a JSON object.")
     _require(file.get("format") == MODEL_FORMAT, f'its "format" must be "{MODEL_FORMAT}".')
@@ -257,12 +236,10 @@ def _model(file: Any) -> Model:
     written = _content(model) | {"version": file["version"]}
     for key in file.keys() | written.keys():
         # JSON text, unlike ==, tells 1 from 1.0 and from true; it has no infinity.
-        same = key in written and _json(written[key]) == _json(file.get(key))
+        found, expected = (json.dumps(one.get(key), allow_nan=False) for one in (file, written))
+        same = key in written and found == expected
         _require(same, f'"{key[:40]}" is not as stoptime writes it.')
     return model
-
-
-_json = partial(json.dumps, allow_nan=False)
 
 
 def _require(condition: Any, message: str) -> None:
@@ -282,15 +259,13 @@ def _read_method(content: Any) -> Method:
 
 
 def _read_recipe(content: Any) -> Recipe:
-    columns = tuple(map(_read_column, content["columns"]))
-    centres = tuple(map(float, content["centres"]))
-    return Recipe(columns, centres, tuple(map(float, content["scales"])))
-
-
-def _read_column(content: Any) -> Column:
-    fill = None if content["fill"] is None else float(content["fill"])
-    levels = tuple(None if level is None else str(level) for level in content["levels"])
-    return Column(str(content["name"]), content["kind"], fill, levels)
+    columns = []
+    for one in content["columns"]:
+        fill = None if one["fill"] is None else float(one["fill"])
+        levels = tuple(None if level is None else str(level) for level in one["levels"])
+        columns.append(Column(str(one["name"]), one["kind"], fill, levels))
+    centres, scales = (tuple(map(float, content[key])) for key in ("centres", "scales"))
+    return Recipe(tuple(columns), centres, scales)
 
 
 _read_numbers = partial(np.array, dtype=np.float64)
@@ -306,6 +281,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "residuals": lambda content: _read_numbers(content).T,
     "observations": _read_numbers,
 }
+OPTIONAL = {"features", "target", "recipe", "residuals", "observations"}  # these may be null
 
 
 def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
@@ -316,8 +292,15 @@ def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
     yield "intercept", model.intercept.shape == targets
     yield "stop", np.shape(model.stop) in {(), targets} and np.all(np.asarray(model.stop) >= 0)
     yield "features", model.features is None or len(model.features) == p
-    if model.recipe is not None:
-        yield "recipe", model.recipe.features == model.features and _sound(model.recipe)
+    recipe = model.recipe
+    if recipe is not None:
+        yield "recipe", recipe.features == model.features
+        yield "recipe", len(recipe.centres) == len(recipe.scales) == p and min(recipe.scales) > 0
+        yield "recipe", len({column.name for column in recipe.columns}) == len(recipe.columns)
+        for column in recipe.columns:
+            yield "recipe", column.kind in get_args(Kind)
+            yield "recipe", (column.kind == "category") == bool(column.levels)
+            yield "recipe", len(set(column.levels)) == len(column.levels)
     sizes = model.residuals
     shares = model.observations
     yield "observations", (sizes is None) == (shares is None)
@@ -325,16 +308,3 @@ def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
         fits = sizes.ndim == 2 and sizes.shape[1] == np.prod(targets)
         yield "residuals", fits and np.all(sizes >= 0)
         yield "observations", len(shares) == len(sizes) and np.all(shares >= 0) and shares.any()
-
-
-def _sound(recipe: Recipe) -> bool:
-    for column in recipe.columns:
-        levels = column.levels
-        if column.kind not in get_args(Kind) or (column.kind == "category") != bool(levels):
-            return False
-        if len(set(levels)) < len(levels):
-            return False
-    different = len({column.name for column in recipe.columns}) == len(recipe.columns)
-    n_features = len(recipe.features)
-    complete = len(recipe.centres) == len(recipe.scales) == n_features
-    return different and complete and min(recipe.scales) > 0

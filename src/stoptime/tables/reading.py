@@ -6,7 +6,7 @@ import csv
 import re
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -39,10 +39,15 @@ class Table:
 
 def pandas() -> Any:
     """Return the module pandas, or raise an ImportError that says what to install."""
+    return needed("pandas")
+
+
+def needed(name: str) -> Any:
+    """Return a module that only tables need, or raise an ImportError that says what to install."""
     try:
-        return import_module("pandas")
+        return import_module(name)
     except ModuleNotFoundError as error:
-        raise ImportError('Tables need pandas: pip install "stoptime[cli]".') from error
+        raise ImportError(f'Tables need {error.name}: pip install "stoptime[cli]".') from error
 
 
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
@@ -65,16 +70,35 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
         data = load_diabetes(scaled=False)
         frame = pandas().DataFrame(data.data, columns=data.feature_names)
         return Table(frame.assign(target=data.target), BUILT_IN)
+    return first_rows(path, missing, None)
+
+
+def first_rows(path: Path, missing: Sequence[str], rows: int | None) -> Table:
+    """Read the first rows of a file, or all of them if ``rows`` is None."""
     text = text_format(path, missing)
-    if text is None:
-        table = Table(_parquet(path), str(path))
-    else:
-        with readable(path):
-            frame = pandas().read_csv(path, **text.options)
-        table = Table(text.named(frame), str(path), tuple(text.messages))
-    if len(table.frame) == 0:
+    frame = next(frames(path, text, rows), None)
+    if frame is None or len(frame) == 0:
         raise ValueError(f"{path} has a header but no rows.")
-    return table
+    twice = [name for name, count in Counter(frame.columns).items() if count > 1]
+    if twice:
+        raise ValueError(f'{path} has two columns named "{twice[0]}": rename one of them.')
+    return Table(frame, str(path), () if text is None else tuple(text.messages))
+
+
+def frames(path: Path, text: TextFormat | None, rows: int | None) -> Iterator[Any]:
+    """Yield a file in data frames of at most so many rows, or in one if ``rows`` is None."""
+    if text is None:
+        with readable(path, "Parquet"), needed("pyarrow.parquet").ParquetFile(path) as file:
+            for part in [file.read()] if rows is None else file.iter_batches(rows):
+                # An index of pandas comes back as such: it numbers the rows and is no feature.
+                yield part.to_pandas().rename(columns=str).reset_index(drop=True)
+        return
+    with readable(path):
+        if rows is None:
+            yield text.named(pandas().read_csv(path, **text.options))
+            return
+        with pandas().read_csv(path, chunksize=rows, **text.options) as file:
+            yield from map(text.named, file)
 
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
@@ -87,27 +111,10 @@ def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint at the known name that is most similar, or "" if none is.
-
-    Examples
-    --------
-    >>> print("No such column" + did_you_mean("targte", ["age", "target"]))
-    No such column: did you mean "target"?
-    """
+    """Return a hint such as ': did you mean "target"?', or "" if no known name is similar."""
     folded = {str(one).casefold(): str(one) for one in known}
     close = get_close_matches(str(name).casefold(), folded, n=1)
     return f': did you mean "{folded[close[0]]}"?' if close else ""
-
-
-def _parquet(path: Path) -> Any:
-    try:
-        frame = pandas().read_parquet(path)
-    except ImportError as error:
-        raise ImportError('Parquet needs pyarrow: pip install "stoptime[cli]".') from error
-    except (ValueError, OSError) as error:  # the base classes of pyarrow's errors
-        raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
-    _check_names(path, list(map(str, frame.columns)))
-    return frame.rename(columns=str).reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -134,22 +141,27 @@ def text_format(path: Path, missing: Sequence[str]) -> TextFormat | None:
     messages = []
     if encoding == "cp1252":
         messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
-    sample = "" if compressed else head.decode(encoding, errors="ignore")
-    options: dict[str, Any] = {
-        "sep": "\t" if kind == "tsv" else _delimiter(sample),
+    delimiter = "\t" if kind == "tsv" else ","
+    # A table with one column has no delimiter, which the sniffer calls an error.
+    with suppress(csv.Error):
+        if kind == "csv" and not compressed:
+            lines = head.decode(encoding, errors="ignore").splitlines()[:SNIFFED_LINES]
+            delimiter = csv.Sniffer().sniff("\n".join(lines), DELIMITERS).delimiter
+    options = {
+        "sep": delimiter,
         "encoding": encoding,
         "na_values": list(missing),
         "skipinitialspace": True,
     }
     read_csv = pandas().read_csv
     with readable(path):
+        # The header is read as data, because pandas would rename empty and repeated names.
         header = read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
         options |= {"low_memory": False, "index_col": False}
         if options["sep"] == ";" and _decimal_commas(read_csv(path, nrows=SNIFFED_ROWS, **options)):
             options["decimal"] = ","
             messages.append("Numbers were read with a decimal comma.")
     names = [str(name).strip() for name in header.iloc[0]]
-    _check_names(path, names)
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
         messages.append(f"Column {unnamed} has no name and was left out.")
@@ -173,30 +185,27 @@ def _kind_and_head(path: Path) -> tuple[str, bytes]:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn the errors of pandas and gzip into one line about the file."""
+def readable(path: Path, kind: str = "a table") -> Iterator[None]:
+    """Turn the errors of pandas, pyarrow and gzip into one line about the file."""
     pd = pandas()
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             yield
-        except pd.errors.ParserWarning:
-            raise ValueError(
-                f"{path} cannot be read as a table: rows have more fields than the header has names"
-            ) from None
-        except (ValueError, OSError, EOFError) as error:
-            raise ValueError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+        except (pd.errors.ParserWarning, ValueError, OSError, EOFError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if isinstance(error, pd.errors.ParserWarning):
+                reason = "rows have more fields than the header has names"
+            raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
 
 
 def _encoding(path: Path, head: bytes) -> str:
-    """Return UTF-8 if the whole file is valid UTF-8, and Windows-1252 otherwise.
-
-    A statistical detector such as charset-normalizer would be less sure on short files of numbers.
-    """
+    """Return UTF-8 if the whole file is valid UTF-8, and Windows-1252 otherwise."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
         raise ValueError(f"{path} is neither text nor Parquet.")
+    # charset-normalizer would guess from frequencies, which short files of numbers do not have.
     try:
         with path.open(encoding="utf-8-sig") as file:
             while file.read(2**20):
@@ -206,26 +215,7 @@ def _encoding(path: Path, head: bytes) -> str:
     return "utf-8-sig"
 
 
-def _delimiter(sample: str) -> str:
-    try:
-        first_lines = "\n".join(sample.splitlines()[:SNIFFED_LINES])
-        return csv.Sniffer().sniff(first_lines, DELIMITERS).delimiter
-    except csv.Error:  # a table with one column has no delimiter
-        return ","
-
-
 def _decimal_commas(frame: Any) -> bool:
     """Tell whether all values of some text column are numbers with a decimal comma."""
     texts = (frame[name].dropna().astype(str) for name in frame.select_dtypes(exclude="number"))
     return any(len(text) and text.str.fullmatch(DECIMAL_COMMA).all() for text in texts)
-
-
-def _check_names(path: Path, names: list[str]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1 and name]
-    if twice:
-        raise ValueError(f'{path} has two columns named "{twice[0]}": rename one of them.')
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]

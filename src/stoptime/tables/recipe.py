@@ -1,39 +1,44 @@
-"""Turn a table into a matrix of features: decide once how, and apply that to any rows."""
+"""Turn a table into a matrix of features: decide once how, and apply that to any rows.
+
+scikit-learn's ColumnTransformer is not used, because its encoders neither count what they filled in
+nor can be written to the JSON model file.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from stoptime.tables.columns import (
-    UNKNOWN,
-    Column,
-    Kind,
-    Note,
-    column_kind,
-    counted,
-    described,
-    encoded,
-    numbers_of,
-    sentences,
-)
-from stoptime.tables.reading import did_you_mean
+from stoptime.tables.reading import did_you_mean, pandas
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from stoptime.support.arrays import Array
 
 __all__ = ["Policy", "Prepared", "Recipe", "prepare"]
 
 Missing = Literal["impute", "drop", "error"]
+Kind = Literal["number", "date", "category"]
 
 MOST_CATEGORIES = 50
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
 COLUMNS_IN_ERROR = 12  # column names in an error message
+MOSTLY_NUMBERS = 0.5  # share of numbers in a text column above which it is probably a mistake
+FEW_VALUES = 10  # a text column with at most so many different values may be a code of digits
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
+NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
+TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
+NESTED = (list, dict, set, tuple, np.ndarray)
+KINDS_IN_WORDS = {"number": "numbers", "date": "dates", "category": "text"}
+
+MEDIAN = "Missing values, set to the median"
+OWN_CATEGORY = "Missing values, given a category of their own"
+UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,41 @@ class Policy:
     standardise: bool = True
 
     def __post_init__(self) -> None:
-        if self.missing not in {"impute", "drop", "error"}:
+        if self.missing not in get_args(Missing):
             raise ValueError(f'missing must be "impute", "drop" or "error"; got {self.missing!r}.')
         if self.categories < 1:
             raise ValueError(f"categories must be at least 1; got {self.categories}.")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table and how it becomes features.
+
+    A "date" is counted in days since 1970. ``fill`` replaces missing numbers and is None if they
+    are refused. Each of the ``levels`` of a category gets a feature; None stands for missing.
+    """
+
+    name: str
+    kind: Kind
+    fill: float | None = None
+    levels: tuple[str | None, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features."""
+        if self.kind != "category":
+            return (self.name,)
+        words = ("(missing)" if level is None else level for level in self.levels)
+        return tuple(f"{self.name}={word}" for word in words)
+
+
+@dataclass(frozen=True)
+class Note:
+    """How many values of a column were filled in or not recognised."""
+
+    treatment: str
+    column: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -128,37 +164,44 @@ def prepare(
     """
     policy = policy or Policy()
     frame = frame.rename(columns=str)
-    for name in (target, *([weights] if weights else []), *drop):
-        _check_column(name, list(frame.columns))
+    _check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
     if target in drop:
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
-    with_values = [name for name in used if not _gaps(frame[name], name).all()]
+    with_values = [name for name in used if not _gaps(frame, name).all()]
     frame, dropped = usable_rows(frame, target, with_values, policy)
     y = numbers_in(frame, target)
     if len(y) < 2 or np.ptp(y) == 0:
-        few = f"has {counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
+        few = f"has {_counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
         raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
-    sample_weight = None if weights is None else numbers_in(frame, weights, weights=True)
+    sample_weight = None if weights is None else numbers_in(frame, weights, "weights")
     if sample_weight is not None and not ((sample_weight >= 0).all() and sample_weight.any()):
         raise ValueError(f'The weights in "{weights}" must be non-negative, and not all zero.')
     columns, remarks = _columns(frame[used], policy)
     if not columns:
         raise ValueError(f'No column is left to predict "{target}" from.')
     X, notes = _matrix(columns, frame)
-    recipe = _recipe(columns, X, sample_weight, policy)
+    centres = np.zeros(X.shape[1])
+    scales = np.ones(X.shape[1])
+    if policy.standardise:
+        centres = np.average(X, axis=0, weights=sample_weight)
+        scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=sample_weight))
+        # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
+        scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
+    recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()))
     # Rare categories count as unknown here, but the remarks already name them.
     filled = sentences(note for note in notes if note.treatment != UNKNOWN)
-    X = np.asarray((X - np.array(recipe.centres)) / np.array(recipe.scales))
     messages = (*rows_left_out(dropped), *remarks, *filled)
-    return Prepared(X, y, sample_weight, target, recipe, messages)
+    return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages)
 
 
-def _check_column(name: str, known: list[str]) -> None:
-    if name not in known:
+def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
+    for name in names:
+        if name in known:
+            continue
         more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
-        listed = f"The columns are {', '.join(known[:COLUMNS_IN_ERROR])}{more}."
+        listed = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
         raise ValueError(f'There is no column "{name}"{did_you_mean(name, known) or "."} {listed}')
 
 
@@ -166,38 +209,98 @@ def usable_rows(
     frame: Any, target: str, used: Sequence[str], policy: Policy
 ) -> tuple[Any, Counter[str]]:
     """Return the rows that can be used, and how many were left out for which reason."""
-    dropped: Counter[str] = Counter()
-    gaps = np.isnan(numbers_in(frame, target))
-    if gaps.any():
-        dropped[f'without a target "{target}"'] = int(gaps.sum())
-        frame = frame[~gaps]
-    if policy.missing == "drop" and used:
-        gaps = np.any([_gaps(frame[name], name) for name in used], axis=0)
-        if gaps.any():
-            dropped["with missing values"] = int(gaps.sum())
-            frame = frame[~gaps]
-    return frame, dropped
+    untold = np.isnan(numbers_in(frame, target))
+    unused = untold.copy()
+    for name in used if policy.missing == "drop" else ():
+        unused |= _gaps(frame, name)
+    reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
+    dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
+    # Selecting rows copies the table, so it is done only if needed.
+    return (frame[~unused] if unused.any() else frame), dropped
 
 
 def rows_left_out(dropped: Counter[str]) -> list[str]:
     """Return a sentence for each reason why rows were left out."""
-    return [f"{counted(count, 'row')} {why} left out." for why, count in dropped.items()]
+    return [f"{_counted(count, 'row')} {why} left out." for why, count in dropped.items() if count]
 
 
-def _gaps(series: Any, name: str) -> Any:
-    """Return which values are missing or infinite."""
-    kind, values = column_kind(series, name)
-    return np.asarray(values.isna()) if kind == "category" else np.isnan(numbers_of(kind, values))
+def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
+    """Return one sentence for each treatment, with the count of each column."""
+    by_treatment: dict[str, list[str]] = {}
+    for note in notes:
+        by_treatment.setdefault(note.treatment, []).append(f"{note.column} ({note.count})")
+    return tuple(f"{treatment}: {', '.join(names)}." for treatment, names in by_treatment.items())
 
 
-def numbers_in(frame: Any, name: str, *, weights: bool = False) -> Array:
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def numbers_in(frame: Any, name: str, role: str = "target") -> Array:
     """Return the target or the weights, with NaN for missing and infinite numbers."""
-    kind, series = column_kind(frame[name], name)
-    if kind == "number":
-        return numbers_of(kind, series)
-    if weights:
-        raise ValueError(f'The weights "{name}" must be numbers, not {described(kind, series)}.')
-    raise ValueError(f'The target "{name}" must be numbers, not {described(kind, series)}.')
+    kind, values = _values(frame[name], name)
+    if kind != "number":
+        found = _described(kind, frame[name])
+        raise ValueError(f'The {role} "{name}" must be numbers, not {found}.')
+    return np.asarray(values)
+
+
+def _gaps(frame: Any, name: str) -> Array:
+    """Return which values of a column are missing or infinite."""
+    return np.asarray(pandas().isna(_values(frame[name], name)[1]))
+
+
+def _described(kind: Kind, series: Any) -> str:
+    example = next(iter(series.dropna()), "nothing")
+    return f"{KINDS_IN_WORDS[kind]} such as {str(example)[:40]!r}"
+
+
+def _values(series: Any, name: str) -> tuple[Kind, Any]:
+    """Return what a column holds: an array of numbers or days with NaN, or a series of text."""
+    kind, series = _detected(series, name)
+    if kind == "category":
+        return kind, series
+    if kind == "date":
+        pd = pandas()
+        moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
+        series = (moments - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    # An infinite number cannot be fitted, so it is treated as a missing one.
+    return kind, np.where(np.isfinite(values), values, np.nan)
+
+
+def _detected(series: Any, name: str) -> tuple[Kind, Any]:
+    """Return the kind of a column, and the column in a type that can be converted to it."""
+    pd = pandas()
+    types = pd.api.types
+    if types.is_numeric_dtype(series) and not types.is_complex_dtype(series):
+        return "number", series
+    # The values of a column of Python objects have to be looked at.
+    inferred = types.infer_dtype(series, skipna=True)
+    if inferred in {"date", "datetime", "datetime64"}:
+        return "date", series
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return "category", series.astype(object)
+    if inferred in NUMBER_TYPES:
+        numbers = series.map(lambda value: np.nan if pd.isna(value) else float(value))
+        return "number", numbers.astype(float)
+    if inferred not in TEXT_TYPES or any(isinstance(value, NESTED) for value in series):
+        raise ValueError(
+            f'Column "{name}" holds {inferred} values, which cannot become numbers: drop it.'
+        )
+    different = series.dropna().astype(str).str.strip().drop_duplicates()
+    if len(different) and different.str.fullmatch(ISO_DATE).all():
+        return "date", pd.to_datetime(series, utc=True, format="ISO8601")
+    # Numbers with a few words among them would become hundreds of categories without a warning.
+    with_points = different.str.replace(",", ".", regex=False)
+    share = pd.to_numeric(with_points, errors="coerce").notna().mean()
+    odd = different[pd.to_numeric(different, errors="coerce").isna()]
+    if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
+        raise ValueError(
+            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
+            "is a missing value, read it as such (--na), else correct the file or drop the column."
+        )
+    return "category", series
 
 
 def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]:
@@ -205,9 +308,7 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
     columns: list[Column] = []
     unusual: dict[str, list[str]] = {}
     for name in frame.columns:
-        kind, series = column_kind(frame[name], name)
-        decide = _category if kind == "category" else _number
-        column, remark = decide(name, kind, series, policy)
+        column, remark = _decided(frame[name], name, policy)
         if column is not None:
             columns.append(column)
         if remark:
@@ -215,61 +316,80 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
     return tuple(columns), [f"Column {', '.join(names)}: {it}." for it, names in unusual.items()]
 
 
-def _number(name: str, kind: Kind, series: Any, policy: Policy) -> tuple[Column | None, str | None]:
-    values = numbers_of(kind, series)
-    known = values[~np.isnan(values)]
-    if known.size == 0:
+def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str | None]:
+    """Return how a column becomes features, or None if it is left out, and a remark on it."""
+    kind, values = _values(series, name)
+    gaps = np.asarray(pandas().isna(values))
+    known = values[~gaps]
+    if len(known) == 0:
         return None, "left out, there is no value"
-    _check_gaps(name, values.size - known.size, policy)
-    if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
-        return None, "left out, the same in every row"
-    fill = float(np.median(known)) if policy.missing == "impute" else None
-    return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
-
-
-def _category(
-    name: str, kind: Kind, series: Any, policy: Policy
-) -> tuple[Column | None, str | None]:
-    counts = series.dropna().astype(str).value_counts()
-    gaps = int(series.isna().sum())
-    _check_gaps(name, gaps, policy)
-    if len(counts) > policy.categories and len(counts) == len(series) - gaps:
+    if gaps.any() and policy.missing == "error":
+        lacking = _counted(int(gaps.sum()), "value")
+        raise ValueError(f'Column "{name}" misses {lacking}: impute them, or drop their rows.')
+    if kind != "category":
+        if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
+            return None, "left out, the same in every row"
+        fill = float(np.median(known)) if policy.missing == "impute" else None
+        return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
+    counts = known.astype(str).value_counts()
+    most = policy.categories
+    # Text that never repeats is a name or a number of the row, from which nothing is learned.
+    if len(counts) > most and len(counts) == len(known):
         return None, "left out, text that is different in every row"
-    own_missing = [None] if gaps and policy.missing == "impute" else []
+    own_missing = [None] if gaps.any() and policy.missing == "impute" else []
     if len(counts) + len(own_missing) < 2:
         return None, "left out, the same in every row"
     remark = None
-    if len(counts) > policy.categories:
-        share = counts.iloc[: policy.categories].sum() / counts.sum()
+    if len(counts) > most:
+        share = counts.iloc[:most].sum() / counts.sum()
         remark = (
-            f"{len(counts)} different values, of which the {policy.categories} most frequent "
+            f"{len(counts)} different values, of which the {most} most frequent "
             f"({share:.0%} of rows) get a feature each and the others none"
         )
-    levels = sorted(str(level) for level in counts.index[: policy.categories])
+    levels = sorted(str(level) for level in counts.index[:most])
     return Column(name, kind, None, (*levels, *own_missing)), remark
 
 
-def _check_gaps(name: str, gaps: int, policy: Policy) -> None:
-    if gaps and policy.missing == "error":
-        lacking = counted(gaps, "value")
-        raise ValueError(f'Column "{name}" misses {lacking}: impute them, or drop their rows.')
-
-
 def _matrix(columns: Sequence[Column], frame: Any) -> tuple[Array, list[Note]]:
-    absent = [column.name for column in columns if column.name not in frame.columns]
-    if absent:
-        hint = did_you_mean(absent[0], list(map(str, frame.columns)))
-        raise ValueError(f'There is no column "{absent[0]}"{hint or "."}')
-    blocks, notes = zip(*(encoded(column, frame[column.name]) for column in columns), strict=True)
+    _check_columns((column.name for column in columns), list(frame.columns))
+    blocks, notes = zip(*(_encoded(column, frame[column.name]) for column in columns), strict=True)
     return np.concatenate(blocks, axis=1), [note for some in notes for note in some]
 
 
-def _recipe(columns: tuple[Column, ...], X: Array, weights: Array | None, policy: Policy) -> Recipe:
-    p = X.shape[1]
-    if not policy.standardise:
-        return Recipe(columns, (0.0,) * p, (1.0,) * p)
-    centres = np.average(X, axis=0, weights=weights)
-    scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=weights))
-    # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
-    scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
-    return Recipe(columns, tuple(map(float, centres)), tuple(map(float, scales)))
+def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
+    """Return the features of a column, of shape (n, n_features), and notes on its values."""
+    if column.kind == "category":
+        return _one_hot(column, series)
+    kind, values = _values(series, column.name)
+    if kind != column.kind:
+        if series.notna().any():
+            wanted = KINDS_IN_WORDS[column.kind]
+            found = _described(kind, series)
+            raise ValueError(f'Column "{column.name}" must be {wanted}, not {found}.')
+        # Without any value, the kind of a column cannot be detected.
+        values = np.full(len(series), np.nan)
+    gaps = np.isnan(values)
+    count = int(gaps.sum())
+    if count == 0:
+        return values[:, None], []
+    if column.fill is None:
+        raise ValueError(
+            f'Column "{column.name}" misses {_counted(count, "value")}, but the model was fitted '
+            "without filling in missing values."
+        )
+    return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
+
+
+def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
+    gaps = np.asarray(series.isna())
+    words = (None if gap else str(value) for value, gap in zip(series, gaps, strict=True))
+    places = {level: i for i, level in enumerate(column.levels)}
+    found = np.array([places.get(word, -1) for word in words], dtype=np.intp)
+    unknown = found < 0
+    notes = []
+    if None in places and gaps.any():
+        notes.append(Note(OWN_CATEGORY, column.name, int(gaps.sum())))
+    if unknown.any():
+        notes.append(Note(UNKNOWN, column.name, int(unknown.sum())))
+    # A value that is not a level has the place -1 and gets zeros only.
+    return (found[:, None] == np.arange(len(places))).astype(np.float64), notes

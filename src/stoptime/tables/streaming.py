@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.tables.columns import Note, sentences
-from stoptime.tables.reading import Table, pandas, readable, text_format
-from stoptime.tables.recipe import numbers_in, rows_left_out, usable_rows
+from stoptime.tables.reading import Table, first_rows, frames, text_format
+from stoptime.tables.recipe import Note, numbers_in, rows_left_out, sentences, usable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stoptime.support.arrays import Array
     from stoptime.tables.recipe import Policy, Recipe
 
 __all__ = ["TableRows", "opening"]
@@ -25,27 +25,7 @@ TABLE_BLOCK_ROWS = 5_000  # cross-validation deals whole blocks to folds, so the
 
 def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read the first rows of a table; see :func:`stoptime.tables.read_table`."""
-    path = Path(source)
-    text = text_format(path, missing)
-    frame = next(_frames(path, missing, OPENING_ROWS), None)
-    if frame is None or not len(frame):
-        raise ValueError(f"{path} has a header but no rows.")
-    return Table(frame, str(path), () if text is None else tuple(text.messages))
-
-
-def _frames(path: Path, missing: Sequence[str], rows: int) -> Iterator[Any]:
-    """Yield the table in data frames of at most so many rows."""
-    text = text_format(path, missing)
-    if text is None:
-        from pyarrow import parquet  # noqa: PLC0415 - an extra
-
-        with readable(path), parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(rows):
-                yield batch.to_pandas().rename(columns=str)
-        return
-    with readable(path), pandas().read_csv(path, chunksize=rows, **text.options) as file:
-        for frame in file:
-            yield text.named(frame)
+    return first_rows(Path(source), missing, OPENING_ROWS)
 
 
 @dataclass(frozen=True)
@@ -78,21 +58,21 @@ class TableRows:
     def _read(self, start: int) -> Iterator[Block]:
         self._notes.clear()
         self._left_out.clear()
-        skip = start
-        for frame in _frames(Path(self.source), self.missing, TABLE_BLOCK_ROWS):
-            block = self._block(frame)
-            first = min(skip, len(block.X))
-            skip -= first
-            if first < len(block.X):
-                weight = None if block.weight is None else block.weight[first:]
-                yield Block(block.X[first:], block.y[first:], weight)
+        path = Path(self.source)
+        # Which rows are usable is known only after reading, so skipped rows are read as well.
+        for frame in frames(path, text_format(path, self.missing), TABLE_BLOCK_ROWS):
+            X, y, weight = self._block(frame)
+            skipped = min(start, len(X))
+            start -= skipped
+            if skipped < len(X):
+                yield Block(X[skipped:], y[skipped:], None if weight is None else weight[skipped:])
 
-    def _block(self, frame: Any) -> Any:
+    def _block(self, frame: Any) -> tuple[Array, Array, Array | None]:
         used = [column.name for column in self.recipe.columns]
         frame, dropped = usable_rows(frame, self.target, used, self.policy)
         self._left_out.update(dropped)
         X, notes = self.recipe.encode(frame)
         for note in notes:
             self._notes[note.treatment, note.column] += note.count
-        weight = None if self.weights is None else numbers_in(frame, self.weights, weights=True)
-        return Block(X, numbers_in(frame, self.target), weight)
+        weight = None if self.weights is None else numbers_in(frame, self.weights, "weights")
+        return X, numbers_in(frame, self.target), weight

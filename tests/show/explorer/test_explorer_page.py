@@ -367,7 +367,7 @@ def test_command_line(tmp_path, opened):
 
 
 def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch):
-    command = import_module("stoptime.cli.explore")
+    command = import_module("stoptime.cli.theory")
     monkeypatch.setattr(
         command, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True))
     )

@@ -10,17 +10,12 @@ from stoptime.support.version import __version__
 
 __all__ = ["SCRIPTS", "page", "write"]
 
+#: The scripts of the page; each uses only those before it.
 SCRIPTS = ("special", "methods", "spectra", "risk", "state", "model", "chart", "view", "app")
-"""The scripts of the page; each uses only those before it."""
 
 
 def page() -> str:
-    """Return the explorer as one self-contained page with its style and scripts inside.
-
-    Returns
-    -------
-    str
-        HTML that loads nothing from the network.
+    """Return the explorer as one HTML page, which loads nothing from the network.
 
     Examples
     --------
@@ -37,18 +32,7 @@ def page() -> str:
 
 
 def write(target: str | Path) -> Path:
-    """Write the page to a file, completely or not at all.
-
-    Parameters
-    ----------
-    target : str or Path
-        The file to write; its folder must exist.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write the page to a file in a folder that exists, completely or not at all."""
     target = Path(target)
     with atomic(target) as path:
         path.write_text(page(), encoding="utf-8")

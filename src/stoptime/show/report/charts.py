@@ -1,20 +1,53 @@
-"""Charts as data: the page's script draws them, and a table holds the same numbers."""
+"""The parts of a report: its subject, and sections with tables and with charts as data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.support.arrays import Floats
-
-__all__ = ["Chart", "Mark", "Section", "Series", "TableOf", "thinned"]
+if TYPE_CHECKING:
+    from stoptime.estimators.linear import StoppedRegressorCV
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.support.arrays import Array, Floats
+    from stoptime.tables.assessment import Assessment, Score
+    from stoptime.tables.recipe import Recipe
 
 TABLE_ROWS = 40
 CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model, its data, and their names.
+
+    ``recipe`` says how X was made from a table, ``messages`` what a reader should know about the
+    data, ``code`` is Python that fits the same model, and ``seed`` is the seed of every shuffle.
+    """
+
+    model: StoppedRegressorCV
+    X: Array
+    y: Array
+    sample_weight: Array | None
+    spectrum: Spectrum
+    assessment: Assessment
+    scores: list[Score]
+    features: tuple[str, ...]
+    target: str
+    source: str
+    recipe: Recipe | None
+    messages: tuple[str, ...]
+    code: str
+    seed: int = 0
+
+    @property
+    def size(self) -> str:
+        """A sentence on the size of the data."""
+        n, p = self.X.shape
+        return f"The data, {self.source}, have {n} rows and {p} features."
 
 
 @dataclass(frozen=True)
@@ -85,13 +118,14 @@ class Chart:
         """Return the chart for the script."""
         series = [one.content() for one in self.series]
         marks = [{"label": one.label, "x": _drawn(one.x), "y": _drawn(one.y)} for one in self.marks]
-        # an infinite mark has no place on either axis
+        # An infinite mark has no place on either axis.
         marks = [one for one in marks if (one["x"], one["y"]) != (None, None)]
         return {**vars(self), "series": series, "marks": marks}
 
     def table(self) -> TableOf:
         """Return the numbers behind the chart, thinned to a table that people can read."""
         head = [self.x_label or "name"]
+        # The series may have different x, so that a cell is empty where a series has no value.
         xs = np.unique(np.concatenate([one.x for one in self.series]))
         xs = xs[thinned(len(xs), TABLE_ROWS)]
         columns = [[self.categories[int(x) - 1] if self.categories else f"{x:.5g}" for x in xs]]

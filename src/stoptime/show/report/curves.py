@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stoptime.paths import path
-from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
-from stoptime.show.report.subject import Subject
+from stoptime.show.report.charts import Chart, Mark, Section, Series, Subject, TableOf, thinned
 from stoptime.stopping import estimate_oracle
 from stoptime.support.arrays import Array
 from stoptime.support.wording import number
@@ -23,6 +22,7 @@ def error_curve(subject: Subject) -> Section:
     """Return the estimated error along the path, with the chosen stop."""
     choice = subject.model.choice_
     curve = choice.curve
+    # Stops zero and infinity have no place on a logarithmic axis: they are drawn as marks.
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
     errors = curve.errors[drawn]
@@ -135,7 +135,7 @@ def spectrum(subject: Subject) -> Section:
 def _filter_chart(subject: Subject, s: Array) -> Chart:
     found = subject.assessment
     dense = np.geomspace(s.min() / 3, s.max() * 3, FILTER_NODES)
-    # an iteration may diverge at eigenvalues beyond those that its step was made for
+    # An iteration may diverge at eigenvalues larger than its step allows.
     if np.isfinite(found.method.largest_eigenvalue):
         dense = dense[dense <= s.max()]
     curve = 1 - found.method.shrinkage(dense, found.stop)

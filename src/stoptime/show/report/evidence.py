@@ -6,17 +6,15 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
-from stoptime.show.report.charts import Chart, Section, Series, TableOf
-from stoptime.show.report.subject import Subject
+from stoptime.show.report.charts import Chart, Section, Series, Subject, TableOf
 from stoptime.stopping import StopWarning
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables.assessment import Assessment, assess
 
@@ -51,20 +49,15 @@ def methods(subject: Subject) -> Section:
     if subject.scores:
         scores = [(score.name, score.error, score.standard_error) for score in subject.scores]
         charts.append(_dots("folds", "Error on held-out folds", scores))
-        tables.append(_scores_table(subject))
+        compared = []
+        for i, score in enumerate(subject.scores):
+            more = with_error(score.excess, score.excess_standard_error, sign=True) if i else ""
+            compared.append((score.name, with_error(score.error, score.standard_error), more))
+        title = "Estimators on the same folds, each tuned on its training rows"
+        names = ("estimator", "error", "difference from stoptime")
+        tables.append(TableOf(title, names, tuple(compared)))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
-
-
-def _scores_table(subject: Subject) -> TableOf:
-    rows = []
-    for score in subject.scores:
-        more = with_error(score.excess, score.excess_standard_error, sign=True)
-        first = score is subject.scores[0]
-        error = with_error(score.error, score.standard_error)
-        rows.append((score.name, error, "" if first else more))
-    title = "Estimators on the same folds, each tuned on its training rows"
-    return TableOf(title, ("estimator", "error", "difference from stoptime"), tuple(rows))
 
 
 def intervals(subject: Subject) -> Section:
@@ -83,6 +76,7 @@ def intervals(subject: Subject) -> Section:
     ends = model.predict_interval(subject.X[test], CONFIDENCE)
     truth = subject.y[test]
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    # The number of values inside is binomial if each lies inside with this confidence.
     chance = 100 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / len(test))
     text = (
         f"A random fifth of the rows ({len(test)}) was held out, and the model was fitted to the "
@@ -93,22 +87,16 @@ def intervals(subject: Subject) -> Section:
     if len(shown) < len(test):
         text += f" The chart shows {len(shown)} of them, drawn at random."
     order = shown[np.argsort(guess[shown], kind="stable")]
-    chart = _interval_chart(subject.target, guess[order], ends[order], truth[order], inside[order])
-    return Section(key, title, text, (chart,))
-
-
-def _interval_chart(
-    target: str, guess: Floats, ends: Floats, truth: Array, inside: NDArray[np.bool_]
-) -> Chart:
-    place = np.arange(1.0, len(guess) + 1)
-    series = [
-        Series("interval", place, guess, ends[:, 0], ends[:, 1], "whiskers", color=7),
-        Series("inside", place[inside], truth[inside], kind="points", color=1),
-        Series("outside", place[~inside], truth[~inside], kind="points", color=3),
-    ]
-    title = f"{CONFIDENCE:.0%} intervals"
+    place = np.arange(1.0, len(order) + 1)
+    low, high = ends[order].T
+    series = [Series("interval", place, guess[order], low, high, "whiskers", color=7)]
+    for name, kept, color in (("inside", inside[order], 1), ("outside", ~inside[order], 3)):
+        points = truth[order][kept]
+        series.append(Series(name, place[kept], points, kind="points", color=color))
     rows = "held-out rows, ordered by prediction"
-    return Chart("intervals", title, rows, target, series, log_x=None, log_y=None)
+    name = f"{CONFIDENCE:.0%} intervals"
+    chart = Chart("intervals", name, rows, subject.target, series, log_x=None, log_y=None)
+    return Section(key, title, text, (chart,))
 
 
 def data(subject: Subject) -> Section:
@@ -130,6 +118,7 @@ def _columns(subject: Subject) -> list[tuple[str, ...]]:
     if recipe is None:
         named = zip(subject.features, subject.X.T, strict=True)
         return [(name, "number", "", *_moments(values)) for name, values in named]
+    # The features in the units of the table.
     raw = subject.X * np.array(recipe.scales) + np.array(recipe.centres)
     rows: list[tuple[str, ...]] = []
     first = 0
@@ -158,7 +147,7 @@ def _tried(subject: Subject) -> list[Assessment]:
     common: list[Method] = [Ridge(), GradientFlow(), AcceleratedFlow(), AcceleratedFlow(5.0)]
     if np.isfinite(smallest):
         common.append(HeavyBallFlow(float(np.sqrt(smallest))))
-    # stops that a user chose are times of one method: only their number is kept for the others
+    # Stops that a user chose are times of one method, so that other methods choose their own.
     stops = subject.model.stops if isinstance(subject.model.stops, int) else None
     found = [subject.assessment]
     for method in common:

@@ -8,14 +8,10 @@ import json
 import re
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from stoptime.show.report.charts import Chart, Section, TableOf
-from stoptime.show.report.subject import Subject
+from stoptime.show.report.charts import Chart, Section, Subject, TableOf
 from stoptime.support.version import __version__
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
-
-REPORT_SCRIPTS = ("axes.js", "chart.js", "page.js")
 
 
 def assembled(subject: Subject, sections: list[Section]) -> str:
@@ -25,9 +21,14 @@ def assembled(subject: Subject, sections: list[Section]) -> str:
     nothing else runs even if an escape were missing.
     """
     style = _asset("page.css")
-    script = "\n".join(map(_asset, REPORT_SCRIPTS))
+    script = "\n".join(map(_asset, ("axes.js", "chart.js", "page.js")))
     found = subject.assessment
     chosen = f"The method {method_in_words(found.method)} was stopped at {number(found.stop)}"
+    content = [chart.content() for one in sections for chart in one.charts]
+    charts = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    # No text in the charts may end the script element around them.
+    for sign in "<>&":
+        charts = charts.replace(sign, f"\\u{ord(sign):04x}")
     links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
     parts = {
         "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
@@ -39,10 +40,10 @@ def assembled(subject: Subject, sections: list[Section]) -> str:
         "tiles": _tiles(subject),
         "sections": "".join(map(_section, sections)),
         "version": escape(__version__),
-        "charts": _embedded([chart.content() for one in sections for chart in one.charts]),
+        "charts": charts,
         "script": script,
     }
-    # one pass over the template: braces inside the parts are left alone
+    # One pass over the template leaves braces inside the parts alone.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
@@ -55,19 +56,11 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _embedded(content: Any) -> str:
-    """Return JSON that cannot end the script element around it."""
-    encoded = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return encoded.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _tiles(subject: Subject) -> str:
     found = subject.assessment
     freedom = subject.X.shape[1] + bool(subject.model.fit_intercept)
     error = with_error(found.error, found.standard_error)
-    alpha = ""
-    if found.penalty is not None:
-        alpha = f"alpha {number(found.penalty * subject.spectrum.n_samples)} in scikit-learn"
+    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
     tiles = [
         ("stop", number(found.stop), found.method.stop_meaning),
         ("equivalent ridge penalty", number(found.penalty), alpha),
