@@ -18,7 +18,7 @@ from stoptime.methods.ridge import Ridge
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
     from stoptime.paths import Path
@@ -180,14 +180,3 @@ class Data(ABC):
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
-
-
-def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
-    """Return the numbers of the rows that a splitter has chosen, as numbers or by a mask."""
-    rows = np.asarray(chosen)
-    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
-        raise ValueError(
-            f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}."
-        )
-    return rows if rows.min() >= 0 else rows % n

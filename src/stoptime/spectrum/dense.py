@@ -19,7 +19,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, TestErrors, largest_gain, row_numbers
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, TestErrors, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal, lengths_of
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
@@ -31,6 +31,7 @@ from stoptime.support.arrays import (
     like,
     on_host,
 )
+from stoptime.support.checks import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -85,3 +85,14 @@ def whole_number(name: str, value: Any, *, least: int = 0) -> int:
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
     return int(value)
+
+
+def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:
+    """Return the numbers of the rows that a splitter has chosen, as numbers or by a mask."""
+    rows = np.asarray(chosen)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(
+            f"cv must give non-empty sets of rows between 0 and {n - 1}; got {chosen!r}."
+        )
+    return rows if rows.min() >= 0 else rows % n

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
-from stoptime.spectrum.data import row_numbers
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.checks import is_whole
+from stoptime.support.checks import is_whole, row_numbers
 
 __all__ = ["NEVER", "WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
 
