@@ -231,7 +231,8 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
     path = draw(spectrum, method, np.array([stop], dtype=np.float64))
-    warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
+    if spectrum.rounding is not None:
+        warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
     freedom = float(np.mean(path.degrees_of_freedom[0]))
     return path.coef[0].swapaxes(0, -1), path.intercept[0], freedom
 
