@@ -48,7 +48,7 @@ def close_figures():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Start a browser; without one the tests that ask for it are skipped, and say what to install."""
+    """Start a browser; without one, tests that need it are skipped and say what to install."""
     playwright = pytest.importorskip("playwright.sync_api", reason=MISSING_PACKAGE)
     with playwright.sync_playwright() as running:
         found = [

@@ -15,7 +15,7 @@ def run(*arguments):
 
 
 def same_fit(a, b, rtol=1e-9):
-    """Compare the errors, the coefficients and the standard error of two fits that chose their stop."""
+    """Compare errors, coefficients and standard errors of two fits that chose their stop."""
     np.testing.assert_allclose(a.errors_, b.errors_, rtol=rtol)
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=rtol, atol=rtol * np.abs(b.coef_).max())
     np.testing.assert_allclose(a.intercept_, b.intercept_, rtol=1e-8)

@@ -1,4 +1,4 @@
-"""What users rely on: names, signatures, docstrings, types, and an import that brings nothing needless.
+"""What users rely on: names, signatures, docstrings, types, and a light import.
 
 The public names and signatures are frozen in ``reference/api.txt``. Where a change is meant,
 ``python tests/test_api.py`` writes that file anew.
@@ -19,11 +19,13 @@ SNAPSHOT = Path(__file__).parent / "reference" / "api.txt"
 SOURCE = Path(stoptime.__file__).parent
 MODULES = ("stoptime", "stoptime.bounds", "stoptime.tables", "stoptime.report", "stoptime.explorer")
 OPTIONAL = (
-    "dask", "distributed", "flint", "matplotlib", "pandas", "playwright", "pyarrow", "rich", "torch", "typer",
+    "dask", "distributed", "flint", "matplotlib", "pandas", "playwright", "pyarrow", "rich", "torch",
+    "typer",
     "zarr",
 )  # fmt: skip
 OWN_PARTS_OF_SKLEARN = (
-    "sklearn.base", "sklearn.dummy", "sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection",
+    "sklearn.base", "sklearn.dummy", "sklearn.linear_model", "sklearn.metrics",
+    "sklearn.model_selection",
     "sklearn.utils.validation",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The benchmark harness: what is counted, how it is judged, kept and shown. Nothing here is timed."""
+"""The benchmark harness: what is counted, judged, stored and shown. Nothing is timed here."""
 
 import json
 from dataclasses import replace

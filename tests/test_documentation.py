@@ -1,4 +1,4 @@
-"""The documentation says what is: messages that are raised, names that are public, examples with titles."""
+"""The documentation quotes messages that are raised and names that are public."""
 
 import ast
 import re
@@ -43,7 +43,7 @@ def quoted():
 
 
 def begins(message, quote):
-    """Tell whether a message begins as quoted; ``...`` in the quote may stand for more than one value."""
+    """Tell whether a message begins as quoted; ``...`` may stand for more than one value."""
     pattern = ".*?".join(re.escape(part) for part in quote.split(VALUE))
     return re.match(pattern, message, flags=re.DOTALL) is not None
 

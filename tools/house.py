@@ -75,7 +75,7 @@ class House:
 
     @cached_property
     def imports(self) -> dict[str, set[str]]:
-        """What every module imports of the package, deferred imports included, not those of types."""
+        """What every module imports of the package, deferred imports included, types not."""
         return {name: set(self._imported(name)) for name in self.trees}
 
     def _imported(self, name: str) -> Iterator[str]:
@@ -215,15 +215,16 @@ def picture(house: House, walk: list[str]) -> str:
     width = LEFT + 340 + STEP * (len(steps) + 1)
     legend = TOP + HEIGHT * len(order) + 30
     lines = (len(steps) + 3) // 4
+    bottom = legend + 20 * lines + 20
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {legend + 20 * lines + 20}"'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom}"'
             ' font-family="sans-serif" font-size="13">'
         ),
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="24" font-weight="bold">Packages, and which imports which</text>',
         (
-            f'<text x="{LEFT + 340}" y="24" font-weight="bold">The walk of a default fit, module by '
+            f'<text x="{LEFT + 340}" y="24" font-weight="bold">The walk of a default fit, by '
             f"module ({len(steps)})</text>"
         ),
     ]
@@ -231,8 +232,8 @@ def picture(house: House, walk: list[str]) -> str:
         y = row[package]
         parts += [
             (
-                f'<rect x="{LEFT}" y="{y}" width="320" height="{HEIGHT - 12}" rx="5" fill="#eef3f8" '
-                'stroke="#6b8cae"/>'
+                f'<rect x="{LEFT}" y="{y}" width="320" height="{HEIGHT - 12}" rx="5" '
+                'fill="#eef3f8" stroke="#6b8cae"/>'
             ),
             f'<text x="{LEFT + 10}" y="{y + 16}" font-weight="bold">{package}</text>',
             f'<text x="{LEFT + 10}" y="{y + 32}" font-size="11">{shortened(text)}</text>',

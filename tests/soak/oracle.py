@@ -1,6 +1,7 @@
-"""The slow way: coefficients to sixty digits from the exact rational data, and what rounding may do.
+"""The slow way: coefficients to sixty digits from exact data, and what rounding may do.
 
-Nothing here is shared with the library. Flows are evaluated from their closed forms on the eigenvalues of the
+Nothing here is shared with the library. Flows are evaluated from their closed forms on the
+eigenvalues of the
 exact covariance; iterations and conjugate gradients are run on the raw data.
 """
 
@@ -181,7 +182,7 @@ def _iterate(method, multiply, source, last):
 
 
 def coefficients(data: Exact, method: st.Method, stop: float, cut: float) -> list[mp.matrix]:
-    """Return exact coefficients of every target; directions below the rank cut are null at t = ∞."""
+    """Return exact coefficients of every target; at t = ∞ directions below the rank cut are null."""
     t = mp.inf if np.isinf(stop) else mp.mpf(stop)
     if isinstance(method, st.ConjugateGradient) and not mp.isinf(t):
         return [_conjugate(data, column, int(stop)) for column in data.targets]
@@ -241,7 +242,7 @@ def _square(vector):
 
 
 def undecided(data: Exact, cut: float, noise: float) -> bool:
-    """Tell whether some singular value is so near the rank cut, or the noise, that both answers are right."""
+    """Tell whether a singular value is so near the rank cut that both answers are right."""
     ratios = [mp.sqrt(s / data.largest) for s in data.eigenvalues if s > 0]
     return any(cut / UNDECIDED < ratio < max(cut, noise) * UNDECIDED for ratio in ratios)
 

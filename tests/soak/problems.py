@@ -1,4 +1,4 @@
-"""Generated problems: small data of every shape and kind, a method with its parameters, and a stop."""
+"""Generated problems: small data of every shape and kind, a method, and a stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines and people do to a program: hard data, threads, full disks, Ctrl-C, little memory."""
+"""Robustness: difficult data, threads, full disks, Ctrl-C, little memory."""
 
 from __future__ import annotations
 
@@ -185,9 +185,9 @@ def test_processes_however_they_start(table, start):
 
 @contextmanager
 def interrupted_at(moment, within):
-    """Raise KeyboardInterrupt at the given line event of files whose path contains ``within``; count them.
+    """Raise KeyboardInterrupt at a line event of files whose path contains ``within``; count.
 
-    Not at a ``with``, which is traced again before its context is left: no signal is looked for there.
+    Not at a ``with``, which is traced again before its context is left.
     """
     seen, before = [0], sys.gettrace()
 

@@ -1,6 +1,6 @@
-"""Generated problems against the slow oracle: right, or refused by name. Never NaN, never a stray warning.
+"""Generated problems against the slow oracle: right, or refused by name, and never NaN.
 
-``make test`` tries a sample. ``make soak`` sets STOPTIME_SOAK to the number of problems of the campaign.
+``make test`` tries a sample. ``make soak`` sets STOPTIME_SOAK to the number of problems.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def tolerance(exact, method, stop, eps, cut, one, right, generated):
 
 
 def moved_by_rounding(exact, method, stop, eps, one, right):
-    """Return how far conjugate gradients move with data that have been rounded, y about its mean."""
+    """Return how far conjugate gradients move if the data are rounded, y about its mean."""
     rng, scale = np.random.default_rng(0), mp.sqrt(exact.largest)
     height = abs(exact.target_mean[one]) + mp.sqrt(mp.fsum(v * v for v in exact.targets[one]))
     worst = mp.mpf(0)
@@ -207,7 +207,7 @@ def moved_by_rounding(exact, method, stop, eps, one, right):
 
 
 def slow_to_search(generated, method) -> bool:
-    """Tell an iteration on an operator: every bound of its error is a run, and a search may take a minute."""
+    """Tell an iteration on an operator: each error bound is a run, a search may take a minute."""
     return generated.kind == "operator" and isinstance(method, st.Iteration)
 
 
@@ -313,7 +313,7 @@ def test_a_kernel_fit_is_right_or_refused(generated, draw):
 
 
 def check_kernel_fit(model, generated):
-    """Compare the fit at the training rows with the oracle's: all that is seen of the dual coefficients."""
+    """Compare the fit at the training rows with that of the oracle."""
     X = generated.handed_over()[0]
     predicted = np.asarray(model.predict(X), float).reshape(len(generated.X), -1)
     assert np.isfinite(predicted).all()

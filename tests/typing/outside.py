@@ -1,4 +1,4 @@
-"""What users with strict types write: ``make lint`` checks it against the package as it is installed."""
+"""What users with strict types write: ``make lint`` checks it against the package."""
 
 from pathlib import Path
 from typing import assert_type
