@@ -19,8 +19,8 @@ SNAPSHOT = Path(__file__).parent / "reference" / "api.txt"
 SOURCE = Path(stoptime.__file__).parent
 MODULES = ("stoptime", "stoptime.bounds", "stoptime.tables", "stoptime.report", "stoptime.explorer")
 OPTIONAL = (
-    "dask", "distributed", "flint", "matplotlib", "pandas", "playwright", "pyarrow", "rich", "torch",
-    "typer",
+    "dask", "distributed", "flint", "matplotlib", "pandas", "playwright", "pyarrow", "rich",
+    "torch", "typer",
     "zarr",
 )  # fmt: skip
 OWN_PARTS_OF_SKLEARN = (

@@ -182,7 +182,7 @@ def _iterate(method, multiply, source, last):
 
 
 def coefficients(data: Exact, method: st.Method, stop: float, cut: float) -> list[mp.matrix]:
-    """Return exact coefficients of every target; at t = ∞ directions below the rank cut are null."""
+    """Return exact coefficients; at t = ∞ directions below the rank cut are null."""
     t = mp.inf if np.isinf(stop) else mp.mpf(stop)
     if isinstance(method, st.ConjugateGradient) and not mp.isinf(t):
         return [_conjugate(data, column, int(stop)) for column in data.targets]
