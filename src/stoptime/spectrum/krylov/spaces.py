@@ -96,17 +96,13 @@ class KrylovSpaces:
         spectrum = self._assembled(goals)
         if not self.probes:
             return spectrum
-        return replace(spectrum, density=self._density(goals, spectrum))
-
-    def _density(self, goals: tuple[Goal, ...], spectrum: Spectrum) -> Density:
-        """Probe the eigenvalues, again only if there is a new goal."""
+        # probes converge for given goals only, so a later stop needs longer ones
         if self._probed is None or any(goal not in self._probed[0] for goal in goals):
-            # probes converge for given goals only, so a later stop needs longer ones
             tuned = [(self._tuned(method, spectrum.eigenvalues), stop) for method, stop in goals]
             found = density(self.data, tuned, self.probes, self.seed, self.max_rank)
             self._probed = goals, found
             self._probe_products += found.products
-        return self._probed[1]
+        return replace(spectrum, density=self._probed[1])
 
     def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], ticker: Ticker) -> None:
         """Grow the space of one target until its goals are reached."""

@@ -26,6 +26,8 @@ class DaskRows:
     y: Any
     weight: Any
     names: tuple[str, ...] | None
+    n_features: int
+    n_rows: int | None
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
@@ -39,23 +41,12 @@ class DaskRows:
         check_size(rows.shape[1])
         weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
         names = None if columns is None else tuple(map(str, columns))
-        return cls(rows, _aligned("y", y, rows), weight, names)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return int(self.X.shape[1])
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where it is not known before the end."""
-        return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
+        n, p = rows.shape
+        n_rows = None if np.isnan(n) else int(n)
+        return cls(rows, _aligned("y", y, rows), weight, names, int(p), n_rows)
 
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:  # noqa: ARG002
-        """Return the statistics of all rows, or of every fold, in one pass.
-
-        ``verbose`` has no effect: the dashboard or the ``ProgressBar`` of Dask shows the progress.
-        """
+        """Return the statistics of all rows, or of every fold; Dask itself shows the progress."""
         self._check_memory()
         root = tree(self.blocks(folds))
         killed = getattr(sys.modules.get("distributed"), "KilledWorker", ())

@@ -237,7 +237,12 @@ def summarise(
 
 def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
     """Continue from a checkpoint, and leave one behind however the pass ends."""
-    source = _identity(chunks)
+    # the name of the source alone does not tell data of the same shape apart
+    digest = sha256()
+    for values in next(iter(chunks), ()):
+        if values is not None:
+            digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
+    source = f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
     state = done = _restored(source, checkpoint)
     saved = time.monotonic()
     try:
@@ -254,15 +259,6 @@ def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
         if state is not done:
             _save(chunks, source, checkpoint, state)
     return state[0]
-
-
-def _identity(chunks: Chunks) -> str:
-    """Return the name of a source with a digest of its first rows."""
-    digest = sha256()
-    for values in next(iter(chunks), ()):
-        if values is not None:
-            digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
-    return f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
 
 
 def _save(chunks: Chunks, source: str, checkpoint: FilePath, state: State) -> None:
