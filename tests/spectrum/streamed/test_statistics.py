@@ -213,7 +213,7 @@ def test_files_keep_every_bit(tmp_path, names):
     [
         ({"gram": None}, "gram is missing"),
         ({"gram": np.eye(3)}, r"gram is of shape \(3, 3\) instead of \(4, 4\)"),
-        ({"gram": np.triu(np.ones((4, 4)))}, "not symmetric"),
+        ({"gram": np.triu(np.ones((4, 4)))}, "gram is asymmetric"),
         ({"gram": -np.eye(4)}, "negative mean squares"),
         ({"cross": np.full((4, 1), np.nan)}, "not finite"),
         ({"cross": np.zeros(4)}, "cross is of shape"),

@@ -42,14 +42,13 @@ def relative_errors(
 ) -> Array:
     r"""Bound :math:`\|\hat\beta(t) - \hat\beta_k(t)\|/\|\hat\beta_k(t)\|` at each stop.
 
-    ``theta`` are the Ritz values, ``response`` is the response in their basis, one column per
-    target; the bound is that of the worst target. The method must be tuned to the data. Stop
-    infinity means least squares. Its bound is infinite until the space is exhausted or both the
-    gradient and the last change of the fit vanish to rounding, because unseen eigenvalues may be
-    arbitrarily small. A small gradient alone would not notice them.
+    ``theta`` are the Ritz values, ``response`` is the response in their basis. The bound is that
+    of the worst target, and the method must be tuned to the data.
     """
     z = response.reshape(len(theta), len(krylov.sizes))
     rounding = _rounding(theta, z)
+    # unseen eigenvalues may be arbitrarily small, and a small gradient alone does not notice them:
+    # least squares is known only if the last change of the fit vanishes to rounding as well
     learned = krylov.unlearned <= LEAST_SQUARES_ROUNDINGS * EPS
     least_squares = np.where(learned, rounding, np.inf)
     errors = np.empty((len(stops), len(krylov.sizes)))
@@ -68,19 +67,18 @@ def relative_errors(
     return np.asarray(errors.max(axis=1, initial=0))
 
 
-def unconverged(method: Method, stops: Floats, errors: Floats, tol: float) -> NDArray[np.bool_]:
+def unconverged(
+    method: Method, stops: Floats | float, errors: Floats | float, tol: float
+) -> NDArray[np.bool_]:
     """Tell at which stops a larger space reduces the error; a finite one of least squares stays."""
     last = np.isinf(stops) | (not method.has_filter)
-    return np.asarray(np.where(last, np.isinf(errors), ~(errors <= tol)))
+    return np.asarray(np.where(last, np.isinf(errors), np.logical_not(errors <= tol)))
 
 
 def step_errors(
     theta: Floats, response: Floats, method: Method, other: Method, stops: Floats
 ) -> Array:
-    r"""Return :math:`\|\hat\beta(t) - \hat\beta'(t)\|/\|\hat\beta(t)\|` for two steps of a method.
-
-    Extra path error because the automatic step uses an estimated largest eigenvalue.
-    """
+    """Return the relative difference of the coefficients for two steps of a method."""
     z = response.reshape(len(theta), int(np.prod(response.shape[1:])))
     # only ratios matter: dividing by the largest response and gain avoids over- and underflow
     shares = (z / (np.abs(z).max(initial=0) or 1.0)) ** 2

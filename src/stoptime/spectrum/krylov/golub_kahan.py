@@ -42,10 +42,8 @@ SAFE_SIZES = (1e-285, 1e285)  # of lengths, eigenvalues and their products, with
 class Ritz(NamedTuple):
     """Eigenvalues and eigenvectors of the projected matrix T.
 
-    ``first`` is the first row of ``rotation``, the eigenvectors of T. ``coupling`` is the η of
-    ÂV = VT + η v eₖᵀ. ``unlearned`` is the larger of the gradient of least squares, relative to
-    the first one, and the share of the fit that the newest vector has added. Both are zero if the
-    space is exhausted.
+    ``first`` is the first row of ``rotation``, and ``coupling`` the η of ÂV = VT + η v eₖᵀ.
+    ``unlearned`` is that of :class:`stoptime.spectrum.base.Krylov`.
     """
 
     values: Array
@@ -72,13 +70,6 @@ class Ritz(NamedTuple):
         # the residual always bounds this distance; where the gap to the next value is wider,
         # the Kato-Temple bound, the squared residual over the gap, is much smaller
         return min(residual, residual * residual / gap) if gap > 0 else residual
-
-    def above(self, level: float) -> Ritz:
-        """Return the pairs whose values exceed a level."""
-        kept = self.values > level
-        return self._replace(
-            values=self.values[kept], rotation=self.rotation[:, kept], first=self.first[kept]
-        )
 
 
 class Basis:
@@ -118,10 +109,9 @@ class Basis:
 
 
 class GolubKahan:
-    """A bidiagonalisation of the matrix A that can be continued.
+    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times ``target``, if given.
 
-    ``start`` is the first vector, of any length, and ``target`` the y with start = Aᵀy, if there
-    is one. Entries of B count as zero below ``rounding`` times the largest entry so far, and below
+    Entries of B count as zero below ``rounding`` times the largest entry so far, and below
     ``floor``, which is the rounding error of A itself.
     """
 
@@ -147,24 +137,26 @@ class GolubKahan:
         self._next = start / self.length if self.length > 0 else start
         self._left = target / self.power if target is not None and self.power else np.zeros(1)
         self._scale = self.corner
-        self._least_squares = LeastSquares(self.corner)
+        self._diagonal = self.corner
+        self._misfit = 1.0
+        self._fit = 0.0
+        self._unlearned = np.inf
 
     @property
     def size(self) -> int:
         """Dimension of the space."""
         return len(self.alphas)
 
-    @property
-    def image(self) -> float:
-        """Length of the image of the first vector, after the first step."""
-        return float(np.hypot(self.corner, self.alphas[0]))
-
     def step(self) -> None:
         """Add one vector: a product with A, and one with its transpose."""
         v = self._next
         u = self.matrix @ v
-        if self.corner and not self.size:
-            self._check_transpose(u)
+        # u₁ᵀAv₁ must equal ‖Aᵀy‖/‖y‖, which tests the transpose without another product
+        known = self.corner and not self.size
+        if known and abs(self._left @ u - self.corner) > TRANSPOSE_MISMATCH * _length(u):
+            raise ValueError(
+                "X is no operator: its rmatvec does not multiply by the transpose of its matvec."
+            )
         u -= (self.betas[-1] if self.size else self.corner) * self._left
         alpha = _length(u)
         fitted = self._vanishes(alpha)
@@ -178,18 +170,24 @@ class GolubKahan:
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
         beta = _length(w)
-        self._least_squares.rotate(alpha, beta)
+        self._rotate(alpha, beta)
         self.exhausted = self._vanishes(beta) or self.size == min(self.matrix.shape)
         if not self.exhausted:
             self.betas[-1] = beta
             self._next = w / beta
 
-    def _check_transpose(self, image: Floats) -> None:
-        # u₁ᵀAv₁ must equal ‖Aᵀy‖/‖y‖, which tests the transpose without another product
-        if abs(self._left @ image - self.corner) > TRANSPOSE_MISMATCH * _length(image):
-            raise ValueError(
-                "X is no operator: its rmatvec does not multiply by the transpose of its matvec."
-            )
+    def _rotate(self, alpha: float, beta: float) -> None:
+        """Add a column to the QR factorisation of B, which gives the gradient as in LSQR."""
+        # the rotation removes alpha: the cosine's share of the misfit is fitted, the sine's is left
+        size = np.hypot(self._diagonal, alpha)
+        cosine = self._diagonal / size
+        added = abs(cosine) * self._misfit
+        self._misfit *= alpha / size
+        self._fit = np.hypot(self._fit, added)
+        self._diagonal = -cosine * beta
+        if self.corner:
+            gradient = self._misfit * abs(self._diagonal) / self.corner
+            self._unlearned = float(max(gradient, added / self._fit))
 
     def _vanishes(self, entry: float) -> bool:
         self._scale = max(self._scale, entry)
@@ -211,7 +209,7 @@ class GolubKahan:
         betas = np.array(self.betas)
         steps = np.append(self.corner, betas[:-1])
         coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])
-        unlearned = 0.0 if self.exhausted else self._least_squares.unlearned
+        unlearned = 0.0 if self.exhausted else self._unlearned
         if not accurate:
             values, rotation = eigh_tridiagonal(alphas**2 + steps**2, alphas[:-1] * betas[:-1])
             # rounding may turn the smallest eigenvalues of T negative, which filters refuse
@@ -225,38 +223,14 @@ class GolubKahan:
         return Ritz(lengths[::-1] ** 2, right[::-1].T, first[::-1], coupling, unlearned)
 
 
-class LeastSquares:
-    """QR factorisation of B by plane rotations, which gives residual and gradient as in LSQR."""
-
-    def __init__(self, corner: float) -> None:
-        self._diagonal = corner
-        self._first = corner
-        self._misfit = 1.0
-        self._fit = 0.0
-        self.unlearned = np.inf
-
-    def rotate(self, alpha: float, beta: float) -> None:
-        """Add one column, whose last entry is alpha, and the first entry of the next one."""
-        # the rotation removes alpha: the cosine's share of the misfit is fitted, the sine's is left
-        size = np.hypot(self._diagonal, alpha)
-        cosine = self._diagonal / size
-        added = abs(cosine) * self._misfit
-        self._misfit *= alpha / size
-        self._fit = np.hypot(self._fit, added)
-        self._diagonal = -cosine * beta
-        if self._first:
-            gradient = self._misfit * abs(self._diagonal) / self._first
-            self.unlearned = float(max(gradient, added / self._fit))
-
-
 def check_scale(name: str, size: float) -> None:
     """Raise a ValueError where a length, an eigenvalue or their product over- or underflows."""
     low, high = SAFE_SIZES
     if not low < size < high:
-        reason = "small: products of entries underflow"
-        if not size < 1:
-            reason = "large: products of entries overflow"
-        raise ValueError(f"{name} is too {reason}. Rescale the columns of X, or y.")
+        reason = (
+            "small: products of entries under" if size < 1 else "large: products of entries over"
+        )
+        raise ValueError(f"{name} is too {reason}flow. Rescale the columns of X, or y.")
 
 
 def _length(vector: Floats, name: str = "X or y") -> float:
@@ -272,8 +246,7 @@ def _length(vector: Floats, name: str = "X or y") -> float:
 class KrylovVectors:
     """Ritz vectors of one or several spaces, formed only when asked for.
 
-    ``spaces`` are the bases in blocks of rows. Each basis times its rotation gives the Ritz
-    vectors of its space. ``order`` sorts these vectors, and ``length`` is their number of entries.
+    Each basis, in blocks of rows, times its rotation gives those of a space; ``order`` sorts all.
     """
 
     spaces: tuple[list[Array], ...]

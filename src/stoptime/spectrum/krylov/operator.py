@@ -60,8 +60,7 @@ MANY_GROWTHS = 20  # times a small space is grown, which nearly exhausts it
 class MatrixFreeData(DenseData):
     """Validated data whose X is only multiplied with vectors, in double precision.
 
-    ``options`` are those of :class:`KrylovSpaces`. With ``is_whole`` all eigenvalues are computed,
-    at any cost.
+    ``options`` are those of :class:`KrylovSpaces`; ``is_whole`` asks for all eigenvalues.
     """
 
     X: Any
@@ -76,9 +75,7 @@ class MatrixFreeData(DenseData):
         X = checked_matrix(X)
         if y is None:
             raise ValueError("y must be given with X.")
-        y = np.asarray(
-            check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
-        )
+        y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
         if y.ndim > 2 or y.size == 0:
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(np.empty((X.shape[0], 0)), y)
@@ -156,9 +153,8 @@ class MatrixFreeData(DenseData):
             raise ValueError(WITHOUT_ROWS)
         self.spaces.probes = SEARCH_PROBES if trace else 0
         self.spaces.verbose = verbose
-        asked = np.asarray([] if stops is None or np.ndim(stops) == 0 else stops, dtype=np.float64)
-        if asked.size:
-            return self.spaces.spectrum([one for m in methods for one in goals(m, asked)])
+        if stops is not None and np.ndim(stops) > 0 and np.size(stops) > 0:
+            return self.spaces.spectrum([one for m in methods for one in goals(m, stops)])
         wanted = [self._first_goal(method) for method in methods]
         for _ in range(HALVINGS):
             try:
@@ -217,9 +213,10 @@ class MatrixFreeData(DenseData):
             spectrum = self._by_gram
         # if even the largest eigenvalue is rounding of the means, all columns are constant
         if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
-            nothing = np.zeros((self.n_features, 0))
-            response = spectrum.response[:0]
-            return replace(spectrum, eigenvalues=nothing[0], basis=nothing, response=response)
+            basis = np.zeros((self.n_features, 0))
+            return replace(
+                spectrum, eigenvalues=basis[0], basis=basis, response=spectrum.response[:0]
+            )
         return spectrum
 
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
@@ -231,17 +228,15 @@ class MatrixFreeData(DenseData):
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
         """Return some rows of a small matrix; else all rows, with weight zero for the others."""
-        y = self.y[:, 0] if self.single_target else self.y
         if self.is_small:
-            weights = None if self.row_weights is None else self.row_weights[train]
-            part = self.validated(self.X[train], y[train], weights, self.fit_intercept)
+            part: Any = self.subset(train)
             return replace(part, is_whole=True)
+        y = self.y[:, 0] if self.single_target else self.y
         weights = np.bincount(train, minlength=self.n_rows).astype(np.float64)
         if self.row_weights is not None:
             weights *= self.row_weights
-        part = self.validated(self.X, y, weights, self.fit_intercept)
         options = {"tol": self.spaces.tol, "max_rank": self.spaces.max_rank}
-        return replace(part, options=options)
+        return replace(self.validated(self.X, y, weights, self.fit_intercept), options=options)
 
     def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
         """Return some rows; of an operator all rows, with weight zero for the others."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.krylov.golub_kahan import Ritz
     from stoptime.spectrum.krylov.operator import MatrixFreeData
-    from stoptime.support.arrays import Array
 
 __all__ = ["density"]
 
@@ -32,8 +31,8 @@ def density(
 
     .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}m\sum_{k=1}^m\sum_j q_{1j}^2 f(\theta_j)
 
-    The goals are tuned methods and their stops: a probe ends when its degrees of freedom there and
-    earlier have converged, or after ``most`` steps. ``seed`` is that of the random signs.
+    A probe ends when its degrees of freedom at the goals, which are tuned methods and their stops,
+    have converged, or after ``most`` steps.
     """
     A = data.operator
     before = A.products
@@ -70,17 +69,14 @@ def _grown(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> Rit
         if not run.exhausted:
             run.step()
         ritz = run.ritz(accurate=False)
-        found = np.array([_freedom(method, stop, ritz) for method, stop in goals])
-        found = found.reshape(traces.shape)
+        found = np.empty_like(traces)
+        for row, (method, stop) in enumerate(goals):
+            # late degrees of freedom hardly change, so that earlier ones have to converge as well
+            stops = np.ceil(stop * STOP_FRACTIONS) if method.whole_stops else stop * STOP_FRACTIONS
+            gains = method.gain(ritz.values[:, None], stops)
+            found[row] = (ritz.first**2 * ritz.values) @ gains
         settled = np.abs(found - traces) <= TRACE_CHANGE * np.abs(found)
         if goals and settled.all() and run.size >= FEWEST_PROBE_STEPS:
             break
         traces = found
     return ritz
-
-
-def _freedom(method: Method, stop: float, ritz: Ritz) -> Array:
-    """Return the degrees of freedom at fractions of a stop: late ones alone hardly change."""
-    stops = stop * STOP_FRACTIONS
-    stops = np.ceil(stops) if method.whole_stops else stops
-    return np.asarray((ritz.first**2 * ritz.values) @ method.gain(ritz.values[:, None], stops))

@@ -18,7 +18,7 @@ import numpy as np
 from stoptime.spectrum.base import Krylov
 from stoptime.spectrum.data import ReachError
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz, check_scale
+from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, check_scale
 from stoptime.spectrum.krylov.probes import density
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
@@ -43,10 +43,7 @@ ROUGH_RESIDUAL = 0.1  # relative: the error of a Ritz value is about its square,
 class KrylovSpaces:
     """One Krylov space for each target, grown only as far as needed.
 
-    ``tol`` is the largest relative error of the coefficients at a goal. ``max_rank`` is the largest
-    number of vectors in all spaces together; by default it is as many as 2 GiB hold. ``probes``
-    and ``seed`` are those of :func:`stoptime.spectrum.krylov.probes.density`. With ``verbose``
-    growth that takes more than a few seconds shows its progress.
+    The options are those of :func:`stoptime.decompose`.
     """
 
     def __init__(
@@ -74,25 +71,20 @@ class KrylovSpaces:
             for start, target in zip(starts.T, data.targets.T, strict=True)
         ]
 
-    @property
-    def products(self) -> int:
-        """Products with X and with Xᵀ so far, with those for the means, without those of probes."""
-        return self.data.operator.products + self.data.fit_intercept - self._probe_products
-
     def largest(self) -> float:
         """Return the largest eigenvalue that the response sees, to a per cent; zero if none."""
-        return max((self._grow_to_largest(run) for run in self.runs), default=0.0)
-
-    def _grow_to_largest(self, run: GolubKahan) -> float:
-        found = 0.0
-        residual = np.inf
-        while not run.exhausted and residual > ROUGH_RESIDUAL * found and self.rank < self.max_rank:
-            self._step(run)
-            if run.size:
-                ritz = run.ritz(accurate=False)
-                found = float(ritz.values[-1])
-                residual = abs(ritz.leaving[-1])
-        return found
+        largest = 0.0
+        for run in self.runs:
+            found = 0.0
+            rough = True
+            while rough and not run.exhausted and self.rank < self.max_rank:
+                self._step(run)
+                if run.size:
+                    ritz = run.ritz(accurate=False)
+                    found = float(ritz.values[-1])
+                    rough = abs(ritz.leaving[-1]) > ROUGH_RESIDUAL * found
+            largest = max(largest, found)
+        return largest
 
     def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""
@@ -104,17 +96,13 @@ class KrylovSpaces:
         spectrum = self._assembled(goals)
         if not self.probes:
             return spectrum
-        return replace(spectrum, density=self._density(goals, spectrum))
-
-    def _density(self, goals: tuple[Goal, ...], spectrum: Spectrum) -> Density:
-        """Probe the eigenvalues, again only if there is a new goal."""
+        # probes converge for given goals only, so a later stop needs longer ones
         if self._probed is None or any(goal not in self._probed[0] for goal in goals):
-            # probes converge for given goals only, so a later stop needs longer ones
             tuned = [(self._tuned(method, spectrum.eigenvalues), stop) for method, stop in goals]
             found = density(self.data, tuned, self.probes, self.seed, self.max_rank)
             self._probed = goals, found
             self._probe_products += found.products
-        return self._probed[1]
+        return replace(spectrum, density=self._probed[1])
 
     def _grow(self, run: GolubKahan, goals: tuple[Goal, ...], ticker: Ticker) -> None:
         """Grow the space of one target until its goals are reached."""
@@ -122,27 +110,25 @@ class KrylovSpaces:
             self._check_memory(np.inf, goals)
             self._step(run)
         if run.size:
+            image = float(np.hypot(run.corner, run.alphas[0]))  # length of A times the first vector
             # the bound multiplies eigenvalues with the response: refuse data where that overflows
-            check_scale("X or y", run.image * run.image * run.length)
-            if run.length <= self.data.rounding * run.image * run.power:
+            check_scale("X or y", image * image * run.length)
+            if run.length <= self.data.rounding * image * run.power:
                 # Xᵀy is so small beside X and y that it consists of rounding alone
                 run.forget()
         while not run.exhausted:
-            error = self._error_ahead(run.ritz(accurate=False), run.length, goals)
+            errors = zip(goals, self._errors(run, goals), strict=True)
+            late = [e for (m, stop), e in errors if unconverged(m, stop, e, self.tol)]
+            error = max([0.0, *late])
             ticker(f"{self.rank} vectors, relative error {error:.1g}")
             if error == 0:
                 return
-            for _ in range(self._batch(run.size, goals)):
+            # k iterations are exact in a space of dimension k, so never grow past that unchecked
+            whole = [stop for method, stop in goals if method.whole_stops]
+            ahead = [int(stop) - run.size for stop in whole if run.size < stop < np.inf]
+            for _ in range(min([1 + run.size // LOOKS_PER_DOUBLING, *ahead])):
                 self._check_memory(error, goals)
                 self._step(run)
-
-    @staticmethod
-    def _batch(size: int, goals: tuple[Goal, ...]) -> int:
-        """Return how many vectors to add before the error is estimated again."""
-        # k iterations are exact in a space of dimension k, so never grow past that unchecked
-        whole = [goal.stop for goal in goals if goal.method.whole_stops]
-        ahead = [int(stop) - size for stop in whole if size < stop < np.inf]
-        return min([1 + size // LOOKS_PER_DOUBLING, *ahead])
 
     def _step(self, run: GolubKahan) -> None:
         before = run.size
@@ -162,36 +148,25 @@ class KrylovSpaces:
                 f"MiB) or a larger tol than {self.tol:g}."
             )
 
-    def _error_ahead(self, ritz: Ritz, length: float, goals: tuple[Goal, ...]) -> float:
-        """Return the worst relative error at goals that are not reached; zero if all are."""
-        worst = 0.0
-        for goal in goals:
-            errors = self._goal_error(ritz, length, goal)
-            if unconverged(goal.method, np.array([goal.stop]), errors, self.tol)[0]:
-                worst = max(worst, float(errors[0]))
-        return worst
-
-    def _goal_error(self, ritz: Ritz, length: float, goal: Goal) -> Floats:
-        """Return the relative error of one space at a goal, as an array of one number."""
-        response = length * ritz.first
+    def _errors(self, run: GolubKahan, goals: tuple[Goal, ...]) -> list[float]:
+        """Return the relative errors of the space of one target at the goals."""
+        ritz = run.ritz(accurate=False)
+        response = run.length * ritz.first
         residues = (response * ritz.leaving)[:, None]
-        sizes = np.array([len(ritz.rotation)])
+        sizes = np.array([run.size])
         unlearned = np.array([ritz.unlearned])
         account = Krylov(residues, sizes, unlearned, ritz.largest, ritz.doubt, self.tol, 0.0, 0)
-        tuned = self._tuned(goal.method, ritz.values)
-        stops = np.array([goal.stop])
-        errors = relative_errors(ritz.values, response, account, tuned, stops)
-        if getattr(goal.method, "step", None) == "auto":
-            # the step depends on the largest eigenvalue, of which only an estimate is known
-            other = self._tuned(goal.method, np.append(ritz.values, ritz.values[-1] + ritz.doubt))
-            errors += step_errors(ritz.values, response, tuned, other, stops)
-        return errors
-
-    def _error(self, goals: tuple[Goal, ...]) -> float:
-        """Return the worst relative error at all goals."""
-        pairs = [(run.ritz(accurate=False), run.length) for run in self.runs if run.size]
-        errors = (self._goal_error(*pair, goal) for pair in pairs for goal in goals)
-        return max((float(error[0]) for error in errors), default=0.0)
+        found = []
+        for method, stop in goals:
+            tuned = self._tuned(method, ritz.values)
+            stops = np.array([stop])
+            errors = relative_errors(ritz.values, response, account, tuned, stops)
+            if getattr(method, "step", None) == "auto":
+                # the step depends on the largest eigenvalue, of which only an estimate is known
+                other = self._tuned(method, np.append(ritz.values, ritz.values[-1] + ritz.doubt))
+                errors += step_errors(ritz.values, response, tuned, other, stops)
+            found.append(float(errors[0]))
+        return found
 
     def _tuned(self, method: Method, values: Floats) -> Method:
         # unless the space is complete there may be eigenvalues down to zero
@@ -204,17 +179,20 @@ class KrylovSpaces:
         top = max((one.values[-1] for one in ritz if len(one.values)), default=0.0)
         # the rank cut of dense data, and the rounding that centring leaves of constant columns
         cut = max(self.data.rounding**2 * top, self.data.floor * self.data.floor)
-        ritz = [one.above(cut) for one in ritz]
+        for target, one in enumerate(ritz):
+            kept = one.values > cut
+            ritz[target] = one._replace(
+                values=one.values[kept], rotation=one.rotation[:, kept], first=one.first[kept]
+            )
         values = np.concatenate([one.values for one in ritz])
         order = np.argsort(values, kind="stable")
         values = values[order]
         response, residues = np.zeros((2, len(values), len(ritz)))
-        first = 0
+        owner = np.repeat(np.arange(len(ritz)), [len(one.values) for one in ritz])
         for target, (run, one) in enumerate(zip(self.runs, ritz, strict=True)):
-            own = slice(first, first + len(one.values))
+            own = owner == target
             response[own, target] = run.length * one.first
-            residues[own, target] = response[own, target] * one.leaving
-            first = own.stop
+            residues[own, target] = run.length * one.first * one.leaving
         bases = tuple(run.basis.blocks() for run in self.runs)
         rotations = tuple(one.rotation for one in ritz)
         basis = KrylovVectors(bases, rotations, order, self.data.n_features)
@@ -226,8 +204,10 @@ class KrylovSpaces:
             largest=max(one.largest for one in ritz),
             doubt=max(doubts, default=0.0),
             tol=self.tol,
-            error=self._error(goals),
-            products=self.products,
+            error=max(
+                (e for run in self.runs if run.size for e in self._errors(run, goals)), default=0.0
+            ),
+            products=self.data.operator.products + self.data.fit_intercept - self._probe_products,
         )
         gains = [self._tuned(m, values).largest_gain(t) for m, t in goals if m.has_filter]
         reach = np.inf if krylov.exhausted else max(gains, default=0.0)

@@ -20,16 +20,14 @@ WORKER_SHARE = 0.8  # of its memory: a worker that uses more accepts no new task
 
 @dataclass(frozen=True)
 class DaskRows:
-    """Blocks of rows that Dask computes where it runs; X is never gathered.
-
-    All are Dask arrays with the same blocks of rows and one block of columns; ``weight`` may be
-    None, and so may the ``names`` of the features.
-    """
+    """Dask arrays with the same blocks of rows and one block of columns; X is never gathered."""
 
     X: Any
     y: Any
     weight: Any
     names: tuple[str, ...] | None
+    n_features: int
+    n_rows: int | None
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
@@ -37,32 +35,18 @@ class DaskRows:
         if y is None:
             raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
         columns = getattr(X, "columns", None)
-        rows = _array("X", X)
+        rows = dask_rows(X)
         if rows.ndim != 2:
             raise ValueError(f"X must be of shape (n, n_features); got {rows.ndim} dimensions.")
         check_size(rows.shape[1])
-        if rows.numblocks[1] > 1:
-            _check_known("X", rows, "has several blocks of columns and")
-            rows = rows.rechunk({1: -1})
         weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
         names = None if columns is None else tuple(map(str, columns))
-        return cls(rows, _aligned("y", y, rows), weight, names)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return int(self.X.shape[1])
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where it is not known before the end."""
-        return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
+        n, p = rows.shape
+        n_rows = None if np.isnan(n) else int(n)
+        return cls(rows, _aligned("y", y, rows), weight, names, int(p), n_rows)
 
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:  # noqa: ARG002
-        """Return the statistics of all rows, or of every fold, in one pass.
-
-        ``verbose`` has no effect: the dashboard or the ``ProgressBar`` of Dask shows the progress.
-        """
+        """Return the statistics of all rows, or of every fold; Dask itself shows the progress."""
         self._check_memory()
         root = tree(self.blocks(folds))
         killed = getattr(sys.modules.get("distributed"), "KilledWorker", ())
@@ -84,14 +68,8 @@ class DaskRows:
         from dask.layers import ArrayValuesDep  # noqa: PLC0415
 
         places = {(i,): place for i, place in enumerate(self._places(folds))}
-        arguments = [
-            ArrayValuesDep((self.X.chunks[0],), places),
-            "i",
-            self.X,
-            "ij",
-            self.y,
-            "ik"[: self.y.ndim],
-        ]
+        arguments = [ArrayValuesDep((self.X.chunks[0],), places), "i", self.X, "ij"]
+        arguments += [self.y, "ik"[: self.y.ndim]]
         if self.weight is not None:
             arguments += [self.weight, "i"]
         lazy = da.blockwise(
@@ -147,6 +125,7 @@ def dask_rows(X: Any) -> Any:
     """Return new rows as a Dask array with one block of columns."""
     rows = _array("X", X)
     if rows.ndim == 2 and rows.numblocks[1] > 1:
+        _check_known("X", rows, "has several blocks of columns and")
         rows = rows.rechunk({1: -1})
     return rows
 
@@ -155,10 +134,8 @@ def _block_parts(place: Any, X: Any, y: Any, weight: Any = None, *, announced: A
     """Return the statistics of one block; runs on a worker."""
     name, labels = place
     if X.dtype != announced:
-        raise TypeError(
-            f"{name}: X of dtype {X.dtype}, where {announced} was announced: use "
-            f'X.astype("{announced}").'
-        )
+        wrong = f"{name}: X of dtype {X.dtype}, where {announced} was announced"
+        raise TypeError(f'{wrong}: use X.astype("{announced}").')
     return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import sha256
+from operator import add, attrgetter
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -41,17 +42,25 @@ State = tuple[Parts, int, int]
 """Statistics so far, rows read, and blocks read."""
 
 
+def _shared(path: str) -> Any:
+    """Return a property that reads an attribute of a field, for example ``stream.names``."""
+    return property(attrgetter(path))
+
+
 @dataclass(frozen=True)
 class StreamedData(Data):
-    """Streamed data, or the statistics of rows that were read before.
-
-    The first question makes the one pass over the rows. Folds have to be asked for first, so that
-    this pass gives their statistics and those of all rows.
-    """
+    """Streamed data or statistics; folds have to be asked for before the one pass over the rows."""
 
     stream: Stream
     fit_intercept: bool
     _parts: Parts = field(default_factory=dict)
+
+    n_features = _shared("stream.n_features")
+    n_rows = _shared("stream.n_rows")
+    names = _shared("stream.names")
+    n_targets = _shared("statistics.n_targets")
+    single_target = _shared("statistics.single_target")
+    has_rows = False
 
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:
         """Return the statistics of every fold, or those that the first pass has found."""
@@ -70,37 +79,7 @@ class StreamedData(Data):
     @cached_property
     def statistics(self) -> Statistics:
         """The statistics of all rows."""
-        return _total(self.parts())
-
-    @property
-    def single_target(self) -> bool:  # type: ignore[override]
-        """Whether y was a vector."""
-        return self.statistics.single_target
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.stream.n_features
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return self.statistics.n_targets
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where it is known only after reading them."""
-        return self.stream.n_rows
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns."""
-        return self.stream.names
-
-    @property
-    def has_rows(self) -> bool:
-        """Rows of streamed data are not kept."""
-        return False
+        return _total(self.parts(), self.names)
 
     def check_rows(self) -> None:
         """Refuse exact leave-one-out before any row is read."""
@@ -158,7 +137,7 @@ class StatisticsToTest:
     def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
         """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics
-        height = max(1, COEFFICIENT_NUMBERS // (seen.n_features * seen.n_targets))
+        height = max(1, COEFFICIENT_NUMBERS // seen.cross.size)
         starts = range(0, len(stops), height)
         means = [_mean_squared_error(draw(stops[i : i + height]), seen) for i in starts]
         weight = seen.weight
@@ -185,21 +164,19 @@ def _others(folds: list[Statistics], always: Statistics | None) -> Iterator[Stat
     # sums from both ends keep all digits; the difference of total and fold would lose some
     after = [folds[:0]]
     for fold in reversed(folds[1:]):
-        after.append([_sum([fold, *after[-1]])])
+        after.append([reduce(add, after[-1], fold)])
     before = [] if always is None else [always]
     for fold, rest in zip(folds, reversed(after), strict=True):
-        yield _sum([*before, *rest])
-        before = [_sum([*before, fold])]
+        yield reduce(add, [*before, *rest])
+        before = [reduce(add, [*before, fold])]
 
 
-def _sum(parts: Sequence[Statistics]) -> Statistics:
-    return sum(parts[1:], start=parts[0])
-
-
-def _total(parts: Parts) -> Statistics:
+def _total(parts: Parts, names: tuple[str, ...] | None) -> Statistics:
+    """Return the statistics of the rows of all folds."""
     if not parts:
         raise ValueError("There are no rows: every block is empty, or there is no block.")
-    return _sum([*parts.values()])
+    total = reduce(add, parts.values())
+    return total if names is None else replace(total, names=names)
 
 
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Stream:
@@ -250,26 +227,22 @@ def summarise(
     >>> decompose(statistics)
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
-    if kind_of(X) not in {"chunks", "dask", "statistics"}:
-        others = (None if one is None else np.asarray(one) for one in (y, sample_weight))
-        X = Chunks.of(X, *others)
-        y = sample_weight = None
     stream = as_stream(X, y, sample_weight)
     if checkpoint is None:
-        return _named(StreamedData(stream, True).parts(verbose=verbose), stream)
+        return _total(StreamedData(stream, True).parts(verbose=verbose), stream.names)
     if not isinstance(stream, Chunks):
         raise ValueError("checkpoint needs Chunks, which can be read from the middle.")  # noqa: TRY004
-    return _named(_resumed(stream, FilePath(checkpoint), verbose), stream)
-
-
-def _named(parts: Parts, stream: Stream) -> Statistics:
-    statistics = _total(parts)
-    return statistics if stream.names is None else replace(statistics, names=stream.names)
+    return _total(_resumed(stream, FilePath(checkpoint), verbose), stream.names)
 
 
 def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
     """Continue from a checkpoint, and leave one behind however the pass ends."""
-    source = _identity(chunks)
+    # the name of the source alone does not tell data of the same shape apart
+    digest = sha256()
+    for values in next(iter(chunks), ()):
+        if values is not None:
+            digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
+    source = f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
     state = done = _restored(source, checkpoint)
     saved = time.monotonic()
     try:
@@ -288,19 +261,9 @@ def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
     return state[0]
 
 
-def _identity(chunks: Chunks) -> str:
-    """Return the name of a source with a digest of its first rows."""
-    first = next(iter(chunks), ())
-    digest = sha256()
-    for values in first:
-        if values is not None:
-            digest.update(np.ascontiguousarray(values[:FIRST_ROWS]).tobytes())
-    return f"{chunks.source}, first rows {digest.hexdigest()[:16]}"
-
-
 def _save(chunks: Chunks, source: str, checkpoint: FilePath, state: State) -> None:
     place = {"position": np.array(state[1:]), "source": np.array(source)}
-    save_arrays(checkpoint, _named(state[0], chunks).as_arrays() | place)
+    save_arrays(checkpoint, _total(state[0], chunks.names).as_arrays() | place)
 
 
 def _restored(own: str, checkpoint: FilePath) -> State:
@@ -315,5 +278,4 @@ def _restored(own: str, checkpoint: FilePath) -> State:
         raise ValueError(
             f"{checkpoint} was made from {source}, which is not {own}: remove it, or name another."
         )
-    rows, blocks = map(int, position)
-    return {WHOLE: statistics}, rows, blocks
+    return {WHOLE: statistics}, int(position[0]), int(position[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +23,9 @@ Parts = dict[int, Statistics]
 
 @dataclass(frozen=True)
 class Folds:
-    """The fold of each row.
+    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows.
 
-    ``labels`` has the fold of every row, ``ends`` the rows at which consecutive folds end. Both are
-    None where the number of rows is not known beforehand: blocks are then dealt to folds in turn.
+    Without both, as for an unknown number of rows, blocks are dealt to the folds in turn.
     """
 
     count: int
@@ -53,13 +51,9 @@ class Folds:
             # the folds of KFold(cv), without a list of the rows, which may be too long for memory
             sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
             return cls(int(cv), ends=np.cumsum(sizes))
-        return cls._labelled(check_cv(cv), n_rows, groups)
-
-    @classmethod
-    def _labelled(cls, splitter: Any, n_rows: int, groups: ArrayLike | None) -> Folds:
         labels = np.full(n_rows, NEVER, np.int16)
         count = 0
-        for train, test in splitter.split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
+        for train, test in check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
             tested = _mask(test, n_rows)
             if (labels[tested] != NEVER).any() or not np.array_equal(~tested, _mask(train, n_rows)):
                 raise ValueError(
@@ -93,14 +87,20 @@ def parts_of_block(
     block: str,
 ) -> Parts:
     """Return the statistics of each fold's rows; errors begin with the name of the block."""
+    parts: Parts = {}
     try:
-        if not isinstance(labels, int) and len(labels) != len(X):
+        if isinstance(labels, int):
+            return {labels: Statistics.of(X, y, weights)}
+        if len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
         try:
-            return {
-                fold: Statistics.of(X[rows], y[rows], None if weights is None else weights[rows])
-                for fold, rows in _rows_by_fold(labels)
-            }
+            for fold in np.unique(labels):
+                rows: Any = np.flatnonzero(labels == fold)
+                # a slice of consecutive rows needs no copy
+                if rows[-1] - rows[0] + 1 == len(rows):
+                    rows = slice(rows[0], rows[-1] + 1)
+                own = None if weights is None else weights[rows]
+                parts[int(fold)] = Statistics.of(X[rows], y[rows], own)
         except ValueError:
             # the same error for the whole block has the number of the row within the block
             Statistics.of(X, y, weights)
@@ -108,17 +108,7 @@ def parts_of_block(
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{block}: {error}") from error
-
-
-def _rows_by_fold(labels: NDArray[Any] | int) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
-    if isinstance(labels, int):
-        yield labels, slice(None)
-        return
-    for fold in np.unique(labels):
-        rows = np.flatnonzero(labels == fold)
-        # a slice of consecutive rows needs no copy
-        consecutive = rows[-1] - rows[0] + 1 == len(rows)
-        yield int(fold), slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
+    return parts
 
 
 def block_name(block: int, rows: slice | None) -> str:

@@ -25,7 +25,6 @@ import numpy as np
 
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.streamed.statistics import LEAST_POWER, Statistics, check_range
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
@@ -55,7 +54,11 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     m, power = statistics.about(fit_intercept)
     _check_products("X", np.diagonal(m.gram), m.feature_mean)
     _check_products("y", power, m.target_mean)
-    m = _without_constants(m)
+    flat = constant(np.diagonal(m.gram), m.feature_mean)
+    if flat.any():
+        # products with constant columns are rounding alone
+        gram = np.where(flat | flat[:, None], 0, m.gram)
+        m = replace(m, gram=gram, cross=np.where(flat[:, None], 0, m.cross))
     eigenvalues, vectors = _factored(m.gram)
     response = vectors.T @ m.cross
     powers = np.diagonal(m.gram)
@@ -126,21 +129,10 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
     return scales
 
 
-def _without_constants(m: Moments) -> Moments:
-    """Return moments with zeros for constant columns, whose products are rounding alone."""
-    flat = constant(np.diagonal(m.gram), m.feature_mean)
-    if not flat.any():
-        return m
-    gram = np.where(flat | flat[:, None], 0, m.gram)
-    cross = np.where(flat[:, None], 0, m.cross)
-    return Moments(m.feature_mean, m.target_mean, gram, cross)
-
-
 def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target.
 
-    The spectrum is one of streamed data, and the method is tuned to it. Targets that the fit does
-    not explain at all have an error of zero.
+    The method is tuned to the data. Targets that the fit does not explain have no error.
     """
     rounding = spectrum.rounding
     power = np.atleast_1d(on_host(spectrum.target_power))
@@ -152,17 +144,17 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     s = spectrum.eigenvalues
     z = spectrum.response.reshape(spectrum.rank, -1) / size
     power = power / size**2
-    left = replace(rounding.left, response=rounding.left.response / size)
+    left = rounding.left.response / size
+    # without a filter the gain depends on the response, so that every target has its own
+    every = range(z.shape[1])
+    targets = [slice(None)] if method.has_filter else [slice(k, k + 1) for k in every]
     for row, stop in enumerate(stops):
-        if method.has_filter:
-            known = replace(rounding, left=left)
-            errors[row] = _at_stop(s, z, power, known, partial(method.gain, t=stop))
-            continue
-        for target in range(z.shape[1]):
-            one = slice(target, target + 1)
-            known = replace(rounding, left=replace(left, response=left.response[:, one]))
-            gain = method.gain_for(s, z[:, target], stop)
-            errors[row, one] = _at_stop(s, z[:, one], power[one], known, gain)
+        for own in targets:
+            gain: Gain = partial(method.gain, t=stop)
+            if not method.has_filter:
+                gain = method.gain_for(s, z[:, own.start], stop)
+            known = replace(rounding, left=replace(rounding.left, response=left[:, own]))
+            errors[row, own] = _at_stop(s, z[:, own], power[own], known, gain)
     return errors
 
 
@@ -205,14 +197,12 @@ def _lengths(columns: Floats) -> Array:
 
 
 def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain) -> Array:
-    """Return the coefficients in directions below the rank cut, zeros where they seem to be null.
-
-    A direction seems to be null if rounding alone explains its response, and if a gap separates the
-    rank cut from the eigenvalues above it: without a gap they may continue below the cut.
-    """
+    """Return the coefficients in directions below the rank cut, zero where they seem to be null."""
     unit, d, left = rounding.unit, rounding.scales, rounding.left
     mixed = _lengths((d / s)[:, None] * z)
     doubt = unit * left.scales[:, None] * (np.sqrt(power) + mixed)
+    # a direction seems to be null if rounding alone explains its response, and if a gap separates
+    # the rank cut from the eigenvalues above it: without a gap they may continue below the cut
     gap = np.min(s / d**2) > GAP * unit
     seen = np.abs(left.response) > (doubt if gap else 0)
     # z² ≤ s‖y‖²/n bounds the unknown eigenvalue from below

@@ -103,8 +103,9 @@ class Chunks:
             raise ValueError(f"X must be of shape (n, n_features); got {tuple(X.shape)}.")
         n, p = (int(size) for size in X.shape)
         check_size(p)
+        # arrays in memory become those of NumPy, so that slices count rows and not labels
         y, sample_weight = (
-            a if a is None or hasattr(a, "shape") else np.asarray(a) for a in (y, sample_weight)
+            a if a is None or hasattr(a, "chunks") else np.asanyarray(a) for a in (y, sample_weight)
         )
         for name, other in (("y", y), ("sample_weight", sample_weight)):
             length = n if other is None else other.shape[0]
@@ -153,8 +154,34 @@ class Chunks:
         rows : int, optional
             Rows of a block at most; by default 64 MB of them. Memory is a block and a row group.
         """
-        roles = _Roles(target, weight, features or ())
-        return cls(*_parquet(_files(path, "*.parquet"), roles, rows))
+        pq = _imported("pyarrow.parquet")
+        files = _files(path, "*.parquet")
+        heads = [pq.read_metadata(file) for file in files]
+        schemas = [head.schema.to_arrow_schema() for head in heads]
+        roles = _Roles(target, weight, features or ()).among(schemas[0].names, files[0].name)
+        for file, schema in zip(files, schemas, strict=True):
+            _check_types(file.name, schema, roles.among(schema.names, file.name), schemas[0])
+        height = _rows_per_block(rows, len(roles.used))
+
+        def read(start: int) -> Iterator[Block]:
+            skip = start
+            for file, head in zip(files, heads, strict=True):
+                sizes = [head.row_group(group).num_rows for group in range(head.num_row_groups)]
+                # row groups that are skipped whole need not be read
+                first = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
+                skip -= sum(sizes[:first])
+                with pq.ParquetFile(file) as source:
+                    groups = list(range(first, len(sizes)))
+                    for batch in source.iter_batches(height, groups, roles.used):
+                        part = batch[skip:]
+                        skip = max(skip - batch.num_rows, 0)
+                        if part.num_rows:
+                            yield roles.block(part)
+
+        counts = [head.num_rows for head in heads]
+        told = [f"{file.name} ({count} rows)" for file, count in zip(files, counts, strict=True)]
+        source = f"columns {', '.join(roles.used)} of {', '.join(told)}"
+        return cls(read, len(roles.features), sum(counts), tuple(roles.features), source)
 
     @classmethod
     def csv(
@@ -168,7 +195,31 @@ class Chunks:
     ) -> Chunks:
         """Read a CSV file with a header; parameters as for :meth:`parquet`."""
         (file,) = _files(path, "*.csv")
-        return cls(*_csv(file, _Roles(target, weight, features or ()), rows))
+        pa = _imported("pyarrow")
+        csv = _imported("pyarrow.csv")
+        # pyarrow.dataset would hold more blocks of a CSV file in memory
+        options = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False)
+        with csv.open_csv(file, options) as head:
+            roles = _Roles(target, weight, features or ()).among(head.schema.names, file.name)
+        types = csv.ConvertOptions(
+            include_columns=roles.used, column_types=dict.fromkeys(roles.used, pa.float64())
+        )
+        height = _rows_per_block(rows, len(roles.used))
+
+        def read(start: int) -> Iterator[Block]:
+            skip = start
+            try:
+                with csv.open_csv(file, options, convert_options=types) as source:
+                    for batch in source:
+                        part = batch[skip:]
+                        skip = max(skip - batch.num_rows, 0)
+                        for first in range(0, part.num_rows, height):
+                            yield roles.block(part[first : first + height])
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"{file.name}: {error}") from error
+
+        source = f"columns {', '.join(roles.used)} of {file.name}"
+        return cls(read, len(roles.features), None, tuple(roles.features), source)
 
     @property
     def shape(self) -> tuple[int | None, int]:
@@ -198,14 +249,14 @@ class Chunks:
         self, block: Block, number: int, start: int, folds: Folds | None = None
     ) -> Parts:
         """Return the statistics of one block, by folds."""
-        rows = slice(start, start + len(block.X))
-        name = block_name(number, rows)
         if block.y is None:
             raise ValueError(
                 "Chunks have no response: give y, or the target column, where they are made."
             )
-        if np.ndim(block.X) != 2 or block.X.shape[1] != self.n_features:
-            found = np.shape(block.X)
+        rows = slice(start, start + len(block.X))
+        name = block_name(number, rows)
+        found = np.shape(block.X)
+        if found[1:] != (self.n_features,):
             raise ValueError(f"{name}: X of shape {found}, where {self.shape} was announced.")
         labels = (folds or Folds(1)).within(number, rows)
         return parts_of_block(block.X, block.y, block.weight, labels, name)
@@ -213,10 +264,6 @@ class Chunks:
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows
         return f"Chunks({rows} rows, {self.n_features} features)"
-
-
-Source = tuple[Callable[[int], Iterator[Block]], int, int | None, tuple[str, ...], str]
-"""The fields of :class:`Chunks`."""
 
 
 class _Roles(NamedTuple):
@@ -258,66 +305,6 @@ class _Roles(NamedTuple):
         y: Any = None if self.target is None else columns[:, p : p + len(self.targets)]
         y = y[:, 0] if isinstance(self.target, str) else y
         return Block(columns[:, :p], y, None if self.weight is None else columns[:, -1])
-
-    def source(self, read: Any, n_rows: int | None, files: str) -> Source:
-        source = f"columns {', '.join(self.used)} of {files}"
-        return read, len(self.features), n_rows, tuple(self.features), source
-
-
-def _parquet(files: list[Path], roles: _Roles, rows: int | None) -> Source:
-    pq = _imported("pyarrow.parquet")
-    heads = [pq.read_metadata(file) for file in files]
-    schemas = [head.schema.to_arrow_schema() for head in heads]
-    roles = roles.among(schemas[0].names, files[0].name)
-    for file, schema in zip(files, schemas, strict=True):
-        _check_types(file.name, schema, roles.among(schema.names, file.name), schemas[0])
-    height = _rows_per_block(rows, len(roles.used))
-
-    def read(start: int) -> Iterator[Block]:
-        skip = start
-        for file, head in zip(files, heads, strict=True):
-            sizes = [head.row_group(group).num_rows for group in range(head.num_row_groups)]
-            # row groups that are skipped whole need not be read
-            first = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
-            skip -= sum(sizes[:first])
-            with pq.ParquetFile(file) as source:
-                groups = list(range(first, len(sizes)))
-                for batch in source.iter_batches(height, groups, roles.used):
-                    part = batch[skip:]
-                    skip = max(skip - batch.num_rows, 0)
-                    if part.num_rows:
-                        yield roles.block(part)
-
-    counts = [head.num_rows for head in heads]
-    told = [f"{file.name} ({count} rows)" for file, count in zip(files, counts, strict=True)]
-    return roles.source(read, sum(counts), ", ".join(told))
-
-
-def _csv(file: Path, roles: _Roles, rows: int | None) -> Source:
-    pa = _imported("pyarrow")
-    csv = _imported("pyarrow.csv")
-    # pyarrow.dataset would hold more blocks of a CSV file in memory
-    options = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False)
-    with csv.open_csv(file, options) as head:
-        roles = roles.among(head.schema.names, file.name)
-    types = csv.ConvertOptions(
-        include_columns=roles.used, column_types=dict.fromkeys(roles.used, pa.float64())
-    )
-    height = _rows_per_block(rows, len(roles.used))
-
-    def read(start: int) -> Iterator[Block]:
-        skip = start
-        try:
-            with csv.open_csv(file, options, convert_options=types) as source:
-                for batch in source:
-                    part = batch[skip:]
-                    skip = max(skip - batch.num_rows, 0)
-                    for first in range(0, part.num_rows, height):
-                        yield roles.block(part[first : first + height])
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{file.name}: {error}") from error
-
-    return roles.source(read, None, file.name)
 
 
 def _files(path: Paths, pattern: str) -> list[Path]:

@@ -269,18 +269,15 @@ def check_size(n_features: int) -> None:
 
 
 def check_range(name: str, powers: Floats, too_small: NDArray[np.bool_]) -> None:
-    """Raise a ValueError that names the first column whose squares overflow or underflow.
-
-    No other product needs a check: none exceeds the larger one of the two squares.
-    """
-    too_large = ~np.isfinite(powers)
-    if too_large.any() or too_small.any():
-        size, what = ("large", "overflow") if too_large.any() else ("small", "underflow")
-        column = int(np.argmax(too_large if too_large.any() else too_small))
-        raise ValueError(
-            f"{name} is too {size}: squares of its entries {what}, first in column {column}. "
-            "Rescale it."
-        )
+    """Raise a ValueError that names the first column whose squares overflow or underflow."""
+    # no other product needs a check: none exceeds the larger one of the two squares
+    for wrong, fault in (
+        (~np.isfinite(powers), "large: squares of its entries overflow"),
+        (too_small, "small: squares of its entries underflow"),
+    ):
+        if wrong.any():
+            column = int(np.argmax(wrong))
+            raise ValueError(f"{name} is too {fault}, first in column {column}. Rescale it.")
 
 
 def _check_entries(name: str, columns: NDArray[Any], powers: Floats) -> None:
@@ -348,8 +345,8 @@ def _impossible(arrays: Mapping[str, NDArray[Any]]) -> str:
         (min(arrays["weight"], arrays["n_rows"]) < 0, "its number of rows is negative"),
         (min(np.diagonal(gram).min(), power.min()) < 0, "it has negative mean squares"),
         (
-            (np.abs(gram - gram.T) > ASYMMETRY * size * size[:, None]).any(),
-            "its gram is not symmetric",
+            np.any(np.abs(gram - gram.T) > ASYMMETRY * size * size[:, None]),
+            "its gram is asymmetric",
         ),
     )
     return next((reason for wrong, reason in faults if wrong), "")
