@@ -283,8 +283,8 @@ def test_an_assessment_of_small_and_wide_data_is_fast(rng, method, n, p, spread)
 
 def test_the_inflation_of_wide_data_counts_null_directions(rng):
     import stoptime as st
-    from stoptime.stopping import estimate_oracle
     from stoptime.tables.assessment import assess
+    from stoptime.theory.oracle import estimate_oracle
 
     X = rng.standard_normal((12, 20))
     y = X @ rng.standard_normal(20) + rng.standard_normal(12)

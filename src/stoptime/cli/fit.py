@@ -18,7 +18,7 @@ from stoptime.cli.options import (
     parsed_stops,
 )
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.stopping import RULES
+from stoptime.stopping.registry import RULES
 from stoptime.tables.reading import BUILT_IN
 from stoptime.tables.recipe import MOST_CATEGORIES, Policy
 

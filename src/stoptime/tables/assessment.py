@@ -10,8 +10,8 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict
 
-from stoptime.stopping import Oracle, estimate_oracle
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
+from stoptime.theory.oracle import Oracle, estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
 
 if TYPE_CHECKING:

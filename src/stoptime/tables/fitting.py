@@ -16,7 +16,7 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS, get_method
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
-from stoptime.stopping import StopWarning
+from stoptime.stopping.rule import StopWarning
 from stoptime.support.notes import warnings_noted
 from stoptime.tables.assessment import Assessment, Score, assess, compare, rivals
 from stoptime.tables.reading import Table, read_table

@@ -7,9 +7,9 @@ import numpy as np
 from stoptime.paths import path
 from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
 from stoptime.show.report.subject import Subject
-from stoptime.stopping import estimate_oracle
 from stoptime.support.arrays import Array
 from stoptime.support.wording import number
+from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk
 
 SHOWN_FEATURES = 16

@@ -15,7 +15,7 @@ from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.show.report.charts import Chart, Section, Series, TableOf
 from stoptime.show.report.subject import Subject
-from stoptime.stopping import StopWarning
+from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables.assessment import Assessment, assess
