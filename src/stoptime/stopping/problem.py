@@ -59,16 +59,8 @@ class Problem:
     ) -> Problem:
         """Return the problem of X and y, with an intercept unless the spectrum has none.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As of :func:`stoptime.decompose`.
-        method : Method or str
-            The method to be stopped.
-        spectrum : Spectrum, optional
-            That of the same data, if it has been computed.
-        **options
-            ``groups`` and ``verbose``.
+        X, y and sample_weight are those of :func:`stoptime.decompose`, and ``spectrum`` is that of
+        the same data, if it has been computed. The options are ``groups`` and ``verbose``.
         """
         fit_intercept = True if spectrum is None else spectrum.fit_intercept
         data = open_data(X, y, sample_weight, fit_intercept)
