@@ -8,8 +8,6 @@ import numpy as np
 
 from stoptime.support.arrays import Floats
 
-__all__ = ["ErrorCurve", "standard_error"]
-
 
 @dataclass(frozen=True, repr=False)
 class ErrorCurve:

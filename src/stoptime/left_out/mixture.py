@@ -72,11 +72,13 @@ def ridge_mixture(
     """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
     The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. The result is
-    None where more than ``MAX_DEGREE`` penalties would be needed, because that many oscillations
-    lie between 0 and L.
+    None where more than ``MAX_DEGREE`` penalties would be needed.
     """
     if method.mixture == "pole":
-        return _of_ridge(stops, scales)
+        # ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one
+        penalties = 1 / np.multiply.outer(scales, stops)
+        own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
+        return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
     with np.errstate(over="ignore"):
         late = stops * (scales.max() * largest) > EARLY
     if method.mixture == "hyperbola" and late.any():
@@ -97,13 +99,6 @@ def _joined(parts: list[tuple[NDArray[np.bool_], RidgeMixture]]) -> RidgeMixture
         end += len(mixture.penalties)
         weights[:, start:end, stops] = mixture.weights
     return RidgeMixture(penalties, weights)
-
-
-def _of_ridge(stops: Array, scales: Array) -> RidgeMixture:
-    """Return ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one."""
-    penalties = 1 / np.multiply.outer(scales, stops)
-    own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
-    return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
 
 
 def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:
