@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,23 +82,19 @@ def ridge_mixture(
     with np.errstate(over="ignore"):
         late = stops * (scales.max() * largest) > EARLY
     if method.mixture == "hyperbola" and late.any():
-        parts = [(late, _on_hyperbolas(stops[late], scales))]
-        early = None if late.all() else _on_ellipse(method, stops[~late], largest, scales)
-        return _joined(parts if early is None else [*parts, (~late, early)])
+        far = _on_hyperbolas(stops[late], scales)
+        if late.all():
+            return far
+        # stops so early never need more than MAX_DEGREE penalties
+        near = cast("RidgeMixture", _on_ellipse(method, stops[~late], largest, scales))
+        # each stop has weight on its own penalties only
+        count = len(far.penalties)
+        penalties = np.concatenate([far.penalties, near.penalties])
+        weights = np.zeros((len(scales), len(penalties), len(stops)), np.complex128)
+        weights[:, :count, late] = far.weights
+        weights[:, count:, ~late] = near.weights
+        return RidgeMixture(penalties, weights)
     return _on_ellipse(method, stops, largest, scales)
-
-
-def _joined(parts: list[tuple[NDArray[np.bool_], RidgeMixture]]) -> RidgeMixture:
-    """Combine mixtures of different stops: each stop has weight on its own penalties only."""
-    penalties = np.concatenate([mixture.penalties for _, mixture in parts])
-    shape = len(parts[0][1].weights), len(penalties), len(parts[0][0])
-    weights = np.zeros(shape, np.complex128)
-    end = 0
-    for stops, mixture in parts:
-        start = end
-        end += len(mixture.penalties)
-        weights[:, start:end, stops] = mixture.weights
-    return RidgeMixture(penalties, weights)
 
 
 def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:

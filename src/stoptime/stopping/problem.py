@@ -27,18 +27,9 @@ if TYPE_CHECKING:
 class Problem:
     """Data, method and spectrum, for which a rule chooses the stop.
 
-    Attributes
-    ----------
-    data : Data
-        The data, which say what can be asked of them.
-    method : Method
-        As it was given; ``tuned`` is the same method tuned to the spectrum.
-    spectrum : Spectrum
-        The factorised data.
-    groups : array of shape (n,), optional
-        For splitters that keep groups together.
-    verbose : bool
-        Whether long work shows its progress; it changes no number.
+    The ``method`` is as it was given; ``tuned`` is the same method tuned to the spectrum.
+    ``groups``, one for each row, are for splitters that keep groups together. With ``verbose``,
+    long work shows its progress; no number changes.
     """
 
     data: Data

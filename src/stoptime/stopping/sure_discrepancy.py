@@ -57,10 +57,7 @@ class SURE(CurveRule):
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 + \frac{2\sigma^2}{n}\,\mathrm{df}(t)
 
-    Parameters
-    ----------
-    noise : float, optional
-        σ²; estimated by marginal likelihood if it is not given.
+    The ``noise`` σ² is estimated by marginal likelihood if it is not given.
     """
 
     noise: float | None = None
@@ -83,12 +80,8 @@ class Discrepancy(Rule):
 
     .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
 
-    Parameters
-    ----------
-    noise : float, optional
-        σ²; estimated by marginal likelihood if it is not given.
-    safety : float, default=1.0
-        The τ above; a larger value stops earlier.
+    The ``noise`` σ² is estimated by marginal likelihood if it is not given; ``safety`` is τ, and a
+    larger value stops earlier.
     """
 
     noise: float | None = None
