@@ -5,7 +5,7 @@ import pytest
 
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, Nesterov
 from stoptime.theory.risk import RiskModel
-from stoptime.theory.search import dips, lowest_between
+from stoptime.theory.search import dips, lowest
 
 
 def test_dips_are_no_higher_than_both_neighbours():
@@ -15,9 +15,13 @@ def test_dips_are_no_higher_than_both_neighbours():
 
 @pytest.mark.parametrize("place", [0.02, 0.271828, 0.314159, 0.98])
 def test_every_zoom_comes_ten_times_closer(place):
-    left, right = np.array([0.0, 3.0]), np.array([1.0, 4.0])
+    def curve(x):
+        return np.minimum(np.abs(x - place), 0.2 + np.abs(x - 3.3))
+
+    grid = np.arange(-0.5, 5, 0.5)
+    assert len(dips(curve(grid))) == 2
     for zooms in (1, 3, 5):
-        found, height = lowest_between(lambda x: np.abs(x - place), left, right, zooms)
+        found, height = lowest(curve, grid, 2, zooms)
         assert height == abs(found - place) <= 0.026 * 0.1 ** (zooms - 1)
 
 

@@ -8,21 +8,13 @@ import numpy as np
 
 from stoptime.support.arrays import Floats
 
-__all__ = ["ErrorCurve", "standard_error"]
-
 
 @dataclass(frozen=True, repr=False)
 class ErrorCurve:
     """Estimated mean squared prediction error at many stops.
 
-    Attributes
-    ----------
-    stops : array of shape (n_stops,)
-        The stops.
-    errors : array of shape (n_stops,) or (n_stops, n_targets)
-        Mean squared error.
-    standard_errors : array like ``errors``, or None
-        Its standard error, where the rule estimates one.
+    ``errors`` has shape (n_stops,) or (n_stops, n_targets), and so have ``standard_errors``, which
+    are None where the rule estimates none.
     """
 
     stops: Floats

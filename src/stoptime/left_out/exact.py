@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
     from stoptime.support.arrays import Floats
 
-__all__ = ["leave_one_out", "left_out_residuals"]
-
 
 def leave_one_out(
     X: ArrayLike,
@@ -52,10 +50,8 @@ def leave_one_out(
     ----------
     X, y : array-like
         Data; see :func:`stoptime.decompose`.
-    method : Method or str
-        The method.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method and non-negative stops; ``inf`` is least squares.
     sample_weight : array-like of shape (n,), optional
         Leaving a row out leaves all its weight out.
     fit_intercept : bool, default=True

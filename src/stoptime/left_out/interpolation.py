@@ -44,11 +44,7 @@ class Interpolation:
     def of(
         cls, method: Method, stops: Array, largest: float, accuracy: float = REDUNDANT
     ) -> Interpolation:
-        """Return the interpolation of values that are linear in the shrinkage of a tuned method.
-
-        The stops are positive and finite, and eigenvalues are at most ``largest``. ``accuracy`` is
-        the relative error that interpolated values may have.
-        """
+        """Return the interpolation, to a relative accuracy, of values linear in the shrinkage."""
         return _thinned(_shrinkages(method, stops, largest), accuracy)[0]
 
     @classmethod
@@ -77,8 +73,7 @@ class Interpolation:
 def combination(method: Method, known: Array, wanted: Array, largest: float) -> Array | None:
     """Return how shrinkages at the wanted stops combine known ones, of shape (n_wanted, n_known).
 
-    The result is None where they do not follow, or follow by weights so large that rounding errors
-    would grow.
+    The result is None where they do not follow without weights that would multiply rounding errors.
     """
     columns = _shrinkages(method, np.concatenate([known, wanted]), largest)
     given = columns[:, : len(known)]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,38 +72,29 @@ def ridge_mixture(
     """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
     The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. The result is
-    None where more than ``MAX_DEGREE`` penalties would be needed, because that many oscillations
-    lie between 0 and L.
+    None where more than ``MAX_DEGREE`` penalties would be needed.
     """
     if method.mixture == "pole":
-        return _of_ridge(stops, scales)
+        # ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one
+        penalties = 1 / np.multiply.outer(scales, stops)
+        own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
+        return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
     with np.errstate(over="ignore"):
         late = stops * (scales.max() * largest) > EARLY
     if method.mixture == "hyperbola" and late.any():
-        parts = [(late, _on_hyperbolas(stops[late], scales))]
-        early = None if late.all() else _on_ellipse(method, stops[~late], largest, scales)
-        return _joined(parts if early is None else [*parts, (~late, early)])
+        far = _on_hyperbolas(stops[late], scales)
+        if late.all():
+            return far
+        # stops so early never need more than MAX_DEGREE penalties
+        near = cast("RidgeMixture", _on_ellipse(method, stops[~late], largest, scales))
+        # each stop has weight on its own penalties only
+        count = len(far.penalties)
+        penalties = np.concatenate([far.penalties, near.penalties])
+        weights = np.zeros((len(scales), len(penalties), len(stops)), np.complex128)
+        weights[:, :count, late] = far.weights
+        weights[:, count:, ~late] = near.weights
+        return RidgeMixture(penalties, weights)
     return _on_ellipse(method, stops, largest, scales)
-
-
-def _joined(parts: list[tuple[NDArray[np.bool_], RidgeMixture]]) -> RidgeMixture:
-    """Combine mixtures of different stops: each stop has weight on its own penalties only."""
-    penalties = np.concatenate([mixture.penalties for _, mixture in parts])
-    shape = len(parts[0][1].weights), len(penalties), len(parts[0][0])
-    weights = np.zeros(shape, np.complex128)
-    end = 0
-    for stops, mixture in parts:
-        start = end
-        end += len(mixture.penalties)
-        weights[:, start:end, stops] = mixture.weights
-    return RidgeMixture(penalties, weights)
-
-
-def _of_ridge(stops: Array, scales: Array) -> RidgeMixture:
-    """Return ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one."""
-    penalties = 1 / np.multiply.outer(scales, stops)
-    own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
-    return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
 
 
 def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:

@@ -8,7 +8,7 @@ closer look between the stops needs no second pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +55,11 @@ class LeftOut:
             for place, residuals in enumerate(recalled):
                 sums.add(np.array([place]), like(residuals, self.rows.weights), residuals[None])
             parts = [sums]
-        errors = np.concatenate([part.means() for part in parts], axis=1)
-        deviations = None
+        values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:
-            deviations = np.concatenate([part.deviations() for part in parts], axis=1)
-        if self.rows.data.single_target:
-            errors = errors[:, 0]
-            deviations = None if deviations is None else deviations[:, 0]
-        return ErrorCurve(stops, errors, deviations)
+            values.append(np.concatenate([part.deviations() for part in parts], axis=1))
+        target: Any = 0 if self.rows.data.single_target else slice(None)
+        return ErrorCurve(stops, *(columns[:, target] for columns in values))
 
     def residuals(self, stop: Array) -> Floats:
         """Return every row's residual, of all targets at one stop or of each at its own."""

@@ -35,7 +35,6 @@ RIDGES_PER_RADIAN = 0.7  # further penalties for every radian of the phase t√L
 LEARNED = 1e200  # ts from which on a path cannot be told from least squares
 WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
 
-
 Route = ByMixture | BySecular
 
 
@@ -168,8 +167,7 @@ def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Ar
 def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
-    The stops are positive and finite and the eigenvalues ascending. ``scales`` says for every row
-    by how much the eigenvalues grow when it is left out and the weights add to one again.
+    ``scales`` says by how much eigenvalues grow as a row is left out and weights add to one again.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):

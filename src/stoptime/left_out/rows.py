@@ -194,10 +194,7 @@ def target_units(spectrum: Spectrum) -> Array:
 
 
 def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:
-    """Return a row with the mean share in every direction, scores of one and a response of zero.
-
-    ``counts`` says how many directions have each eigenvalue, exactly or by estimate.
-    """
+    """Return a row with the mean share of ``counts`` directions each, and a response of zero."""
     rank = float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
     stretch = scale if fit_intercept else 1.0

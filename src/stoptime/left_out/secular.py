@@ -133,8 +133,14 @@ def _polish(steps: Array, residues: Array, near: Places, distance: Array, width:
         active = active[moves]
         if active.size == 0:
             break
+        # a model with the near pole exact, and the far pole and the background fitted at d
         own = residues[active, near[active]]
-        new = _step(value[moves], slope[moves], d[moves], own, width[active])
+        d = d[moves]
+        to_far = width[active] - d
+        # the far residue is a sum of positive terms; rounding may make it slightly negative
+        far = np.maximum((slope[moves] - own / (d * d)) * to_far**2, 0)
+        background = value[moves] + own / d - far / to_far
+        new = _nearer_root(background, own, far, width[active])
         # a step that leaves the bracket is replaced by a bisection, so that every root converges
         # on a logarithmic scale while the bracket is wide, because offsets span many decades
         a = low[active]
@@ -142,14 +148,6 @@ def _polish(steps: Array, residues: Array, near: Places, distance: Array, width:
         middle = np.where(a > b / 4, (a + b) / 2, np.sqrt(np.maximum(a, b / 2**12) * b))
         distance[active] = np.where((new > a) & (new < b), new, middle)
     return distance
-
-
-def _step(value: Array, slope: Array, d: Array, own: Array, width: Array) -> Array:
-    """Return the root of a model: near pole exact, far pole and background fitted at d."""
-    # the far residue is a sum of positive terms; rounding may make it slightly negative
-    far = np.maximum((slope - own / (d * d)) * (width - d) ** 2, 0)
-    background = value + own / d - far / (width - d)
-    return _nearer_root(background, own, far, width)
 
 
 @dataclass(frozen=True)

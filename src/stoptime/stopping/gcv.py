@@ -56,10 +56,8 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     spectrum : Spectrum
         The factorised data. Where not every eigenvalue is known it needs random probes,
         ``decompose(..., probes=10)``.
-    method : Method or str
-        The method.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares, which needs every eigenvalue.
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method and non-negative stops; ``inf`` is least squares, which needs every eigenvalue.
 
     Returns
     -------
@@ -142,19 +140,8 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 
     .. math:: \frac{\frac1n\sum_i r_i(t)^2}{(1 - \mathrm{df}(t)/n)^2}
 
-    Parameters
-    ----------
-    spectrum : Spectrum
-        The factorised data.
-    method : Method or str
-        The method.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
-
-    Returns
-    -------
-    array of shape (n_stops,) or (n_stops, n_targets)
-        Infinite where every degree of freedom is used.
+    Parameters and result are those of :func:`path_gcv`; the error is infinite where every degree of
+    freedom is used.
 
     Examples
     --------

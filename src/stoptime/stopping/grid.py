@@ -41,10 +41,8 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
 
     Parameters
     ----------
-    spectrum : Spectrum
-        The factorised data.
-    method : Method or str
-        The method.
+    spectrum, method : Spectrum, and Method or str
+        The factorised data and the method.
     size : int, optional
         Number of stops: the same range, thinned or filled evenly.
     """
@@ -127,8 +125,8 @@ def _following_oscillations(method: Method, frequency: float, first: float, last
     phase, time = method.visible_until(VISIBLE_SHRINKAGE)
     fine = np.pi / (STOPS_PER_OSCILLATION * frequency)
     phase = min(phase, LONGEST_PHASE)
-    even_until = min(phase / frequency, time, last)
     slow_until = min(time, last)
+    even_until = min(phase / frequency, slow_until)
     # equal ratios up to an eighth of the fastest oscillation, and then equal distances
     stops = _geometric(first, min(max(first, fine / (LARGEST_RATIO - 1)), last), LARGEST_RATIO)
     if stops[-1] < even_until:

@@ -27,18 +27,9 @@ if TYPE_CHECKING:
 class Problem:
     """Data, method and spectrum, for which a rule chooses the stop.
 
-    Attributes
-    ----------
-    data : Data
-        The data, which say what can be asked of them.
-    method : Method
-        As it was given; ``tuned`` is the same method tuned to the spectrum.
-    spectrum : Spectrum
-        The factorised data.
-    groups : array of shape (n,), optional
-        For splitters that keep groups together.
-    verbose : bool
-        Whether long work shows its progress; it changes no number.
+    The ``method`` is as it was given; ``tuned`` is the same method tuned to the spectrum.
+    ``groups``, one for each row, are for splitters that keep groups together. With ``verbose``,
+    long work shows its progress; no number changes.
     """
 
     data: Data
@@ -59,16 +50,8 @@ class Problem:
     ) -> Problem:
         """Return the problem of X and y, with an intercept unless the spectrum has none.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As of :func:`stoptime.decompose`.
-        method : Method or str
-            The method to be stopped.
-        spectrum : Spectrum, optional
-            That of the same data, if it has been computed.
-        **options
-            ``groups`` and ``verbose``.
+        X, y and sample_weight are those of :func:`stoptime.decompose`, and ``spectrum`` is that of
+        the same data, if it has been computed. The options are ``groups`` and ``verbose``.
         """
         fit_intercept = True if spectrum is None else spectrum.fit_intercept
         data = open_data(X, y, sample_weight, fit_intercept)

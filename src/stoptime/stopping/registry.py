@@ -35,10 +35,7 @@ FEWEST_FOLDS = 3  # over which a standard error can be taken
 class LeaveOneOut(CurveRule):
     """Exact leave-one-out error; see :func:`stoptime.leave_one_out`.
 
-    Parameters
-    ----------
-    standard_errors : bool, optional
-        Whether the standard error of the mean is computed too; by default unless targets are many.
+    Its standard error is computed too if ``standard_errors``, by default unless targets are many.
     """
 
     standard_errors: bool | None = None
@@ -83,12 +80,8 @@ class CrossValidation(CurveRule):
     r"""Mean squared error on rows held out in turn.
 
     The moments of every training set are those of all rows less those of the rows held out, so X is
-    multiplied by itself once, however many folds there are.
-
-    Parameters
-    ----------
-    cv : int, splitter or iterable of (train, test), default=5
-        Any scikit-learn splitter, splitters by groups included.
+    multiplied by itself once, however many folds there are. ``cv`` is the number of folds, any
+    scikit-learn splitter, splitters by groups included, or an iterable of (train, test).
     """
 
     cv: Any = 5
@@ -235,10 +228,7 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
 class OneStandardError(Rule):
     """The earliest stop whose error is within one standard error of the least error.
 
-    Parameters
-    ----------
-    rule : CurveRule
-        The rule that estimates the error curve, with standard errors.
+    The other ``rule`` estimates the error curve, with standard errors.
     """
 
     rule: CurveRule | str = LeaveOneOut(standard_errors=True)

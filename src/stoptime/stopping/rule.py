@@ -38,18 +38,10 @@ class StopWarning(UserWarning):
 class Choice:
     """A stop, the error to expect there, and the reason for it.
 
-    Attributes
-    ----------
-    stop : float or array of shape (n_targets,)
-        Where to stop.
-    error : float or array of shape (n_targets,)
-        Estimated mean squared prediction error there.
-    curve : ErrorCurve
-        The errors among which the stop was chosen.
-    standard_error : float, array of shape (n_targets,) or None
-        Standard error of ``error``, where the rule estimates one.
-    message : str
-        The reason, in one sentence.
+    ``error`` is the estimated mean squared prediction error at ``stop``, and ``standard_error`` its
+    standard error, where the rule estimates one. Each is an array of shape (n_targets,) where every
+    target has a stop of its own. ``curve`` holds the errors among which the stop was chosen, and
+    ``message`` the reason, in one sentence.
     """
 
     stop: float | Floats

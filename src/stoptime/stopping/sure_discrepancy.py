@@ -33,20 +33,8 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
 
-    with R the mean square of the response outside the column space.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        The factorised data.
-    method : Method or str
-        The method.
-    stops : array-like of shape (n_stops,)
-        Non-negative; ``inf`` is least squares.
-
-    Returns
-    -------
-    array of shape (n_stops,) or (n_stops, n_targets)
+    with R the mean square of the response outside the column space. Parameters and result are those
+    of :func:`stoptime.path_gcv`.
     """
     energy, outside = energies(spectrum)
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
@@ -69,10 +57,7 @@ class SURE(CurveRule):
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 + \frac{2\sigma^2}{n}\,\mathrm{df}(t)
 
-    Parameters
-    ----------
-    noise : float, optional
-        σ²; estimated by marginal likelihood if it is not given.
+    The ``noise`` σ² is estimated by marginal likelihood if it is not given.
     """
 
     noise: float | None = None
@@ -95,12 +80,8 @@ class Discrepancy(Rule):
 
     .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
 
-    Parameters
-    ----------
-    noise : float, optional
-        σ²; estimated by marginal likelihood if it is not given.
-    safety : float, default=1.0
-        The τ above; a larger value stops earlier.
+    The ``noise`` σ² is estimated by marginal likelihood if it is not given; ``safety`` is τ, and a
+    larger value stops earlier.
     """
 
     noise: float | None = None

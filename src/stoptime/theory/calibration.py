@@ -93,9 +93,8 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
             unit = _calibrate(flow, kind, low, high)
             stop = float(np.round(unit.stop / method.pace))
             # a stop that no run can reach becomes infinite
-            return replace(
-                unit, stop=stop if stop <= max(method.horizon, MOST_ITERATIONS) else np.inf
-            )
+            reachable = stop <= max(method.horizon, MOST_ITERATIONS)
+            return replace(unit, stop=stop if reachable else np.inf)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
@@ -148,12 +147,10 @@ def equivalent_stop(
 
     Parameters
     ----------
-    method : Method or str
-        The method to stop.
+    method, calibration
+        See :func:`calibrate`.
     penalty : float
         The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero means never stop.
-    calibration : {"risk", "parameter", "paper"}, default="risk"
-        See :func:`calibrate`.
     eigenvalues : array-like, optional
         Those of XᵀX/n. Needed where no stop is good for every spectrum (heavy-ball flow, and
         friction below 2) and where a step is "auto". Without them, an iteration with a given step
@@ -180,10 +177,9 @@ def calibrate_to(
 ) -> Calibration:
     """Return the calibration for one positive penalty, its stop in the time of the method."""
     low, high, scaled = range_in_units(method, eigenvalues, penalty)
-    unit = calibrate(scaled, kind, low, high)
-    if method.whole_stops:
-        return unit
-    return replace(unit, stop=unit.stop / penalty ** (1 / method.order))
+    found = calibrate(scaled, kind, low, high)
+    unit = 1.0 if method.whole_stops else penalty ** (1 / method.order)
+    return replace(found, stop=found.stop / unit)
 
 
 def equivalent_penalty(
@@ -285,11 +281,10 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     centre = search.stop_with_gain(method)
     first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
     grid = np.append(np.geomspace(first, 4 * centre + 2, CALIBRATION_POINTS), [0, 1])
-
-    def worst(stops: Array) -> Array:
-        return np.asarray(_ratio(kind)(method, x, stops).max(axis=0))
-
-    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
+    ratio = _ratio(kind)
+    return search.lowest_whole(
+        lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
+    )[0]
 
 
 def _penalty_of_iterate(

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 class PlannedRun:
     """One iteration, stopped where its guarantee against ridge is best.
 
-    Stopping there is equivalent to ridge with ``penalty``. The Bayes risk is at most ``inflation``
-    times that of the best ridge if all eigenvalues lie in the range ``eigenvalues``, which begins
-    at zero unless momentum is constant. ``expected_inflation`` is the same ratio on the given
-    spectrum, or None where not all of the spectrum is known.
+    The Bayes risk is at most ``inflation`` times that of the best ridge if all eigenvalues lie in
+    the range ``eigenvalues``; ``expected_inflation`` is the ratio on the given spectrum, if known.
     """
 
     method: Method
@@ -93,19 +91,14 @@ class Plan:
         return ax
 
     def __str__(self) -> str:
-        head = ("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")
-        table = aligned([head, *map(self._row, self._runs)])
-        return f"To be like ridge with penalty {self.penalty:.4g}:\n{table}"
-
-    def _row(self, run: PlannedRun) -> tuple[str, ...]:
-        return (
-            describe(run.method),
-            str(run.iterations),
-            f"{run.penalty:.3g}",
-            f"{rounded_up(run.inflation)} x",
-            "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x",
-            f"{self.descent.iterations / max(run.iterations, 1):.1f} x",
-        )
+        rows = [("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")]
+        for run in self._runs:
+            here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
+            bound = f"{rounded_up(run.inflation)} x"
+            sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
+            name = describe(run.method)
+            rows.append((name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner))
+        return f"To be like ridge with penalty {self.penalty:.4g}:\n{aligned(rows)}"
 
 
 def describe(method: Method) -> str:

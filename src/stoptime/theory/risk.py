@@ -81,15 +81,7 @@ class RiskModel:
             grid = np.minimum(np.ceil(self._grid(np.ceil(first), last)), last)
             return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
         # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
-        grid = self._grid(first, last)
-        total = self.total(grid)
-        best = int(np.argmin(total))
-        inner = search.dips(total)
-        inner = inner[np.isfinite(grid[inner + 1])]
-        deepest = inner[np.argsort(total[inner])[:MOST_DIPS]]
-        ends = grid[deepest + np.array([[-1], [1]])]
-        found = search.lowest_between(self.total, ends[0], ends[1], DIP_ZOOMS)
-        return found if found[1] < total[best] else (float(grid[best]), float(total[best]))
+        return search.lowest(self.total, self._grid(first, last), MOST_DIPS, DIP_ZOOMS)
 
     def _grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""

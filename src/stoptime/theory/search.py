@@ -33,27 +33,37 @@ def dips(heights: Array) -> NDArray[np.intp]:
     return 1 + np.flatnonzero((inner <= heights[:-2]) & (inner <= heights[2:]))
 
 
-def lowest_between(curve: Curve, left: Array, right: Array, zooms: int) -> tuple[float, float]:
-    """Return the lowest point of a curve in brackets from left to right, and its height.
+def lowest(
+    curve: Curve, grid: Array, most_dips: int, zooms: int, margin: float = np.inf
+) -> tuple[float, float]:
+    """Return the lowest point of a curve and its height: on a grid, then ever closer to its dips.
 
-    Every zoom makes all brackets ten times shorter. Without brackets, the height is infinite.
+    Every zoom makes the brackets of the deepest dips ten times shorter. A dip that is higher than
+    the lowest grid point by more than the margin, relative to that point, is not refined.
     """
-    point = np.nan
-    least = np.inf
+    heights = curve(grid)
+    point = float(grid[heights.argmin()])
+    least = float(heights.min())
+    inner = dips(heights)
+    inner = inner[np.isfinite(grid[inner + 1]) & (heights[inner] - least <= margin * abs(least))]
+    deepest = inner[np.argsort(heights[inner], kind="stable")[:most_dips]]
+    left = grid[deepest - 1]
+    right = grid[deepest + 1]
     while len(left) and zooms > 0:
         zooms -= 1
         points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
         if heights.min() < least:
-            point, least = float(points.flat[heights.argmin()]), float(heights.min())
+            point = float(points.flat[heights.argmin()])
+            least = float(heights.min())
         columns = np.arange(len(left))
-        lowest = np.clip(heights.argmin(axis=0), 1, ZOOM_POINTS - 2)
+        middle = np.clip(heights.argmin(axis=0), 1, ZOOM_POINTS - 2)
         # A parabola through three points dips by at most a quarter of their spread below the
         # lowest of them. A bracket that cannot reach the best point so far is given up.
-        around = heights[lowest + np.array([[-1], [0], [1]]), columns]
+        around = heights[middle + np.array([[-1], [0], [1]]), columns]
         kept = 2 * around.min(axis=0) - around.max(axis=0) <= least
-        left = points[lowest - 1, columns][kept]
-        right = points[lowest + 1, columns][kept]
+        left = points[middle - 1, columns][kept]
+        right = points[middle + 1, columns][kept]
     return point, least
 
 
@@ -107,14 +117,8 @@ def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: f
     if low == high:
         return float(ratio(method, np.array(low), stop))
     x = _phase_grid(method, stop) if np.isinf(high) else eigenvalue_grid(low, high)
-    values = ratio(method, x, stop)
-    peaks = dips(-values)
     # the grid is so fine that a peak gains less than one percent between its points
-    peaks = peaks[values[peaks] >= values.max() * (1 - 1e-2)]
-    peaks = peaks[np.argsort(-values[peaks], kind="stable")[:MOST_PEAKS]]
-    ends = x[peaks + np.array([[-1], [1]])]
-    _, depth = lowest_between(lambda x: -ratio(method, x, stop), ends[0], ends[1], PEAK_ZOOMS)
-    return float(max(values.max(), -depth))
+    return -lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)[1]
 
 
 def _phase_grid(method: Method, stop: float) -> Array:
