@@ -7,6 +7,7 @@ it, once, where data come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
@@ -96,11 +97,8 @@ class TestSet(Protocol):
         """Return sums of squared prediction errors at the stops, in the unit of each target."""
 
 
-class Fold(NamedTuple):
-    """A training set and a test set."""
-
-    train: Data
-    test: TestSet
+Fold = Callable[[], "tuple[Data, TestSet]"]
+"""Makes a training set and a test set when it is called, so that one fold at a time is in memory."""
 
 
 class Data(ABC):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, TestErrors, largest_gain
+from stoptime.spectrum.data import EVERYTHING, Data, TestErrors, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal, lengths_of
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from stoptime.paths import Path
-    from stoptime.spectrum.data import Goal
+    from stoptime.spectrum.data import Fold, Goal, TestSet
     from stoptime.support.arrays import Array, Floats
 
     Pair = tuple[Any, Any]
@@ -304,10 +304,11 @@ class DenseData(Data):
         splits = self._splits(cv, groups)
         tall = self.n_features <= min(len(train) for train, _ in splits)
         whole = replace(self, known=self.moments()) if tall else self
-        return [
-            Fold(whole.training_set(train, test), self.rows_to_test(test, train))
-            for train, test in splits
-        ]
+        return [partial(whole.fold, train, test) for train, test in splits]
+
+    def fold(self, train: Rows, test: Rows) -> tuple[Data, TestSet]:
+        """Return a training set and a test set."""
+        return self.training_set(train, test), self.rows_to_test(test, train)
 
     def _splits(self, cv: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
         n = self.n_rows

@@ -100,7 +100,8 @@ class CrossValidation(CurveRule):
         rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
         units = target_units(problem.spectrum)
         tests = []
-        for train, test in progress(rule.cv.folds, "cross-validation", problem.verbose):
+        for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
+            train, test = fold()
             spectrum = train.spectrum(goals(problem.method, stops))
             tests.append(test.errors(partial(draw, spectrum, problem.method), stops, units))
         return _combined(problem, stops, tests)

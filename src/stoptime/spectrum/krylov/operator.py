@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import (
     EVERYTHING,
     WITHOUT_ROWS,
-    Fold,
     Goal,
     ReachError,
     goals,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
+    from stoptime.spectrum.data import Data, Fold
     from stoptime.support.arrays import Floats
 
 __all__ = ["MatrixFreeData"]
@@ -221,10 +220,7 @@ class MatrixFreeData(DenseData):
 
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
         """Return the folds of a splitter."""
-        return [
-            Fold(self.training_set(train, test), self.rows_to_test(test, train))
-            for train, test in self._splits(cv, groups)
-        ]
+        return [partial(self.fold, train, test) for train, test in self._splits(cv, groups)]
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
         """Return some rows of a small matrix; else all rows, with weight zero for the others."""

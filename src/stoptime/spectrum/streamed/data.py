@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from hashlib import sha256
 from operator import add, attrgetter
 from os import PathLike
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet
 from stoptime.spectrum.dense import RowsToTest, checked_test
 from stoptime.spectrum.kinds import kind_of, new_rows
 from stoptime.spectrum.streamed.dask import DaskRows
@@ -115,10 +115,13 @@ class StreamedData(Data):
         if len(parts) == 1:
             raise ValueError("cv leaves no row to train on: there must be at least two folds.")
         return [
-            Fold(StreamedData(train, self.fit_intercept), StatisticsToTest(test))
+            partial(self._fold, train, test)
             for test, train in zip(tested, _others(tested, parts.get(NEVER)), strict=True)
             if test.weight > 0
         ]
+
+    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, TestSet]:
+        return StreamedData(train, self.fit_intercept), StatisticsToTest(test)
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows in memory as a test set."""
