@@ -76,17 +76,10 @@ class Rule(ABC):
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
-        """Pick the stop.
+        """Pick one stop, or one for each target with ``per_target``.
 
-        Parameters
-        ----------
-        problem : Problem
-            The data and the method.
-        stops : array-like, int or None
-            An array is chosen among exactly. None is the default grid and a number its size; the
-            choice is then refined between grid points.
-        per_target : bool, default=False
-            Whether each target gets a stop of its own.
+        An array of ``stops`` is chosen among exactly. None is the default grid and a number its
+        size; the choice is then refined between grid points.
         """
 
 

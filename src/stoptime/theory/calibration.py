@@ -58,17 +58,11 @@ class Calibration:
 def calibrate(
     method: str | Method, kind: Kind = "risk", low: float = 0.0, high: float = np.inf
 ) -> Calibration:
-    """Find the stop for unit penalty and eigenvalues in [low, high].
+    """Find the stop for unit penalty and eigenvalues in [low, high], in units of the penalty.
 
-    Parameters
-    ----------
-    method : Method
-        Already tuned to its spectrum.
-    kind : {"risk", "parameter", "paper"}
-        "risk" has the least guaranteed inflation, "parameter" the least guaranteed distance from
-        the ridge coefficients, "paper" is t = 1/λ or t = 1/√λ.
-    low, high : float
-        Range of the eigenvalues in units of the penalty.
+    The method is already tuned to its spectrum. The ``kind`` "risk" has the least guaranteed
+    inflation, "parameter" the least guaranteed distance from the ridge coefficients, and "paper" is
+    t = 1/λ or t = 1/√λ.
 
     Examples
     --------
@@ -100,12 +94,11 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
-
-    def worst(log_stop: float) -> float:
-        return search.largest_ratio(method, ratio, float(np.exp(log_stop)), low, high)
-
-    stop = np.exp(_minimum(worst, float(np.log(search.stop_with_gain(method)))))
-    return guarantee(method, float(stop), low, high)
+    log_stop = _minimum(
+        lambda log: search.largest_ratio(method, ratio, float(np.exp(log)), low, high),
+        float(np.log(search.stop_with_gain(method))),
+    )
+    return guarantee(method, float(np.exp(log_stop)), low, high)
 
 
 def guarantee(

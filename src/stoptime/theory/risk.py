@@ -41,10 +41,9 @@ LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
 
 @dataclass(frozen=True, eq=False)
 class RiskModel:
-    """A method that is tuned to eigenvalues, and the weights of its squared filters.
+    """A tuned method, with the weights of g² in the bias and of s·φ² in the variance.
 
-    The bias is the sum of weight times g², or the quadratic form of g if the weight is a matrix.
-    The variance is the sum of weight times s·φ².
+    The bias is the quadratic form of g if its weight is a matrix.
     """
 
     method: Method
