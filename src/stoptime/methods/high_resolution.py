@@ -81,11 +81,11 @@ class HighResolutionFlow(Method):
         if not self.is_tuned:
             return np.inf
         with np.errstate(over="ignore"):
-            return float((1 + self.root) * np.square(stop) / 2 + self._kick * stop)
+            return float((1 + self._root) * np.square(stop) / 2 + self._kick * stop)
 
     def as_iteration(self) -> Nesterov:
         """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
-        if self.root >= 1:
+        if self._root >= 1:
             raise ValueError(
                 f"{self} models no iteration: its step must be below 1/strong_convexity."
             )
@@ -97,21 +97,21 @@ class HighResolutionFlow(Method):
         return concrete("step", self.step), concrete("strong_convexity", self.strong_convexity)
 
     @property
-    def root(self) -> float:
+    def _root(self) -> float:
         """Return √(με)."""
         return float(np.sqrt(np.prod(self._parameters)))
 
     @property
     def _kick(self) -> float:
         """The first velocity over the eigenvalue, -v/s: the flow starts in motion."""
-        return float(2 * np.sqrt(self._parameters[0]) / (1 + self.root))
+        return float(2 * np.sqrt(self._parameters[0]) / (1 + self._root))
 
     def _oscillator(self, s: Array) -> tuple[Array, Array, Array]:
         """Return stiffness, ω² and a."""
         epsilon, mu = self._parameters
         half = np.sqrt(epsilon) * s / 2
         # differences first: near critical damping ω² is small
-        return (1 + self.root) * s, (s - mu) - half * half, np.sqrt(mu) + half
+        return (1 + self._root) * s, (s - mu) - half * half, np.sqrt(mu) + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         stiffness, omega_squared, a = self._oscillator(s)
@@ -121,7 +121,7 @@ class HighResolutionFlow(Method):
     def _gain(self, s: Array, t: Array) -> Array:
         stiffness, omega_squared, a = self._oscillator(s)
         kicked = self._kick * _response(stiffness, t, omega_squared, a)
-        return (1 + self.root) * special.oscillator_gain(stiffness, t, omega_squared, a) + kicked
+        return (1 + self._root) * special.oscillator_gain(stiffness, t, omega_squared, a) + kicked
 
 
 def _response(k: Array, t: Array, omega_squared: Array, a: Array) -> Array:

@@ -273,9 +273,9 @@ discretise.register(AcceleratedFlow, lambda flow, step: Nesterov(step, flow.fric
 discretise.register(HeavyBallFlow, _heavy_ball)
 discretise.register(
     HighResolutionFlow,
-    lambda flow, step: Nesterov(step, momentum=(1 - flow.root) / (1 + flow.root)),
+    lambda flow, step: Nesterov(step, momentum=(1 - flow._root) / (1 + flow._root)),
 )
 discretise.register(
     HighResolutionFlow,
-    lambda flow, step: Nesterov(step, momentum=(1 - flow.root) / (1 + flow.root)),
+    lambda flow, step: Nesterov(step, momentum=(1 - flow._root) / (1 + flow._root)),
 )
