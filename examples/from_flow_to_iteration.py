@@ -13,7 +13,7 @@ Iterates compared with their flow, the distance between them, and the exact risk
 
 from matplotlib import pyplot as plt
 
-from stoptime.paper.discretisation import from_flow_to_iteration
+from stoptime.paper.reproduction import from_flow_to_iteration
 
 from_flow_to_iteration()
 

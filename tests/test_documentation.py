@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.support import plots
 
 ROOT = Path(__file__).parent.parent

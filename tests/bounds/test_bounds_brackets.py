@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bounds.formulas import risk_ratio
-from stoptime.bounds import balls, filters, heavy_ball, one_variable
+from stoptime.bounds import balls, heavy_ball, one_variable
 
 pytest.importorskip("flint")
 
@@ -28,7 +28,9 @@ def moments(friction):
 
 
 def cosine_filter(friction):
-    return filters.GaussianFilter() if friction is None else filters.BesselFilter(friction)
+    return (
+        one_variable.GaussianFilter() if friction is None else one_variable.BesselFilter(friction)
+    )
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
 
 @pytest.mark.parametrize("stop", [0.05, 1.0, 40.0])
 def test_tail_of_the_imbalance(brackets, stop):
-    one_variable.flow_inflation(filters.GaussianFilter(), stop, 1e-3)
+    one_variable.flow_inflation(one_variable.GaussianFilter(), stop, 1e-3)
     ((_, ((_, end),), known),) = brackets
     g = np.exp(-(end**2))
     sigma = np.sqrt(stop)
@@ -171,7 +173,7 @@ def test_tail_of_the_imbalance(brackets, stop):
 def test_tail_is_sonins_envelope(friction):
     """With p = u^(r/2)·g, the equation p'' + qp = 0 gives q."""
     with mp.workdps(40), balls.working_precision():
-        bessel_filter, u = filters.BesselFilter(friction), mp.mpf(6.3)
+        bessel_filter, u = one_variable.BesselFilter(friction), mp.mpf(6.3)
 
         def p(v):
             return v ** (mp.mpf(friction) / 2) * decay(friction, v)
@@ -184,7 +186,7 @@ def test_tail_is_sonins_envelope(friction):
 
 @pytest.mark.parametrize("friction", [11.5, 14.0, 300.0])
 def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
-    nu, u = (friction - 1) / 2, filters.BesselFilter(friction).tail_start
+    nu, u = (friction - 1) / 2, one_variable.BesselFilter(friction).tail_start
 
     def rayleigh(nu, u):
         return np.exp(-(u**2) / (4 * (nu + 1)))
@@ -193,7 +195,7 @@ def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
     velocity, q = max(slope, friction / 2 * g / nu), 1 / (4 * nu**2)
     envelope = np.sqrt(g**2 + velocity**2 / q)
     with balls.working_precision():
-        found = float(filters.BesselFilter(friction).tail(u))
+        found = float(one_variable.BesselFilter(friction).tail(u))
     assert found == pytest.approx(max(rayleigh(nu, u), envelope * nu / u), rel=1e-7)
 
 

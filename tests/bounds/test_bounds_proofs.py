@@ -8,7 +8,7 @@ import pytest
 
 from bounds.formulas import oscillation
 from stoptime import bounds
-from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, one_variable
+from stoptime.bounds import balls, heavy_ball, heavy_ball_plan, one_variable
 from stoptime.methods.flows import GradientFlow
 
 flint = pytest.importorskip("flint")
@@ -16,7 +16,7 @@ flint = pytest.importorskip("flint")
 
 @pytest.mark.parametrize("friction", [0.1, 1.0, 1.9, 2.0, 3.0, 7.5, 21.0, 300.0])
 def test_tail_really_bounds(friction):
-    bessel_filter = filters.BesselFilter(friction)
+    bessel_filter = one_variable.BesselFilter(friction)
     with balls.working_precision():
         for factor in (1.0, 1.3, 2.0, 7.0):
             start = factor * bessel_filter.tail_start
@@ -30,7 +30,7 @@ def test_tail_really_bounds(friction):
 
 @pytest.mark.parametrize("friction", [0.3, 1.0, 3.0, 8.0, 90.0, 4000.0])
 def test_shrinkage_encloses_the_bessel_function(friction):
-    bessel_filter, nu = filters.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
+    bessel_filter, nu = one_variable.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
     with balls.working_precision(), mpmath.workdps(60):
         for u in (1e-3, 0.7, 5.0, 19.9, 20.1, 44.0, 150.0, 1900.0):
             found = bessel_filter.shrinkage(balls.exact(u))
@@ -40,14 +40,14 @@ def test_shrinkage_encloses_the_bessel_function(friction):
 
 
 def test_a_series_cut_short_says_no_more_than_a_mean_of_cosines(monkeypatch):
-    monkeypatch.setattr(filters, "SERIES_TERMS", 4)
+    monkeypatch.setattr(one_variable, "SERIES_TERMS", 4)
     with balls.working_precision():
-        found = filters.BesselFilter(90.0).shrinkage(balls.exact(30.0))
+        found = one_variable.BesselFilter(90.0).shrinkage(balls.exact(30.0))
         assert -1 - 1e-8 < found.lower() <= -1 < 1 <= found.upper() < 1 + 1e-8
 
 
 @pytest.mark.parametrize(
-    "cosine_filter", [filters.GaussianFilter(), filters.BesselFilter(4.2)], ids=repr
+    "cosine_filter", [one_variable.GaussianFilter(), one_variable.BesselFilter(4.2)], ids=repr
 )
 def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
     with balls.working_precision():

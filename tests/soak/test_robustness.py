@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from helpers import run
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import explorer, report
 from stoptime.support import files
 

@@ -7,9 +7,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import Enclosure, require_flint, working_precision
-from stoptime.bounds.filters import BesselFilter, GaussianFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
+from stoptime.bounds.one_variable import (
+    BesselFilter,
+    GaussianFilter,
+    flow_error,
+    flow_inflation,
+    ridge_error,
+    ridge_inflation,
+)
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.registry import get_method
@@ -93,8 +99,7 @@ def parameter_error(
     calibration : float, default=1.0
         The c > 0 above; the paper has 1.
     tolerance : float, optional
-        Largest width of the enclosure, relative if the constant exceeds 1; by default 1e-10.
-        If the proof would need too much work, WorkLimitError is raised.
+        See :func:`risk_inflation`; always 1e-10 by default, relative if the constant exceeds 1.
 
     Examples
     --------

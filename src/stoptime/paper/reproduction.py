@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,15 +16,20 @@ from stoptime.bounds import BoundsTable, heavy_ball_theorem, risk_inflation, sta
 from stoptime.bounds.heavy_ball_plan import make_plan
 from stoptime.bounds.summary import TABLE_CONDITION_NUMBERS, paper_bound
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 from stoptime.methods.registry import METHODS
-from stoptime.paper.discretisation import from_flow_to_iteration
-from stoptime.paper.experiment import Experiment
 from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
 from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import calibrate, guarantee
 from stoptime.theory.risk import RiskCurve, risk
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from stoptime.methods.recurrence import Iteration
 
 __all__ = ["Experiment", "reproduce"]
 
@@ -41,6 +49,52 @@ SOURCES = {  # the statement of the paper that a constant belongs to, by its nam
     "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
 }
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
+# Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
+MARKERS = {0.5: ("o", "#D55E00"), 0.25: ("^", "#E69F00"), 0.125: (".", "#0072B2")}
+LAST_TIME = 24.0
+EIGENVALUE = 0.5
+RUNS = 500
+ITERATES = 60
+COMPARED: dict[str, tuple[GradientFlow | AcceleratedFlow | HeavyBallFlow, Iteration]] = {
+    "gradient descent": (GradientFlow(), GradientDescent()),
+    "Nesterov": (AcceleratedFlow(), Nesterov()),
+    "heavy ball": (HeavyBallFlow(0.3), HeavyBall(momentum=0.8)),
+}
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, the numbers behind it, and a caption."""
+
+    name: str
+    figure: Figure
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    caption: str
+
+    def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV, each file completely."""
+        files = [folder / f"{self.name}.{extension}" for extension in ("pdf", "svg", "png")]
+        for target in files:
+            self._save(target)
+        # The figure itself is recoloured, and stays so: the dark picture is the last one.
+        if dark:
+            plots.darken(self.figure)
+            files.append(folder / f"{self.name}-dark.png")
+            self._save(files[-1])
+        files.append(folder / f"{self.name}.csv")
+        with atomic(files[-1]) as path, path.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
+        return files
+
+    def _save(self, target: Path) -> None:
+        # The files carry no date and no random names, so the same run gives the same bytes.
+        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
+        salted = import_module("matplotlib").rc_context({"svg.hashsalt": self.name})
+        with atomic(target) as path, salted:
+            self.figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def polynomial_spectra() -> dict[str, Array]:
@@ -151,6 +205,101 @@ def calibration_tradeoff() -> Experiment:
     caption = "Squared relative distance from ridge: at most 14.1 % (λ = 5/t²), 76.6 % (λ = 1/t²)."
     columns = ("c", "gradient_flow", "accelerated_flow")
     return Experiment("calibration_tradeoff", figure, columns, rows, caption)
+
+
+def from_flow_to_iteration() -> Experiment:
+    """Draw three panels: iterates on the flow, the gap, and the risk of every iteration."""
+    figure, (left, middle, right) = plots.new_figure(1, 3, figsize=(14, 4))
+    rows = [*_iterates(left), *_gaps(middle), *_risks(right)]
+    for ax in (left, middle, right):
+        ax.legend(fontsize="small")
+    columns = ("panel", "method", "x", "value", "reference", "two_standard_errors")
+    caption = "Iterates are within O(√ε) of their flow; exact risk and mean loss of 500 runs agree."
+    return Experiment("from_flow_to_iteration", figure, columns, rows, caption)
+
+
+def _iterates(ax: Axes) -> Rows:
+    """Draw g of one direction: the flow as a line, iterates as dots."""
+    t = np.linspace(0, LAST_TIME, 600)
+    flow = AcceleratedFlow()
+    g = flow.shrinkage(EIGENVALUE, t)
+    ax.plot(t, g, color="0.25", linewidth=1.4, label="accelerated flow", zorder=1)
+    rows: Rows = []
+    for root, (marker, color) in MARKERS.items():
+        k = np.arange(round(LAST_TIME / root) + 1)
+        g = Nesterov(root**2).shrinkage(EIGENVALUE, k)
+        reference = flow.shrinkage(EIGENVALUE, root * k)
+        ax.plot(root * k, g, marker, color=color, markersize=4, label=f"Nesterov, √ε = {root:g}")
+        for row in zip(root * k, g, reference, strict=True):
+            rows.append(("iterates", f"√ε = {root:g}", *map(float, row), ""))
+    ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+    ax.set(xlabel="time  t = √ε·k", ylabel=f"shrinkage g at s = {EIGENVALUE:g}")
+    ax.set_title("Iterates follow the flow")
+    return rows
+
+
+def _gaps(ax: Axes) -> Rows:
+    """Draw the largest gap between iterate and flow up to t = 6, by the time of one iteration."""
+    s = np.linspace(0, 1, 200)[:, None]
+    paces = 2.0 ** -np.arange(1, 8)
+    rows: Rows = []
+    for label, (flow, _) in COMPARED.items():
+        gaps = []
+        for pace in paces.tolist():
+            k = np.arange(1, round(6 / pace) + 1)
+            g = flow.as_iteration(pace**flow.order).shrinkage(s, k)
+            gaps.append(float(np.abs(g - flow.shrinkage(s, pace * k)).max()))
+            rows.append(("gap", label, pace, gaps[-1], "", ""))
+        ax.loglog(paces, gaps, "o-", color=plots.COLORS[flow.name], ms=4, linewidth=1, label=label)
+    ax.loglog(paces, 0.08 * paces, ":", color="0.4", label="slope one")
+    ax.set(xlabel="time of one iteration (ε or √ε)", ylabel="largest gap up to t = 6")
+    ax.set_title("Halving √ε halves the gap")
+    return rows
+
+
+def _risks(ax: Axes) -> Rows:
+    """Draw the exact risk of every iteration, and the mean loss of simulated runs on top."""
+    rng = np.random.default_rng(0)
+    n, p, noise = 100, 40, 4.0
+    X = rng.standard_normal((n, p)) * np.geomspace(0.15, 1, p)
+    beta = rng.standard_normal(p)
+    values, vectors = np.linalg.eigh(X.T @ X / n)
+    responses = (X @ beta)[:, None] + np.sqrt(noise) * rng.standard_normal((n, RUNS))
+    known: dict[str, Any] = {"signal": vectors.T @ beta, "noise": noise, "n_samples": n}
+    k = np.arange(ITERATES + 1)
+    dots: dict[str, Any] = {"fmt": "o", "ms": 3, "mfc": "white", "elinewidth": 0.8}
+    rows: Rows = []
+    for label, (_, method) in COMPARED.items():
+        tuned = method.tuned_to(values)
+        curve = risk(tuned, k, eigenvalues=values, **known)
+        losses = _losses(tuned, X, responses, beta)
+        mean = losses.mean(axis=1)
+        error = 2 * losses.std(axis=1) / np.sqrt(RUNS)
+        color = plots.COLORS[method.name]
+        ax.plot(k, curve.total, color=color, linewidth=1.4, label=label)
+        ax.errorbar(k[::3], mean[::3], error[::3], color=color, **dots)
+        ax.plot(curve.best, curve.best_total, "*", color=color, markersize=11)
+        for row in zip(k, curve.total, mean, error, strict=True):
+            rows.append(("risk", label, *map(float, row)))
+    ax.plot([], [], "o", color="0.3", ms=3, mfc="white", label=f"mean of {RUNS} runs ± 2 s.e.")
+    ax.set(xlabel="iteration k", ylabel="risk", ylim=(0, None))
+    ax.set_title("Exact risk; stars: best stop")
+    return rows
+
+
+def _losses(method: Iteration, X: Array, responses: Array, beta: Array) -> Array:
+    """Run the iteration on all responses; return squared distances from β, (iterates + 1, runs)."""
+    point = np.zeros((X.shape[1], responses.shape[1]))
+    move = np.zeros_like(point)
+    losses = []
+    for k in range(1, ITERATES + 2):
+        losses.append(((point - beta[:, None]) ** 2).sum(axis=0))
+        momentum, lookahead, weight = method.coefficients(k)
+        # This uses the data, not the spectrum, so it is an independent check of the exact risk.
+        gradient = X.T @ (X @ (point + lookahead * move) - responses) / len(X)
+        move = momentum * move - weight * method.epsilon * gradient
+        point = point + move
+    return np.array(losses)
 
 
 def reproduce(
