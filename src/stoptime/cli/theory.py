@@ -16,6 +16,8 @@ from typer import Option
 from stoptime.cli.terminal import AsJson, bar, checked_output, print_json
 from stoptime.support.files import atomic
 
+Number = float | None
+
 
 def plan(
     penalty: Annotated[float, Option(help="Ridge penalty λ that the run should match.")],
@@ -23,12 +25,8 @@ def plan(
     method: Annotated[
         str, Option(help="gradient-descent, nesterov, heavy-ball or nu-method.")
     ] = "nesterov",
-    momentum: Annotated[
-        float | None, Option(help="Constant momentum, as in torch.optim.SGD.")
-    ] = None,
-    friction: Annotated[
-        float | None, Option(help="Friction of Nesterov's method; 3 by default.")
-    ] = None,
+    momentum: Annotated[Number, Option(help="Constant momentum, as in torch.optim.SGD.")] = None,
+    friction: Annotated[Number, Option(help="Friction of Nesterov's method; 3 by default.")] = None,
     out: Annotated[Path | None, Option(help="Write a figure to this png, pdf or svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
