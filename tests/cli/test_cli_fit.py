@@ -16,7 +16,7 @@ import stoptime as st
 from helpers import run
 from stoptime.cli import app
 from stoptime.show import report
-from stoptime.tables import fitting
+from stoptime.tables import Policy, fitting
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_bounds_speak_json(monkeypatch):
             cv=4,
             stops=30,
             fit_intercept=False,
-            policy=fitting.Policy("drop", 3, False),
+            policy=Policy("drop", 3, False),
             drop=("town",),
             missing=("?",),
         ),

@@ -8,7 +8,7 @@ import pytest
 
 import stoptime as st
 from helpers import run
-from stoptime.tables import fitting, streaming
+from stoptime.tables import assessment, recipe
 
 
 def fit(*arguments):
@@ -19,7 +19,7 @@ def fit(*arguments):
 
 @pytest.fixture(params=["csv", "tsv", "parquet", "semicolons"])
 def table(request, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(streaming, "TABLE_BLOCK_ROWS", 70)
+    monkeypatch.setattr(recipe, "TABLE_BLOCK_ROWS", 70)
     n = 500
     frame = pd.DataFrame(rng.normal(size=(n, 4)) + 3, columns=list("abcd"))
     frame["town"] = rng.choice(["Oslo", "Rome", "Bern"], n)
@@ -63,7 +63,7 @@ def test_what_had_to_be_changed_is_told(table):
 
 
 def test_the_recipe_is_made_of_the_opening_rows(table, monkeypatch):
-    monkeypatch.setattr(streaming, "OPENING_ROWS", 120)
+    monkeypatch.setattr(recipe, "OPENING_ROWS", 120)
     found = json.loads(fit(table, "--target", "price", "--chunked", "--json").stdout)
     assert found["rows"] == 498
     assert any("The first 119 rows" in note for note in found["messages"])
@@ -80,7 +80,7 @@ def test_report_model_and_predictions(table, tmp_path):
     assert len(pd.read_csv(out)) == 500
     assert model.coef.shape == (8,)  # four numbers, three towns, the weights
     code = names["--report"].read_text(encoding="utf-8")
-    assert "TableRows" in code
+    assert "in_memory=False" in code
 
 
 @pytest.mark.parametrize("options", [["--cv", "3"], ["--missing", "drop"], ["--weights", "weight"]])
@@ -103,14 +103,14 @@ def test_the_code_of_the_report_fits_the_same_model(table, options, capsys):
 
 
 def test_files_are_read_in_chunks_where_memory_is_short(table, monkeypatch):
-    monkeypatch.setattr(fitting, "free_memory", lambda: 1000)
+    monkeypatch.setattr(assessment, "free_memory", lambda: 1000)
     assert "Read in chunks" in fit(table, "--target", "price").stderr
     assert "Read in chunks" not in fit(table, "--target", "price", "--in-memory").stderr
 
 
 def test_a_word_among_numbers_far_down_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "OPENING_ROWS", 50)
-    monkeypatch.setattr(streaming, "TABLE_BLOCK_ROWS", 50)
+    monkeypatch.setattr(recipe, "OPENING_ROWS", 50)
+    monkeypatch.setattr(recipe, "TABLE_BLOCK_ROWS", 50)
     rows = [f"{i},{i % 7},{i % 3}" for i in range(200)]
     rows[150] = "150,oops,1"
     path = tmp_path / "table.csv"

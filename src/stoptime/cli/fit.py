@@ -30,6 +30,9 @@ File = Path | None
 HELP_DATA = f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.'
 HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
 HELP_METHOD = "Method, such as ridge or nesterov-flow:friction=5; repeat it to choose the best one."
+HELP_RULE = "Rule that chooses the stop."
+HELP_STOPS = "Number of stops to try, or a list such as 1,10,100."
+HELP_CATEGORIES = "Largest number of features for one text column."
 HELP_MISSING = "Fill in missing values (median, or a category of their own), drop rows, or stop."
 
 
@@ -45,20 +48,14 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             show_default="nesterov-flow",
         ),
     ] = None,
-    rule: Annotated[
-        str, of_model(help="Rule that chooses the stop.", autocompletion=completed(RULES))
-    ] = "loo",
+    rule: Annotated[str, of_model(help=HELP_RULE, autocompletion=completed(RULES))] = "loo",
     cv: Annotated[int | None, of_model(help="Shuffled folds, instead of the rule.", min=2)] = None,
-    stops: Annotated[
-        str | None, of_model(help="Number of stops to try, or a list such as 1,10,100.")
-    ] = None,
+    stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[Missing, of_data(help=HELP_MISSING)] = "impute",
     na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
-    categories: Annotated[
-        int, of_data(help="Largest number of features for one text column.", min=1)
-    ] = MOST_CATEGORIES,
+    categories: Annotated[int, of_data(help=HELP_CATEGORIES, min=1)] = MOST_CATEGORIES,
     weights: Annotated[str | None, of_data(help="Column of sample weights.")] = None,
     drop: Annotated[Words, of_data(help="Column that is not used; can be repeated.")] = None,
     in_memory: Annotated[bool | None, of_data("--in-memory/--chunked", help=HELP_CHUNKED)] = None,

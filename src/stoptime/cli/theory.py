@@ -16,19 +16,19 @@ from typer import Option
 from stoptime.cli.terminal import AsJson, bar, checked_output, print_json
 from stoptime.support.files import atomic
 
+Number = float | None
+HELP_ITERATION = "gradient-descent, nesterov, heavy-ball or nu-method."
+HELP_FOLDER = "Folder for the figures, tables and summary.md."
+HELP_CERTIFY = "Prove the constants; by default if python-flint is installed."
+HELP_OPEN = "Open the page in a browser, on a terminal."
+
 
 def plan(
     penalty: Annotated[float, Option(help="Ridge penalty λ that the run should match.")],
     step: Annotated[float, Option("--step", "--lr", help="Step size, or learning rate.")],
-    method: Annotated[
-        str, Option(help="gradient-descent, nesterov, heavy-ball or nu-method.")
-    ] = "nesterov",
-    momentum: Annotated[
-        float | None, Option(help="Constant momentum, as in torch.optim.SGD.")
-    ] = None,
-    friction: Annotated[
-        float | None, Option(help="Friction of Nesterov's method; 3 by default.")
-    ] = None,
+    method: Annotated[str, Option(help=HELP_ITERATION)] = "nesterov",
+    momentum: Annotated[Number, Option(help="Constant momentum, as in torch.optim.SGD.")] = None,
+    friction: Annotated[Number, Option(help="Friction of Nesterov's method; 3 by default.")] = None,
     out: Annotated[Path | None, Option(help="Write a figure to this png, pdf or svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,12 +73,8 @@ def bounds(as_json: AsJson = False) -> None:
 
 
 def reproduce(
-    out: Annotated[Path, Option(help="Folder for the figures, tables and summary.md.")] = Path(
-        "reproduction"
-    ),
-    certify: Annotated[
-        bool | None, Option(help="Prove the constants; by default if python-flint is installed.")
-    ] = None,
+    out: Annotated[Path, Option(help=HELP_FOLDER)] = Path("reproduction"),
+    certify: Annotated[bool | None, Option(help=HELP_CERTIFY)] = None,
     dark: Annotated[bool, Option("--dark", help="Also draw every figure for dark pages.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -100,9 +96,7 @@ def reproduce(
 
 def explore(
     out: Annotated[Path, Option(help="The page to write.")] = Path("explorer.html"),
-    show: Annotated[
-        bool, Option("--open/--no-open", help="Open the page in a browser, on a terminal.")
-    ] = True,
+    show: Annotated[bool, Option("--open/--no-open", help=HELP_OPEN)] = True,
     as_json: AsJson = False,
 ) -> None:
     """Write an interactive page on bias, variance and risk of every method; it works offline.

@@ -1,8 +1,9 @@
-"""Describe a fitted model: its ridge penalty, its guarantee, and how other estimators compare."""
+"""What to fit, the fitted model, its assessment, and how other estimators compare."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict
 
+from stoptime.methods.registry import get_method
+from stoptime.tables.reading import needed
+from stoptime.tables.recipe import Policy
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
@@ -21,11 +25,77 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array
+    from stoptime.tables.reading import Table
+    from stoptime.tables.recipe import Prepared
 
-__all__ = ["Assessment", "Score", "assess", "compare"]
-
+MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to fit, and how; the options of ``stoptime fit``."""
+
+    data: str  #: A file, or "diabetes".
+    target: str  #: The column to predict.
+    methods: tuple[Method, ...] = (get_method("nesterov-flow"),)  #: The best one is chosen.
+    rule: str = "loo"  #: The rule that chooses the stop.
+    cv: int | None = None  #: Number of shuffled folds, instead of the rule.
+    stops: int | tuple[float, ...] | None = None  #: As of :class:`stoptime.StoppedRegressorCV`.
+    fit_intercept: bool = True  #: Whether to fit an intercept.
+    policy: Policy = field(default_factory=Policy)  #: How to prepare the table.
+    weights: str | None = None  #: The column of sample weights.
+    drop: tuple[str, ...] = ()  #: Columns not to use.
+    missing: tuple[str, ...] = ()  #: Words for a missing value.
+    seed: int = 0  #: Seed of every shuffle.
+    in_memory: bool | None = None  #: Whether to read the file at once; None decides by its size.
+    shuffled: bool = True  #: Whether rows can be shuffled; False if they are read in chunks.
+
+    def adapted(self) -> tuple[Request, list[str]]:
+        """Return the request that the free memory allows, and a message on what was changed."""
+        path = Path(self.data)
+        at_once = self.in_memory
+        if at_once is None and path.is_file():
+            at_once = MEMORY_PER_BYTE * path.stat().st_size <= free_memory()
+        # Data that are built in are small, and a file that does not exist is reported later.
+        if at_once or not path.is_file():
+            return self, []
+        request = replace(self, in_memory=False, shuffled=False)
+        if self.cv is not None:
+            return request, ["Folds are blocks of rows: rows read in chunks cannot be shuffled."]
+        if self.rule not in {"loo", "one-standard-error"}:
+            return request, []
+        message = f'The rule "{self.rule}" needs all rows in memory: "path-gcv" is used instead.'
+        return replace(request, rule="path-gcv"), [message]
+
+    @property
+    def how(self) -> str:
+        """The name of the rule, or the number of folds."""
+        return self.rule if self.cv is None else f"{self.cv}-fold"
+
+    def code(self) -> str:
+        """Return Python code that fits the same model."""
+        default = Request(self.data, self.target)
+        options = [repr(self.data), repr(self.target)]
+        if self.methods != default.methods:
+            options.append(f"methods=[{', '.join(f'st.{method!r}' for method in self.methods)}]")
+        for name, value in vars(self).items():
+            if name != "methods" and value != getattr(default, name):
+                options.append(f"{name}={value!r}")
+        return f"""import stoptime as st
+from stoptime.tables import Policy
+from stoptime.tables.fitting import Request, fit_table
+
+request = Request({", ".join(options)})
+model = fit_table(request).model
+print(f"{{model.method_}}, stop {{model.stop_:.6g}}, error {{model.choice_.error:.6g}}")
+"""
+
+
+def free_memory() -> int:
+    """Return how many bytes can be used without swapping."""
+    return int(needed("psutil").virtual_memory().available)
 
 
 @dataclass(frozen=True)
@@ -62,6 +132,28 @@ class Score:
     standard_error: float
     excess: float
     excess_standard_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model and its assessment."""
+
+    request: Request  #: The request, as it was changed for data read in chunks.
+    table: Table  #: The data as read.
+    prepared: Prepared  #: The data as used; the first rows of a file read in chunks.
+    n_rows: int  #: How many rows of positive weight were fitted.
+    model: StoppedRegressorCV  #: Fitted to all rows.
+    spectrum: Spectrum  #: Of all rows.
+    assessment: Assessment  #: Guarantee, penalty and error of the model.
+    scores: list[Score]  #: The model and its rivals on the same folds; empty for too few rows.
+    messages: tuple[str, ...]  #: What the reader should know.
+    code: str  #: Python code that fits the same model.
+
+    @property
+    def size(self) -> str:
+        """A sentence on the size of the data."""
+        n, p = self.prepared.X.shape
+        return f"The data, {Path(self.table.source).name}, have {n} rows and {p} features."
 
 
 def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
@@ -127,17 +219,17 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
 def compare(
     model: StoppedRegressorCV,
     spectrum: Spectrum,
-    data: tuple[Array, Array, Array | None],
+    data: Prepared,
     *,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
     """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds.
 
-    ``data`` are X, y and the weights, and ``spectrum`` is theirs. ``seed`` sets the shuffle;
+    ``spectrum`` is that of the data. ``seed`` sets the shuffle;
     ``progress`` is called with a message before each estimator.
     """
-    X, y, sample_weight = data
+    y = data.y
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
     mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
@@ -149,14 +241,14 @@ def compare(
         "least squares": LinearRegression(fit_intercept=intercept),
         "the mean": DummyRegressor(),
     }
-    weights = np.ones(len(y)) if sample_weight is None else sample_weight
-    options = {} if sample_weight is None else {"sample_weight": weights}
+    weights = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
+    options = {} if data.sample_weight is None else {"sample_weight": weights}
     folds = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
     losses = {}
     for name, estimator in estimators.items():
         if progress is not None:
             progress(f"comparing with {name}")
-        losses[name] = (y - cross_val_predict(estimator, X, y, cv=folds, params=options)) ** 2
+        losses[name] = (y - cross_val_predict(estimator, data.X, y, cv=folds, params=options)) ** 2
     # Estimators err on the same rows, so the difference row by row has the smaller standard error.
     return [
         Score(name, *_mean(loss, weights), *_mean(loss - losses["stoptime"], weights))

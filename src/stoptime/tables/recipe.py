@@ -1,5 +1,7 @@
 """Turn a table into a matrix of features: decide once how, and apply that to any rows.
 
+A table that is larger than memory is read one block of rows at a time.
+
 scikit-learn's ColumnTransformer is not used, because its encoders neither count what they filled in
 nor can be written to the JSON model file.
 """
@@ -8,19 +10,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from stoptime.tables.reading import did_you_mean, pandas
+from stoptime.spectrum.streamed.sources import Block, Chunks
+from stoptime.tables.reading import Table, did_you_mean, first_rows, frames, pandas, text_format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stoptime.support.arrays import Array
 
-__all__ = ["Policy", "Prepared", "Recipe", "prepare"]
+__all__ = ["Policy", "Prepared", "Recipe", "TableRows", "opening", "prepare"]
 
 Missing = Literal["impute", "drop", "error"]
 Kind = Literal["number", "date", "category"]
@@ -35,6 +39,8 @@ NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decima
 TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
 NESTED = (list, dict, set, tuple, np.ndarray)
 KINDS_IN_WORDS = {"number": "numbers", "date": "dates", "category": "text"}
+OPENING_ROWS = 100_000  # rows at the beginning of a file that decide what each column is
+TABLE_BLOCK_ROWS = 5_000  # cross-validation deals whole blocks to folds, so there should be many
 
 MEDIAN = "Missing values, set to the median"
 OWN_CATEGORY = "Missing values, given a category of their own"
@@ -393,3 +399,55 @@ def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
         notes.append(Note(UNKNOWN, column.name, int(unknown.sum())))
     # A value that is not a level has the place -1 and gets zeros only.
     return (found[:, None] == np.arange(len(places))).astype(np.float64), notes
+
+
+def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
+    """Read the first rows of a table; see :func:`stoptime.tables.read_table`."""
+    return first_rows(Path(source), missing, OPENING_ROWS)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a file as blocks of a matrix.
+
+    ``target`` and ``weights`` name columns, ``recipe`` and ``policy`` say how the others become
+    features, and ``missing`` lists words for a missing value.
+    """
+
+    source: str
+    recipe: Recipe
+    target: str
+    weights: str | None
+    policy: Policy
+    missing: Sequence[str] = ()
+    _notes: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
+    _left_out: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def chunks(self) -> Chunks:
+        """Return the rows as data that are read block by block."""
+        names = self.recipe.features
+        return Chunks(self._read, len(names), None, names, f"{self.source}, features {names}")
+
+    def messages(self) -> tuple[str, ...]:
+        """Return messages about the rows of the last pass."""
+        notes = [Note(*key, count) for key, count in self._notes.items()]
+        return (*rows_left_out(self._left_out), *sentences(notes))
+
+    def _read(self, start: int) -> Iterator[Block]:
+        self._notes.clear()
+        self._left_out.clear()
+        path = Path(self.source)
+        used = [column.name for column in self.recipe.columns]
+        # Which rows are usable is known only after reading, so skipped rows are read as well.
+        for frame in frames(path, text_format(path, self.missing), TABLE_BLOCK_ROWS):
+            rows, dropped = usable_rows(frame, self.target, used, self.policy)
+            self._left_out.update(dropped)
+            X, notes = self.recipe.encode(rows)
+            for note in notes:
+                self._notes[note.treatment, note.column] += note.count
+            y = numbers_in(rows, self.target)
+            weight = None if self.weights is None else numbers_in(rows, self.weights, "weights")
+            skipped = min(start, len(X))
+            start -= skipped
+            if skipped < len(X):
+                yield Block(X[skipped:], y[skipped:], None if weight is None else weight[skipped:])

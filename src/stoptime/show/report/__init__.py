@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import re
 from collections.abc import Callable, Sequence
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.show.report.charts import Section, Subject
-from stoptime.show.report.curves import bias_and_variance, coefficients, error_curve, spectrum
-from stoptime.show.report.evidence import code, data, intervals, methods
-from stoptime.show.report.page import assembled
+from stoptime.show.report.charts import Chart, Section, TableOf
+from stoptime.show.report.sections import SECTIONS
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.files import atomic
-from stoptime.tables.assessment import assess, compare
+from stoptime.support.version import __version__
+from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
+from stoptime.tables.assessment import Fitted, Request, assess, compare
+from stoptime.tables.reading import Table
+from stoptime.tables.recipe import Column, Prepared, Recipe
 
 if TYPE_CHECKING:
     from stoptime.estimators.linear import StoppedRegressorCV
-    from stoptime.tables.fitting import Fitted
 
 __all__ = ["STEPS", "of_fit", "write"]
 
-SECTIONS: dict[str, Callable[[Subject], Section]] = {
-    "error curve": error_curve,
-    "coefficients": coefficients,
-    "bias and variance": bias_and_variance,
-    "comparison": methods,
-    "intervals": intervals,
-    "spectrum": spectrum,
-    "data": data,
-    "code": code,
-}
 STEPS = len(SECTIONS)  # for a progress bar
 
 
@@ -74,26 +71,27 @@ def write(
     if len(names) != p:
         raise ValueError(f"features must name {p} columns; got {len(names)} names.")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    columns = tuple(Column(str(one), "number") for one in names)
+    recipe = Recipe(columns, (0.0,) * p, (1.0,) * p)
+    prepared = Prepared(rows, response, weights, name, recipe)
     whole = decompose(rows, response, weights, bool(model.fit_intercept))
-    subject = Subject(
+    source = "given as arrays"
+    fitted = Fitted(
+        Request(source, name),
+        Table(rows, source),
+        prepared,
+        n,
         model,
-        rows,
-        response,
-        weights,
         whole,
         assess(model, whole),
-        compare(model, whole, (rows, response, weights)) if n >= 3 else [],
-        tuple(map(str, names)),
-        name,
-        "given as arrays",
-        None,
+        compare(model, whole, prepared) if n >= 3 else [],
         (),
         "import stoptime as st\n\n"
         f"X, y = ...  # your data of {n} rows and {p} columns\n"
         f"model = st.{model!r}.fit(X, y)\n",
     )
     with atomic(Path(target)) as path:
-        path.write_text(_page(subject, None), encoding="utf-8")
+        path.write_text(of_fit(fitted), encoding="utf-8")
 
 
 def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str:
@@ -101,30 +99,109 @@ def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str
 
     ``progress`` is called with a short text before each section.
     """
-    prepared = fitted.prepared
-    subject = Subject(
-        fitted.model,
-        prepared.X,
-        prepared.y,
-        prepared.sample_weight,
-        fitted.spectrum,
-        fitted.assessment,
-        fitted.scores,
-        prepared.recipe.features,
-        prepared.target,
-        Path(fitted.table.source).name,
-        prepared.recipe,
-        fitted.messages,
-        fitted.request.code(),
-        fitted.request.seed,
-    )
-    return _page(subject, progress)
-
-
-def _page(subject: Subject, progress: Callable[[str], None] | None) -> str:
     sections = []
     for name, make in SECTIONS.items():
         if progress is not None:
             progress(f"report: {name}")
-        sections.append(make(subject))
-    return assembled(subject, sections)
+        sections.append(make(fitted))
+    return _assembled(fitted, sections)
+
+
+def _assembled(fitted: Fitted, sections: list[Section]) -> str:
+    """Return the page; every text of the user's data is escaped, and nothing is loaded.
+
+    The content security policy names the page's own style and script by their hashes, so that
+    nothing else runs even if an escape were missing.
+    """
+    style = _asset("page.css")
+    script = "\n".join(map(_asset, ("axes.js", "chart.js", "page.js")))
+    found = fitted.assessment
+    chosen = f"The method {method_in_words(found.method)} was stopped at {number(found.stop)}"
+    content = [chart.content() for one in sections for chart in one.charts]
+    charts = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    # No text in the charts may end the script element around them.
+    for sign in "<>&":
+        charts = charts.replace(sign, f"\\u{ord(sign):04x}")
+    links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
+    parts = {
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        "title": escape(f"{fitted.prepared.target}, fitted by {found.method.name}"),
+        "style": style,
+        "lead": escape(f"{fitted.size} {chosen}: {fitted.model.choice_.message}."),
+        "links": "".join(links),
+        "tiles": _tiles(fitted),
+        "sections": "".join(map(_section, sections)),
+        "version": escape(__version__),
+        "charts": charts,
+        "script": script,
+    }
+    # One pass over the template leaves braces inside the parts alone.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+
+
+def _asset(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _tiles(fitted: Fitted) -> str:
+    found = fitted.assessment
+    freedom = fitted.prepared.X.shape[1] + bool(fitted.model.fit_intercept)
+    error = with_error(found.error, found.standard_error)
+    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
+    tiles = [
+        ("stop", number(found.stop), found.method.stop_meaning),
+        ("equivalent ridge penalty", number(found.penalty), alpha),
+        ("prediction error", error, "mean squared error ± one standard error"),
+        ("variance explained", f"{found.explained:.1%}", "R² from the same error estimate"),
+        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {freedom}"),
+        ("guarantee", *guarantee_in_words(found)),
+    ]
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
+        for name, value, detail in tiles
+    )
+
+
+def _section(section: Section) -> str:
+    charts = "".join(map(_figure, section.charts))
+    parts = [
+        f'<section id="{section.key}"><h2>{escape(section.title)}</h2>',
+        f"<p>{escape(section.text)}</p>",
+        f'<div class="charts">{charts}</div>' if len(section.charts) > 1 else charts,
+        *map(_table, section.tables),
+    ]
+    if section.notes:
+        notes = "".join(f"<li>{escape(note)}</li>" for note in section.notes)
+        parts.append(f'<ul class="notes">{notes}</ul>')
+    if section.code:
+        parts.append(
+            '<div class="code"><button type="button" class="copy">Copy</button>'
+            f'<pre tabindex="0"><code>{escape(section.code)}</code></pre></div>'
+        )
+    return "\n".join([*parts, "</section>\n"])
+
+
+def _figure(chart: Chart) -> str:
+    caption = f"<figcaption><span>{escape(chart.title)}</span></figcaption>"
+    plot = f'<div class="plot"></div>{_table(chart.table())}'
+    return f'<figure data-chart="{chart.key}">{caption}{plot}</figure>'
+
+
+def _table(table: TableOf) -> str:
+    title = escape(table.title)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
+    rows = ""
+    for first, *rest in table.rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        rows += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    wide = f'<div class="wide" tabindex="0" role="region" aria-label="{title}">{body}</div>'
+    if table.folded:
+        return f"<details><summary>{title}</summary>{wide}</details>"
+    return f"<h3>{title}</h3>{wide}"

@@ -1,4 +1,4 @@
-"""The parts of a report: its subject, and sections with tables and with charts as data."""
+"""The parts of a report: sections with tables and with charts as data."""
 
 from __future__ import annotations
 
@@ -10,44 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from stoptime.estimators.linear import StoppedRegressorCV
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
-    from stoptime.tables.assessment import Assessment, Score
-    from stoptime.tables.recipe import Recipe
+    from stoptime.support.arrays import Floats
 
 TABLE_ROWS = 40
 CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A fitted model, its data, and their names.
-
-    ``recipe`` says how X was made from a table, ``messages`` what a reader should know about the
-    data, ``code`` is Python that fits the same model, and ``seed`` is the seed of every shuffle.
-    """
-
-    model: StoppedRegressorCV
-    X: Array
-    y: Array
-    sample_weight: Array | None
-    spectrum: Spectrum
-    assessment: Assessment
-    scores: list[Score]
-    features: tuple[str, ...]
-    target: str
-    source: str
-    recipe: Recipe | None
-    messages: tuple[str, ...]
-    code: str
-    seed: int = 0
-
-    @property
-    def size(self) -> str:
-        """A sentence on the size of the data."""
-        n, p = self.X.shape
-        return f"The data, {self.source}, have {n} rows and {p} features."
 
 
 @dataclass(frozen=True)
