@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import standard_error
-from stoptime.left_out.routing import cheapest_route, last_stop
+from stoptime.left_out.routing import last_stop
 from stoptime.left_out.rows import average_row
+from stoptime.left_out.secular import BySecular
 from stoptime.methods.registry import get_method
 from stoptime.support.checks import list_of_stops
 
@@ -121,7 +122,8 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     end = stops >= last_stop(tuned, s)
     between = (stops > 0) & ~end
     if between.any():
-        found = cheapest_route(tuned, stops[between], s, row.scale).operators(row)
+        # one row does not repay the cost of building a mixture of ridges
+        found = BySecular(tuned, stops[between], s).operators(row)
         alpha[between] = found[0][:, 0]
         slopes[between] = found[1][:, 0]
     if row.rest[0] > 0:

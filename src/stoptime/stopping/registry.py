@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
 from stoptime.spectrum.data import goals
-from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
+from stoptime.stopping.gcv import naive_gcv, path_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
@@ -25,9 +25,12 @@ from stoptime.theory.oracle import resolved_oracle
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Data, Fold, TestErrors
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
     from stoptime.theory.oracle import Oracle
 
+FIRST_PHASE = 32.0  # t√L of the last stop of the first stage
+PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
+CLEARLY_WORSE = 1.05  # times the least error so far
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
@@ -46,6 +49,44 @@ class LeaveOneOut(CurveRule):
         """Return the left-out error at the stops."""
         wanted = problem.has_few_targets if self.standard_errors is None else self.standard_errors
         return problem.left_out.errors(stops, standard_errors=wanted, verbose=problem.verbose)
+
+    def _begun(self, problem: Problem, grid: Array, *, per_target: bool) -> tuple[ErrorCurve, bool]:
+        """Look at early stops first, and at later ones until the error has clearly risen.
+
+        The grid ends where the slowest direction is learned, far beyond the best stop of
+        ill-conditioned data, and late stops cost most. Least squares has a closed form and is
+        looked at first. Path GCV, which needs no rows, guards against a late second minimum.
+        """
+        stops = grid[np.isfinite(grid)]
+        stage = _stages(problem, stops)
+        curve = self.errors(problem, np.append(stops[stage == 0], grid[np.isinf(grid)]))
+        guard: Floats | None = None
+        for number in np.unique(stage[stage > 0]):
+            seen = columns_of(curve, per_target=per_target)
+            limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
+            later = self.errors(problem, stops[stage == number])
+            ends = seen[np.isinf(curve.stops)]
+            curve = curve.joined(later)
+            new = np.concatenate([columns_of(later, per_target=per_target), ends])
+            if not (new > limit).all():
+                continue
+            if guard is None:
+                guard = path_gcv(problem.spectrum, problem.tuned, stops).reshape(len(stops), -1)
+            ahead = guard[stage > number].min(axis=0, initial=np.inf)
+            if (ahead > CLEARLY_WORSE * guard[stage <= number].min(axis=0)).all():
+                return curve, True
+        return curve, False
+
+
+def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
+    """Return the stage of every stop: t√L up to 32 first, then a factor of 4 in time for each."""
+    largest = float(problem.spectrum.eigenvalues.max(initial=0))
+    tuned = problem.tuned
+    with np.errstate(over="ignore", divide="ignore"):
+        gain = (tuned.pace * stops) ** tuned.order
+        phases = np.sqrt(gain * largest)
+        stages = np.ceil(np.log(phases / FIRST_PHASE) / np.log(PHASE_RATIO))
+    return np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,9 @@ class CurveRule(Rule):
         if given:
             curve = rule.errors(problem, grid)
         else:
-            curve = rule._begun(problem, grid)
-            problem, curve = rule._extended(problem, curve, per_target=per_target)
+            curve, has_risen = rule._begun(problem, grid, per_target=per_target)
+            if not has_risen:
+                problem, curve = rule._extended(problem, curve, per_target=per_target)
             curve = rule._refined(problem, curve, per_target=per_target)
         best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
         message = f"least {self.name} error at {len(curve.stops)} stops"
@@ -109,11 +110,20 @@ class CurveRule(Rule):
             message += ": that of least squares, stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
 
-    def _begun(self, problem: Problem, grid: Array) -> ErrorCurve:
-        """Return the errors on a grid, as far as the data can be factored."""
+    def _begun(
+        self,
+        problem: Problem,
+        grid: Array,
+        *,
+        per_target: bool,  # noqa: ARG002 - for other rules
+    ) -> tuple[ErrorCurve, bool]:
+        """Return the errors on a grid, and whether they were seen to rise before its end.
+
+        The grid is cut short where the data cannot be factored as far.
+        """
         while True:
             try:
-                return self.errors(problem, grid)
+                return self.errors(problem, grid), False
             except ReachError:
                 if len(grid) < FEWEST_STOPS:
                     raise
