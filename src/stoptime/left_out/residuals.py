@@ -67,14 +67,11 @@ class LeftOut:
         # a pass skips rows of weight zero, so their residuals are not remembered
         recalled = self._recalled(stops) if self.rows.weights.all() else None
         found = empty(self.rows.data.y, self.rows.data.y.shape)
+        if recalled is None:
+            self._own_residuals(stops, own, found)
         for place, residuals in enumerate(recalled or ()):
             mine = np.flatnonzero(own == place)
             found[:, mine] = residuals[:, mine]
-        if recalled is None:
-            routing = Routing(self.rows, self.method, stops, own)
-            for index, route in routing.parts(np.arange(len(found))):
-                block = self.rows.block(index, on_host=isinstance(route, BySecular))
-                found[index] = like(found, routing.own_residuals(block, route))
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 
@@ -136,6 +133,12 @@ class LeftOut:
             return stops[:0]
         nodes = Interpolation.of(self.method, inner, self.rows.reach, DETERMINED).nodes
         return np.concatenate([inner[nodes], np.setdiff1d(stops, inner)])
+
+    def _own_residuals(self, stops: Array, own: NDArray[np.intp], out: Array) -> None:
+        routing = Routing(self.rows, self.method, stops, own)
+        for index, route in routing.parts(np.arange(len(out))):
+            block = self.rows.block(index, on_host=isinstance(route, BySecular))
+            out[index] = like(out, routing.own_residuals(block, route))
 
 
 def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:
