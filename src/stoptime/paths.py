@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.base import Krylov, Spectrum
 from stoptime.spectrum.data import goals, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import new_rows
@@ -18,7 +18,7 @@ from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, u
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import empty, like
+from stoptime.support.arrays import Floats, empty, like
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Krylov
-    from stoptime.support.arrays import Floats
 
 BLOCK_NUMBERS = 2**22  # numbers of a temporary array
 SLACK = 10.0  # in units of tol, which holds at the largest stop: the largest error at other stops
-
-__all__ = ["Path", "at_stop", "at_stops", "draw", "path"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,10 +113,8 @@ def path(*arguments: Any, **options: Any) -> Path:
     ----------
     X, y : array-like
         Data of any kind that :func:`stoptime.decompose` takes.
-    spectrum : Spectrum
-        The factorised data.
-    method : Method or str
-        A method, or its name.
+    spectrum, method : Spectrum, and Method or str
+        The factorised data; a method, or its name.
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares, the solution of minimum norm if it is not unique.
     **options

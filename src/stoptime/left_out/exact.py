@@ -48,25 +48,17 @@ def leave_one_out(
 
     Parameters
     ----------
-    X, y : array-like
-        Data; see :func:`stoptime.decompose`.
+    X, y, sample_weight, fit_intercept
+        Data; see :func:`stoptime.decompose`. Leaving a row out leaves all its weight out.
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method and non-negative stops; ``inf`` is least squares.
-    sample_weight : array-like of shape (n,), optional
-        Leaving a row out leaves all its weight out.
-    fit_intercept : bool, default=True
-        Whether to centre X and y.
     spectrum : Spectrum, optional
         That of the same data, if it has been computed.
     standard_errors : bool, default=True
-        Whether standard errors of the mean are computed too; with many targets they take longer.
+        Whether standard errors of the mean over the rows are computed too; with many targets they
+        take longer.
     verbose : bool, default=False
         Whether work of more than a few seconds shows its progress.
-
-    Returns
-    -------
-    ErrorCurve
-        Weighted mean squared left-out residuals, and their standard errors over the rows.
 
     Examples
     --------
@@ -92,7 +84,7 @@ def left_out_residuals(
     fit_intercept: bool = True,
     spectrum: Spectrum | None = None,
 ) -> Floats:
-    r"""Return every row's residual from the path fitted without it.
+    r"""Return every row's residual from the path fitted without it, in the shape of y.
 
     .. math:: e_i(t) = y_i - \hat y_{-i}(t)
 
@@ -102,10 +94,6 @@ def left_out_residuals(
         As for :func:`leave_one_out`. A row of weight zero has the residual of the whole fit.
     stop : float or array-like of shape (n_targets,)
         Where to stop: one number for all targets, or one for each.
-
-    Returns
-    -------
-    array of the shape of y
 
     Examples
     --------

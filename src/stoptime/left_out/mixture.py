@@ -226,7 +226,12 @@ class ByMixture:
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
             ridges = _times(block.scores * coef[:, target], self._shrinkages)
             ridges += residual[:, None]
-            out[target] = _mixed(as_real(ridges * inverse), self._real_weights, portions)
+            numbers = as_real(ridges * inverse)
+            out[target] = sum(
+                like(numbers, portion[:, None]) * (numbers @ like(numbers, own))
+                for own, portion in zip(self._real_weights, portions.T, strict=True)
+                if portion.any()
+            )
         return out.swapaxes(0, 2)
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
@@ -271,14 +276,3 @@ def _for_real_part(table: Numbers) -> Array:
     if np.iscomplexobj(table):
         return np.stack([table.real, -table.imag], axis=1).reshape(-1, table.shape[1])
     return np.asarray(table, np.float64)
-
-
-def _mixed(numbers: Array, weights: Array, portions: Array) -> Array:
-    """Multiply by the weights of every row, interpolated between the scales."""
-    if len(weights) == 1:
-        return numbers @ like(numbers, weights[0])
-    return sum(
-        like(numbers, portion[:, None]) * (numbers @ like(numbers, own))
-        for own, portion in zip(weights, portions.T, strict=True)
-        if portion.any()
-    )

@@ -66,13 +66,12 @@ class LeftOut:
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
         # a pass skips rows of weight zero, so their residuals are not remembered
         recalled = self._recalled(stops) if self.rows.weights.all() else None
+        found = empty(self.rows.data.y, self.rows.data.y.shape)
         if recalled is None:
-            found = self._own_residuals(stops, own)
-        else:
-            found = empty(self.rows.data.y, self.rows.data.y.shape)
-            for place, residuals in enumerate(recalled):
-                mine = np.flatnonzero(own == place)
-                found[:, mine] = residuals[:, mine]
+            self._own_residuals(stops, own, found)
+        for place, residuals in enumerate(recalled or ()):
+            mine = np.flatnonzero(own == place)
+            found[:, mine] = residuals[:, mine]
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 
@@ -135,13 +134,11 @@ class LeftOut:
         nodes = Interpolation.of(self.method, inner, self.rows.reach, DETERMINED).nodes
         return np.concatenate([inner[nodes], np.setdiff1d(stops, inner)])
 
-    def _own_residuals(self, stops: Array, own: NDArray[np.intp]) -> Array:
+    def _own_residuals(self, stops: Array, own: NDArray[np.intp], out: Array) -> None:
         routing = Routing(self.rows, self.method, stops, own)
-        out = empty(self.rows.data.y, self.rows.data.y.shape)
         for index, route in routing.parts(np.arange(len(out))):
             block = self.rows.block(index, on_host=isinstance(route, BySecular))
             out[index] = like(out, routing.own_residuals(block, route))
-        return out
 
 
 def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:

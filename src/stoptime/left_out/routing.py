@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, ridge_mixture
 from stoptime.left_out.secular import BySecular
-from stoptime.support.arrays import EPS, Array, empty, like
+from stoptime.support.arrays import EPS, Array, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
@@ -96,11 +96,9 @@ class Routing:
 
     def own_residuals(self, block: RowBlock, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
-        out = empty(block.targets, block.targets.shape)
+        out = 1 * block.targets  # nothing is learned at the start; other stops overwrite it
         coef = like(block.targets, self.rows.coef)
         own = np.asarray(self.own)
-        mine = np.flatnonzero(np.isin(own, self._start))
-        out[:, mine] = block.targets[:, mine]
         mine = np.flatnonzero(np.isin(own, self._end))
         residual = block.residual[:, mine]
         out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.base import DualVectors
+from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import WITHOUT_ROWS
 from stoptime.support.arrays import EPS, Array, as_float64, like, on_host
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.dense import DenseData
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage

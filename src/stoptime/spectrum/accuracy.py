@@ -63,16 +63,11 @@ def check_underflow(name: str, powers: Floats, values: Any, means: Any, shares: 
 
 
 def reach(
-    data: DenseData,
-    eigenvalues: Floats,
-    first: int,
-    response: Floats,
-    dropped: Floats,
-    powers: Floats,
+    data: DenseData, s: Floats, first: int, response: Floats, dropped: Floats, powers: Floats
 ) -> float:
     r"""Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
 
-    The ``eigenvalues`` are ascending, and the ``first`` of them lie below the rank cut. They are
+    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut. They are
     off by about :math:`\epsilon L`, which changes :math:`\varphi z` by the relative amount
     :math:`\epsilon L\min(1/s, \varphi)`. Dropping the directions below the rank cut is harmless
     if their images under X, of lengths ``dropped``, vanish to rounding. Otherwise it costs
@@ -80,12 +75,12 @@ def reach(
     :math:`\min(\varphi, 1/L)\|z\|`; if these directions carry more than the tolerance of the
     ``response``, no stop is early enough. ``powers`` are the mean squares of the columns.
     """
-    if first == len(eigenvalues):
+    if first == len(s):
         return np.inf
-    largest = float(eigenvalues[-1])
+    largest = float(s[-1])
     error = data.eps * largest
     furthest = np.inf
-    if error > data.tolerance * float(eigenvalues[first]):
+    if error > data.tolerance * float(s[first]):
         furthest = data.tolerance / error
     share = _share_of_dropped(data, largest, first, response, dropped) if first else 0.0
     if share > data.tolerance:

@@ -154,10 +154,9 @@ class Spectrum:
         An object with ``basis @ components`` equal to V times components; see :attr:`vectors`.
     response : array of shape (rank,) or (rank, n_targets)
         The z above.
-    n_samples : float
-        Sum of the sample weights; the number of rows if there are no weights.
-    n_observations : float
-        The same, but at least the number of rows of positive weight; used in likelihoods.
+    n_samples, n_observations : float
+        Sum of the sample weights, which is the number of rows if there are no weights; and the
+        same, but at least the number of rows of positive weight, as likelihoods count them.
     feature_mean, target_mean : arrays of shape (n_features,) and () or (n_targets,)
         Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)

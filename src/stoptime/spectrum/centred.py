@@ -11,8 +11,6 @@ from scipy.sparse.linalg import LinearOperator
 from stoptime.spectrum.base import DualVectors
 from stoptime.support.arrays import is_device_array
 
-__all__ = ["CentredOperator", "Mirror", "owned", "product"]
-
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 GRAM_WIDTH = 64  # columns of a product that are formed together
 

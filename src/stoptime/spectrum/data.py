@@ -7,7 +7,7 @@ it, once, where data come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -17,16 +17,12 @@ from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array, Floats
-
-__all__ = ["EVERYTHING", "Data", "Fold", "Goal", "ReachError", "TestErrors", "TestSet", "goals"]
 
 NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
 WITHOUT_ROWS = (
@@ -98,7 +94,7 @@ class TestSet(Protocol):
 
 
 Fold = Callable[[], "tuple[Data, TestSet]"]
-"""Makes a training set and a test set when it is called, so that one fold at a time is in memory."""
+"""Makes a training set and a test set when called, so that one fold at a time is in memory."""
 
 
 class Data(ABC):
@@ -106,6 +102,9 @@ class Data(ABC):
 
     fit_intercept: bool
     single_target: bool
+    names: tuple[str, ...] | None = None  # of the columns, if the container has them
+    row_weights: Floats | None = None  # as they were given, on the host; None if all are one
+    has_rows: bool = True  # whether single rows can be read, as exact leave-one-out requires
     growths: ClassVar[int] = 0  # times a spectrum may grow to resolve noise; 0 if it is complete
 
     @property
@@ -122,21 +121,6 @@ class Data(ABC):
     @abstractmethod
     def n_rows(self) -> int | None:
         """Number of rows; None if it is known only after reading them."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, if the container has them."""
-        return None
-
-    @property
-    def row_weights(self) -> Floats | None:
-        """Sample weights of the rows as they were given, on the host; None if all are one."""
-        return None
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether single rows can be read, as exact leave-one-out requires."""
-        return True
 
     def check_rows(self) -> None:  # noqa: B027 - nothing to refuse, unless a subclass has no rows
         """Raise a ValueError that names alternatives if single rows cannot be read."""

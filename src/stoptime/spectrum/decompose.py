@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from stoptime.spectrum.centred import owned
-from stoptime.spectrum.data import worst_goals
+from stoptime.spectrum.data import Data, worst_goals
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-
-__all__ = ["Solver", "decompose", "open_data"]
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "seed", "verbose"}
@@ -40,6 +37,9 @@ def decompose(
     r"""Factor the data once, for every method at every stop.
 
     .. math:: X^TX/n = V S V^T, \qquad z = V^TX^Ty/n
+
+    The result needs at most one extra array of the size of X, and none if X is tall and factored by
+    "gram"; with "krylov" it stores its Krylov vectors.
 
     Parameters
     ----------
@@ -73,12 +73,6 @@ def decompose(
         of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``seed=0``: random probes that
         estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle.
         ``verbose=False``: whether to show progress.
-
-    Returns
-    -------
-    Spectrum
-        It needs at most one extra array of the size of X, and none if X is tall and factored by
-        "gram"; with "krylov" it stores its Krylov vectors.
 
     Examples
     --------

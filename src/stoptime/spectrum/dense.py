@@ -19,11 +19,14 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, TestErrors, largest_gain
-from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal, lengths_of
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet, largest_gain
+from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
 from stoptime.support.arrays import (
+    EPS,
+    Array,
+    Floats,
     array_namespace,
     as_dtype,
     as_float64,
@@ -39,13 +42,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from stoptime.paths import Path
-    from stoptime.spectrum.data import Fold, Goal, TestSet
-    from stoptime.support.arrays import Array, Floats
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
-
-__all__ = ["DenseData", "RowsToTest", "by_features", "by_rows", "by_svd", "lengths_of"]
 
 TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
@@ -122,7 +121,7 @@ class DenseData(Data):
     @cached_property
     def eps(self) -> float:
         """The rounding unit of the working precision."""
-        return float(array_namespace(self.X).finfo(self.dtype).eps)
+        return EPS if self.on_device else float(np.finfo(self.dtype).eps)
 
     @property
     def rounding(self) -> float:
@@ -147,7 +146,7 @@ class DenseData(Data):
         return as_dtype(like(self.X, np.full(self.n_rows, 1 / self.n_rows)), self.dtype)
 
     @property
-    def row_weights(self) -> Floats | None:
+    def row_weights(self) -> Floats | None:  # type: ignore[override]
         """Sample weights of the rows, on the host; None if all are one."""
         if self.uneven_shares is None:
             return None
@@ -155,7 +154,7 @@ class DenseData(Data):
 
     def as_given(self, values: Any) -> Any:
         """Return values in the precision of X."""
-        return as_dtype(values, self.X.dtype)
+        return as_dtype(values, self.X.dtype if self.on_device else self.dtype)
 
     def rotated(self, index: Any, mean: Any, vectors: Any) -> Any:
         """Return some centred rows times vectors."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.dense import DenseData
 
-__all__ = ["by_features", "by_rows", "by_svd", "diagonal", "lengths_of"]
-
 
 def by_features(data: DenseData) -> Spectrum:
     """Diagonalise XᵀX."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["decompose_kernel"]
-
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
 INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding
 CENTRINGS = 4.0  # rounding errors of an entry, in units of eps times the largest
@@ -40,10 +38,7 @@ LARGEST_ENTRY = 1e150  # squares of larger entries overflow when they are summed
 
 
 def decompose_kernel(
-    K: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    fit_intercept: bool = True,
+    K: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
 ) -> Spectrum:
     r"""Factor a kernel matrix once, for every method at every stop.
 
@@ -52,24 +47,15 @@ def decompose_kernel(
 
     with W the weights divided by their sum, and C = I - 1wᵀ if there is an intercept. A path drawn
     from the result has coefficients α. It predicts from the kernel between new rows and training
-    rows.
+    rows. The result is in double precision. Eigenvalues within rounding of zero are left out, and
+    so are those no larger than the absolute value of the most negative one.
 
     Parameters
     ----------
     K : array-like of shape (n, n)
         Symmetric, and positive semi-definite after centring.
-    y : array-like of shape (n,) or (n, n_targets)
-        The response.
-    sample_weight : array-like of shape (n,), optional
-        Non-negative. A weight of 2 counts the row twice; n becomes the sum of the weights.
-    fit_intercept : bool, default=True
-        Whether to centre the features and y.
-
-    Returns
-    -------
-    Spectrum
-        In double precision. Eigenvalues within rounding of zero are left out, and so are those no
-        larger than the absolute value of the most negative one.
+    y, sample_weight, fit_intercept
+        As for :func:`stoptime.decompose`; an intercept centres the features, not the columns of K.
 
     Examples
     --------

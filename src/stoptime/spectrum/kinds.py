@@ -12,8 +12,6 @@ from sklearn.utils import assert_all_finite, check_array
 
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
-__all__ = ["DTYPES", "Kind", "checked_matrix", "kind_of", "new_rows"]
-
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]
 CLASSES: dict[Kind, list[tuple[str, str]]] = {
@@ -29,13 +27,7 @@ CLASSES: dict[Kind, list[tuple[str, str]]] = {
 
 
 def kind_of(X: Any) -> Kind:
-    """Return the kind of a container; unknown containers count as dense arrays.
-
-    Examples
-    --------
-    >>> kind_of([[1.0, 2.0]]), kind_of(sparse.eye(3))
-    ('dense', 'sparse')
-    """
+    """Return the kind of a container; unknown containers count as dense arrays."""
     if sparse.issparse(X):
         return "sparse"
     if isinstance(X, LinearOperator):

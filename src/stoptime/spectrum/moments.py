@@ -22,9 +22,7 @@ CACHED_ROWS = 2**10  # least number of rows of a block, so that a product is wor
 class Moments:
     r"""Means and centred second moments of (X, y).
 
-    .. math::
-
-        \bar x = \sum_i w_i x_i, \qquad
+    .. math:: \bar x = \sum_i w_i x_i, \qquad
         \hat\Sigma = \sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad \sum_i w_i = 1
 
     and likewise the cross moments with y. Without an intercept the means are zero.

@@ -9,7 +9,7 @@ import stoptime as st
 from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors
 from stoptime.spectrum.krylov.operator import MatrixFreeData
-from stoptime.spectrum.krylov.probes import density
+from stoptime.spectrum.krylov.spaces import density
 
 
 def grown(A, start, steps):

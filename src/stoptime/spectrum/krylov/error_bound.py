@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array, Floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Krylov
-    from stoptime.support.arrays import Array, Floats
-
-__all__ = ["relative_errors", "step_errors", "unconverged"]
 
 FEWEST_GRID_POINTS = 33  # between zero and the largest eigenvalue
 GRID_POINTS_PER_RADIAN = 2.0  # of the phase t√L of a path that oscillates

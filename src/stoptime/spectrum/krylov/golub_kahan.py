@@ -23,15 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from stoptime.support.arrays import TINY
+from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stoptime.spectrum.centred import CentredOperator
-    from stoptime.support.arrays import Array, Floats
-
-__all__ = ["GolubKahan", "KrylovVectors", "Ritz", "check_scale"]
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
 TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference

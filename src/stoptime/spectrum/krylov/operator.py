@@ -13,20 +13,14 @@ from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import (
-    EVERYTHING,
-    WITHOUT_ROWS,
-    Goal,
-    ReachError,
-    goals,
-    largest_gain,
-)
-from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, by_svd, lengths_of, sample_sizes
+from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, goals, largest_gain
+from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, sample_sizes
+from stoptime.spectrum.factorise import by_svd, lengths_of
 from stoptime.spectrum.kinds import checked_matrix
 from stoptime.spectrum.krylov.golub_kahan import check_scale
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments
-from stoptime.support.arrays import EPS, TINY
+from stoptime.support.arrays import EPS, TINY, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,9 +30,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold
-    from stoptime.support.arrays import Floats
-
-__all__ = ["MatrixFreeData"]
 
 MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS
 SMALL = 1000  # rows or columns up to which all eigenvalues are computed
@@ -66,6 +57,8 @@ class MatrixFreeData(DenseData):
     options: Mapping[str, Any] = field(default_factory=dict)
     is_whole: bool = False
 
+    dtype = np.dtype(np.float64)  # whatever dtype an operator has
+
     @classmethod
     def validated(
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
@@ -82,7 +75,7 @@ class MatrixFreeData(DenseData):
         return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
 
     @property
-    def has_rows(self) -> bool:
+    def has_rows(self) -> bool:  # type: ignore[override]
         """Whether the matrix is sparse: rows of an operator cannot be read."""
         return bool(sparse.issparse(self.X))
 
@@ -101,20 +94,6 @@ class MatrixFreeData(DenseData):
     def growths(self) -> int:  # type: ignore[override]
         """How often a Krylov space is grown to resolve noise and signal."""
         return MANY_GROWTHS if min(self.X.shape) <= SMALL else FEW_GROWTHS
-
-    @property
-    def eps(self) -> float:
-        """The rounding unit of double precision."""
-        return EPS
-
-    @property
-    def dtype(self) -> np.dtype[np.float64]:
-        """Double precision, whatever dtype an operator has."""
-        return np.dtype(np.float64)
-
-    def as_given(self, values: Floats) -> Floats:
-        """Return values in double precision."""
-        return values
 
     @cached_property
     def spaces(self) -> KrylovSpaces:

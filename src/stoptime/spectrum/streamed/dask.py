@@ -12,8 +12,6 @@ import numpy as np
 from stoptime.spectrum.streamed.folds import Folds, Parts, block_name, merged_parts, parts_of_block
 from stoptime.spectrum.streamed.statistics import check_size
 
-__all__ = ["DaskRows", "dask_rows"]
-
 SPLIT_EVERY = 16  # statistics merged in one task
 WORKER_SHARE = 0.8  # of its memory: a worker that uses more accepts no new task
 
@@ -34,13 +32,12 @@ class DaskRows:
         """Align the blocks of X, y and the weights."""
         if y is None:
             raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
-        columns = getattr(X, "columns", None)
         rows = dask_rows(X)
         if rows.ndim != 2:
             raise ValueError(f"X must be of shape (n, n_features); got {rows.ndim} dimensions.")
         check_size(rows.shape[1])
         weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
-        names = None if columns is None else tuple(map(str, columns))
+        names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         n, p = rows.shape
         n_rows = None if np.isnan(n) else int(n)
         return cls(rows, _aligned("y", y, rows), weight, names, int(p), n_rows)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array, Floats
 
-__all__ = ["Stream", "StreamedData", "as_stream", "summarise"]
-
 COEFFICIENT_NUMBERS = 2**22  # coefficients of one table
 SAVE_EVERY = 30.0  # seconds between checkpoints
 FIRST_ROWS = 64  # rows by which sources of the same name and shape are distinguished
@@ -217,10 +215,6 @@ def summarise(
         be read by :meth:`Statistics.load`.
     verbose : bool, default=False
         Whether to print the throughput of a pass that takes more than a few seconds.
-
-    Returns
-    -------
-    Statistics
 
     Examples
     --------

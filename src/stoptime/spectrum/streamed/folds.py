@@ -12,8 +12,6 @@ from sklearn.model_selection import check_cv
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.checks import is_whole, row_numbers
 
-__all__ = ["NEVER", "WHOLE", "Folds", "Parts", "block_name", "merged_parts", "parts_of_block"]
-
 NEVER = -1  # the fold of rows that are never tested on
 WHOLE = 0  # the fold of all rows where there are no folds
 
@@ -80,11 +78,7 @@ class Folds:
 
 
 def parts_of_block(
-    X: NDArray[Any],
-    y: NDArray[Any],
-    weights: NDArray[Any] | None,
-    labels: NDArray[Any] | int,
-    block: str,
+    X: Any, y: Any, weights: NDArray[Any] | None, labels: NDArray[Any] | int, block: str
 ) -> Parts:
     """Return the statistics of each fold's rows; errors begin with the name of the block."""
     parts: Parts = {}

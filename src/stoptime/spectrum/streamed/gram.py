@@ -25,13 +25,11 @@ import numpy as np
 
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.spectrum.streamed.statistics import LEAST_POWER, Statistics, check_range
+from stoptime.spectrum.streamed.statistics import Statistics, check_range
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
-
-__all__ = ["WARNED_ROUNDING", "by_statistics", "rounding_errors", "warn_of_rounding"]
 
 PRODUCT_ROUNDINGS = 2.0  # rounding units, of the lengths of two columns: error of their product
 UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
@@ -52,9 +50,9 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
     if statistics.weight == 0:
         raise ValueError("There is no row of positive weight to fit.")
     m, power = statistics.about(fit_intercept)
-    _check_products("X", np.diagonal(m.gram), m.feature_mean)
-    _check_products("y", power, m.target_mean)
     flat = constant(np.diagonal(m.gram), m.feature_mean)
+    check_range("X", np.diagonal(m.gram), ~flat)
+    check_range("y", power, ~constant(power, m.target_mean))
     if flat.any():
         # products with constant columns are rounding alone
         gram = np.where(flat | flat[:, None], 0, m.gram)
@@ -88,11 +86,6 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
         eigenvalues[kept], vectors[:, kept], response, n, max(n, statistics.n_rows),
         m.feature_mean, target_mean, power, fit_intercept, "gram", far, rounding=rounding,
     )  # fmt: skip
-
-
-def _check_products(name: str, powers: Floats, means: Floats) -> None:
-    vanishing = (powers > 0) & (powers < LEAST_POWER) & ~constant(powers, means)
-    check_range(name, powers, vanishing)
 
 
 def _factored(gram: Floats) -> tuple[Floats, Floats]:

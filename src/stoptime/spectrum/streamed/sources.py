@@ -20,8 +20,6 @@ from stoptime.spectrum.streamed.statistics import check_size, column_names
 from stoptime.support.checks import whole_number
 from stoptime.support.progress import throughput
 
-__all__ = ["Block", "Chunks"]
-
 CHUNK_BYTES = 2**26  # size of a block by default: 64 MB
 CSV_BYTES = 2**24  # of text that is parsed at once
 PANDAS_INDEX = "__index_level_"  # how pandas names an index that has no name
@@ -52,10 +50,8 @@ class Chunks:
     read : callable
         Takes a number of rows to skip, and returns an iterator over the blocks that follow, each a
         :class:`Block`.
-    n_features : int
-        Number of columns of X.
-    n_rows : int or None
-        Number of rows; None where it is not known before the end.
+    n_features, n_rows : int, and int or None
+        Numbers of columns of X and of rows; None where the rows are not counted before the end.
     names : tuple of str, optional
         Names of the features.
     source : str
@@ -88,10 +84,8 @@ class Chunks:
         ----------
         X : array of shape (n, n_features)
             On disk or in memory.
-        y : array of shape (n,) or (n, n_targets), optional
-            The response; prediction needs none.
-        sample_weight : array of shape (n,), optional
-            Non-negative.
+        y, sample_weight : arrays of shape (n,) or (n, n_targets), and (n,), optional
+            The response, which prediction does not need, and non-negative weights.
         rows : int, optional
             Rows of a block; by default 64 MB of them, in whole chunks of X where it has chunks.
         """

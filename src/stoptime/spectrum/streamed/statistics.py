@@ -15,8 +15,6 @@ from stoptime.spectrum.moments import Moments, checked_weights, sums
 from stoptime.support.arrays import EPS, TINY, Floats
 from stoptime.support.files import load_arrays, save_arrays
 
-__all__ = ["Statistics", "check_range", "check_size", "column_names"]
-
 NEGATIVE_VARIANCE = 1e-6  # of a variance: rounding may push a difference this far below zero
 LEAST_POWER = TINY / EPS  # mean squares below it have lost digits to underflow
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
@@ -28,9 +26,7 @@ ASYMMETRY = 1e-8  # relative difference of two stored products that must be equa
 class Statistics:
     r"""Means and centred second moments of rows (x, y), which stand for streamed data.
 
-    .. math::
-
-        \bar x = \frac1w\sum_i w_i x_i, \qquad
+    .. math:: \bar x = \frac1w\sum_i w_i x_i, \qquad
         \hat\Sigma = \frac1w\sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad w = \sum_i w_i
 
     and likewise the products with y. Statistics of two sets of rows add up to those of both. They
@@ -39,17 +35,13 @@ class Statistics:
 
     Attributes
     ----------
-    weight : float
-        Sum of the sample weights; the number of rows without weights.
-    n_rows : int
-        Number of rows of positive weight.
+    weight, n_rows : float and int
+        Sum of the sample weights, and number of rows of positive weight.
     origin, offset : arrays of shape (n_features + n_targets,)
         The mean of (x, y) is their sum. Rows were measured from the origin, so that the offset is
         small and columns with large means keep their digits.
-    gram : array of shape (n_features, n_features)
-        Mean products of features, centred.
-    cross : array of shape (n_features, n_targets)
-        Mean products of features with targets, centred.
+    gram, cross : arrays of shape (n_features, n_features) and (n_features, n_targets)
+        Mean products of features, and of features with targets, centred.
     target_power : array of shape (n_targets,)
         Mean squares of the targets, centred.
     single_target : bool
@@ -226,7 +218,7 @@ class Statistics:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], source: str) -> Statistics:
         """Return statistics from stored arrays, checked in every shape and sign."""
-        reason = _wrong_form(arrays) or _impossible(arrays)
+        reason = _fault(arrays)
         if reason:
             raise ValueError(f"{source} holds no statistics of stoptime: {reason}.")
         values: dict[str, Any] = {name: arrays[name] for name in cls.__dataclass_fields__}
@@ -268,12 +260,15 @@ def check_size(n_features: int) -> None:
         )
 
 
-def check_range(name: str, powers: Floats, too_small: NDArray[np.bool_]) -> None:
-    """Raise a ValueError that names the first column whose squares overflow or underflow."""
+def check_range(name: str, powers: Floats, varies: NDArray[np.bool_]) -> None:
+    """Raise a ValueError that names the first column whose squares overflow, or underflow.
+
+    Squares of a column that does not vary are zero or rounding, and do not count as underflow.
+    """
     # no other product needs a check: none exceeds the larger one of the two squares
     for wrong, fault in (
         (~np.isfinite(powers), "large: squares of its entries overflow"),
-        (too_small, "small: squares of its entries underflow"),
+        (varies & (powers < LEAST_POWER), "small: squares of its entries underflow"),
     ):
         if wrong.any():
             column = int(np.argmax(wrong))
@@ -310,8 +305,9 @@ def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:
     return array
 
 
-def _wrong_form(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return which stored array is missing, or of another type or shape than it should be."""
+@np.errstate(invalid="ignore")
+def _fault(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return why stored arrays are no statistics of this version, or nothing if they are."""
     cross = arrays.get("cross")
     if cross is None or cross.ndim != 2 or cross.size == 0:
         return "cross is missing" if cross is None else f"cross is of shape {cross.shape}"
@@ -328,25 +324,17 @@ def _wrong_form(arrays: Mapping[str, NDArray[Any]]) -> str:
             return f"{name} is of dtype {dtype}"
         if shape != like.shape and name != "names":
             return f"{name} is of shape {shape} instead of {like.shape}"
-    if arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1):
-        return "its names or targets do not fit its shapes"
-    return ""
-
-
-@np.errstate(invalid="ignore")
-def _impossible(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return why no rows have these values, or why another version has stored them."""
+    misfit = arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1)
     gram, power, version = arrays["gram"], arrays["target_power"], arrays["format"]
     numbers = [array for array in arrays.values() if array.dtype.kind == "f"]
     size = np.sqrt(np.diagonal(gram))
+    skewed = np.abs(gram - gram.T) > ASYMMETRY * size * size[:, None]
     faults = (
+        (misfit, "its names or targets do not fit its shapes"),
         (version != STATISTICS_FORMAT, f"it is of format {version}, not {STATISTICS_FORMAT}"),
         (not all(np.isfinite(one).all() for one in numbers), "it has values that are not finite"),
         (min(arrays["weight"], arrays["n_rows"]) < 0, "its number of rows is negative"),
         (min(np.diagonal(gram).min(), power.min()) < 0, "it has negative mean squares"),
-        (
-            np.any(np.abs(gram - gram.T) > ASYMMETRY * size * size[:, None]),
-            "its gram is asymmetric",
-        ),
+        (skewed.any(), "its gram is asymmetric"),
     )
     return next((reason for wrong, reason in faults if wrong), "")
