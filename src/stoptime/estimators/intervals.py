@@ -12,8 +12,6 @@ from stoptime.support.checks import positive_number
 if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
-__all__ = ["jackknife", "sizes_of"]
-
 
 def sizes_of(residuals: Any) -> Floats:
     """Return absolute residuals on the host, a column for each target."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Rule
     from stoptime.support.arrays import Floats
 
-__all__ = ["StoppedKernelRegressor", "StoppedKernelRegressorCV"]
-
 Kernel = str | Callable[..., Any]
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice, Rule
     from stoptime.support.arrays import Floats
 
-__all__ = ["StoppedRegressor", "StoppedRegressorCV"]
-
 PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.data import Data
 
-__all__ = ["check_in_memory", "opened_data", "predictions", "scored"]
-
 
 def check_in_memory(X: Any) -> None:
     """Raise a TypeError if a kernel cannot be computed from this container."""

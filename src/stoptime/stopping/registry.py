@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array, Floats
     from stoptime.theory.oracle import Oracle
 
-FIRST_PHASE = 32.0  # t√L of the last stop of the first stage
+FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 CLEARLY_WORSE = 1.05  # times the least error so far
 FEWEST_FOLDS = 3  # over which a standard error can be taken
@@ -85,7 +85,7 @@ def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
     with np.errstate(over="ignore", divide="ignore"):
         gain = (tuned.pace * stops) ** tuned.order
         phases = np.sqrt(gain * largest)
-        stages = np.ceil(np.log(phases / FIRST_PHASE) / np.log(PHASE_RATIO))
+        stages = np.ceil(np.log(phases / FIRST_STAGE_PHASE) / np.log(PHASE_RATIO))
     return np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
 
 

@@ -9,30 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_cupy_array, is_torch_array, to_device
+from array_api_compat import array_namespace as array_namespace
+from array_api_compat import is_cupy_array, is_torch_array, to_device
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-
-__all__ = [
-    "EPS",
-    "TINY",
-    "Array",
-    "Floats",
-    "array_namespace",
-    "as_complex",
-    "as_dtype",
-    "as_float64",
-    "as_real",
-    "empty",
-    "is_device_array",
-    "like",
-    "on_host",
-    "pairs",
-]
 
 
 def is_device_array(values: Any) -> bool:

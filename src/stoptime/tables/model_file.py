@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from stoptime.support.arrays import Floats
 
-__all__ = ["Model", "PreparationWarning", "load", "save"]
-
 MODEL_FORMAT = "stoptime-model"
 SCHEMA = 1
 MOST_BYTES = 2**28  # of a model file; this holds about 13 million numbers

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["BUILT_IN", "Table", "did_you_mean", "pandas", "read_table", "write_table"]
-
 BUILT_IN = "diabetes"
 SNIFFED_BYTES = 2**16  # read to find the format and the delimiter
 SNIFFED_LINES = 50  # csv.Sniffer is slow on long samples with quotes

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stoptime.support.arrays import Array
 
-__all__ = ["Policy", "Prepared", "Recipe", "TableRows", "opening", "prepare"]
-
 Missing = Literal["impute", "drop", "error"]
 Kind = Literal["number", "date", "category"]
 
