@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.support.notes import warnings_noted
+from stoptime.support.progress import warnings_noted
 from stoptime.support.wording import (
     aligned,
     guarantee_in_words,

@@ -114,7 +114,10 @@ def test_names_of_an_earlier_fit_are_forgotten(data):
             lambda X, y: st.StoppedRegressorCV(rule=st.HoldOut(st.Chunks.of(X, y), y)).fit(X, y),
             "X_val",
         ),
-        (lambda X, y: st.save(st.StoppedKernelRegressor(stop=1.0).fit(X, y), "k.json"), "[Kk]ernel"),
+        (
+            lambda X, y: st.save(st.StoppedKernelRegressor(stop=1.0).fit(X, y), "k.json"),
+            "[Kk]ernel",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(data, call, message):

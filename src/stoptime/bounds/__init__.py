@@ -20,14 +20,6 @@ from stoptime.bounds.summary import (
 )
 
 __all__ = [
-    "BoundsRow",
-    "BoundsTable",
-    "Enclosure",
-    "WorkLimitError",
-    "coupling_counterexample",
-    "heavy_ball_theorem",
-    "parameter_error",
-    "risk_inflation",
-    "statements",
-    "table",
-]
+    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError", "coupling_counterexample",
+    "heavy_ball_theorem", "parameter_error", "risk_inflation", "statements", "table",
+]  # fmt: skip

@@ -13,7 +13,7 @@ from rich.text import Text
 from stoptime.cli.terminal import bar, print_json
 from stoptime.show import report
 from stoptime.support.files import atomic
-from stoptime.support.notes import warnings_noted
+from stoptime.support.progress import warnings_noted
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
 from stoptime.tables.model_file import as_model, save

@@ -1,4 +1,4 @@
-"""A progress line for work of more than a few seconds.
+"""A progress line for work of more than a few seconds, and warnings that are read afterwards.
 
 It is written by hand so that the core package needs neither tqdm nor rich.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -68,3 +70,13 @@ def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | Non
         done = f"{rows}" if total is None else f"{rows} of {total}"
         tick(f"{done} rows, {rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s{left}")
     tick.close()
+
+
+@contextmanager
+def warnings_noted() -> Iterator[list[str]]:
+    """Collect warnings as messages, each once; the list is filled when the block ends."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    messages.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))

@@ -4,17 +4,6 @@ from stoptime.tables.reading import BUILT_IN, Table, did_you_mean, pandas, read_
 from stoptime.tables.recipe import Column, Policy, Prepared, Recipe, TableRows, opening, prepare
 
 __all__ = [
-    "BUILT_IN",
-    "Column",
-    "Policy",
-    "Prepared",
-    "Recipe",
-    "Table",
-    "TableRows",
-    "did_you_mean",
-    "opening",
-    "pandas",
-    "prepare",
-    "read_table",
-    "write_table",
-]
+    "BUILT_IN", "Column", "Policy", "Prepared", "Recipe", "Table", "TableRows", "did_you_mean",
+    "opening", "pandas", "prepare", "read_table", "write_table",
+]  # fmt: skip

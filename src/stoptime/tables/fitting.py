@@ -12,7 +12,7 @@ from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.notes import warnings_noted
+from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import Assessment, Fitted, Request, Score, assess, compare
 from stoptime.tables.reading import read_table
 from stoptime.tables.recipe import Prepared, TableRows, opening, prepare

@@ -15,14 +15,7 @@ SCRIPTS = ("special", "methods", "spectra", "risk", "state", "model", "chart", "
 
 
 def page() -> str:
-    """Return the explorer as one HTML page, which loads nothing from the network.
-
-    Examples
-    --------
-    >>> html = page()
-    >>> html.startswith("<!doctype html>"), "src=" in html
-    (True, False)
-    """
+    """Return the explorer as one HTML page, which loads nothing from the network."""
     script = "\n".join(_source(f"{name}.js") for name in SCRIPTS)
     parts = {"version": __version__, "style": _source("style.css"), "script": script}
     html = _source("page.html")
