@@ -46,10 +46,7 @@ class _KernelRegressor(_LinearRegressor):
 
         .. math:: f(x) = \sum_i \alpha_i k(x_i, x) + b
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            New rows; for ``kernel="precomputed"`` the kernel between them and the training rows.
+        X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
         check_is_fitted(self)
         predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
@@ -134,20 +131,14 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
 
     Parameters
     ----------
-    method : str or Method, default="nesterov-flow"
-        The method; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
-    stop : float or None, default=None
+    method, stop, fit_intercept
         As in :class:`stoptime.StoppedRegressor`; the ``alpha`` of KernelRidge is n/stop for
-        ``method="ridge"``, and ``inf`` is the interpolant of minimum norm.
+        ``method="ridge"``, and ``stop=inf`` is the interpolant of minimum norm.
     kernel : str or callable, default="rbf"
         A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, a function of two rows, or
         "precomputed" if X is the kernel matrix. It must be positive semi-definite.
-    gamma, degree, coef0 : float
-        Parameters of the named kernels, as in KernelRidge.
-    kernel_params : dict, optional
-        Further arguments of a kernel given as a function.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept.
+    gamma, degree, coef0, kernel_params : float, and dict or None
+        Parameters of the named kernels, and of a kernel given as a function, as in KernelRidge.
 
     Attributes
     ----------

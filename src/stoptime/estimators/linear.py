@@ -178,7 +178,10 @@ class StoppedRegressor(_LinearRegressor):
         if self.stop is None:
             spectrum, self.oracle_, self.stop_ = plug_in(data, method)
         else:
-            self.stop_ = _one_stop(self.stop)
+            stop = nonnegative("stop", self.stop, infinite=True)
+            if stop.ndim:
+                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
+            self.stop_ = float(stop)
             spectrum = data.spectrum(goals(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
@@ -364,10 +367,3 @@ class StoppedRegressorCV(_LinearRegressor):
             stop = float(self.stop_)
             penalty = equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)
-
-
-def _one_stop(stop: Any) -> float:
-    value = nonnegative("stop", stop, infinite=True)
-    if value.ndim:
-        raise ValueError(f"stop must be one number or None; got shape {value.shape}.")
-    return float(value)

@@ -58,9 +58,16 @@ class Routing:
         cheap = cheapest_route(self.method, self._inner, self.rows.eigenvalues, scales[~alone])
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((members[~alone], cheap), (members[alone], exact)):
-            height = self._height(route)
+            numbers = route.numbers_per_row(operators=self._forms_operators)
+            numbers += len(self.stops) * self.rows.data.n_targets
+            height = max(1, self.rows.data.numbers_at_once // numbers)
             for start in range(0, len(group), height):
-                yield _as_slice(group[start : start + height]), route
+                index = group[start : start + height]
+                if index[-1] - index[0] == len(index) - 1:
+                    # a slice is read without a copy
+                    yield slice(int(index[0]), int(index[-1]) + 1), route
+                else:
+                    yield index, route
 
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield places of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
@@ -139,11 +146,6 @@ class Routing:
     def _inner(self) -> Array:
         return self.stops[self._between[self._interpolation.nodes]]
 
-    def _height(self, route: Route) -> int:
-        numbers = route.numbers_per_row(operators=self._forms_operators)
-        numbers += len(self.stops) * self.rows.data.n_targets
-        return max(1, self.rows.data.numbers_at_once // numbers)
-
 
 def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Array) -> Array:
     r"""Return e/d at t = ∞, least squares of minimum norm: ridge as its penalty vanishes.
@@ -211,13 +213,6 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     nodes = middle - radius * np.cos(np.pi * (np.arange(count) + 0.5) / count)
     # in a range of a few rounding errors some nodes coincide
     return np.unique(nodes)
-
-
-def _as_slice(index: NDArray[np.intp]) -> Index:
-    """Return a slice where the rows are consecutive: it is read without a copy."""
-    if index[-1] - index[0] == len(index) - 1:
-        return slice(int(index[0]), int(index[-1]) + 1)
-    return index
 
 
 def last_stop(method: Method, eigenvalues: Array) -> float:

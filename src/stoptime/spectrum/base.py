@@ -161,18 +161,13 @@ class Spectrum:
         Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)
         Mean square of the (centred) response.
-    fit_intercept, solver : bool and str
-        Whether the data were centred; "gram", "svd", "kernel" or "krylov".
-    reach : float
-        The largest gain (about 1/penalty) up to which the coefficients are accurate.
-    krylov : Krylov or None
-        Cost and error if the eigenvalues are Ritz values; None if they are exact.
-    density : Density or None
-        A random estimate of all eigenvalues, used for traces if these are Ritz values.
-    precision : dtype, optional
-        Type that coefficients are rounded to in the end; by default they stay as they are.
-    rounding : Rounding or None
-        For streamed data: the digits that products of columns have lost.
+    fit_intercept, solver, reach : bool, str and float
+        Whether the data were centred; "gram", "svd", "kernel" or "krylov"; and the largest gain
+        (about 1/penalty) up to which the coefficients are accurate.
+    krylov, density : Krylov or None, and Density or None
+        Cost and error if the eigenvalues are Ritz values; an estimate of all of them for traces.
+    precision, rounding : dtype or None, and Rounding or None
+        Type that coefficients are rounded to; digits that products of streamed data have lost.
     """
 
     eigenvalues: Floats

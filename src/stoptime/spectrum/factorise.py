@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.dense import DenseData
 
+BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
+
 
 def by_features(data: DenseData) -> Spectrum:
     """Diagonalise XᵀX."""
@@ -80,7 +82,10 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
         vectors, triangle = _qr(rows.T)
         left, lengths, right = _svd(triangle.T)
         components = left.T @ targets
-        vectors = _multiplied(vectors, right.T)
+        # block by block, without a second array of the size of X
+        for start in range(0, p, BLOCK_HEIGHT):
+            block = slice(start, start + BLOCK_HEIGHT)
+            vectors[block] = vectors[block] @ right.T
     check_columns(data, powers, max_gain)
     first = _rank_cut(lengths, data.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
@@ -149,10 +154,3 @@ def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
         return basis.T @ targets, triangle
     components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
     return components.T, triangle
-
-
-def _multiplied(tall: Any, square: Any, height: int = 4096) -> Any:
-    """Overwrite ``tall`` by ``tall @ square`` without a second array of its size."""
-    for start in range(0, tall.shape[0], height):
-        tall[start : start + height] = tall[start : start + height] @ square
-    return tall

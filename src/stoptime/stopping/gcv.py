@@ -60,11 +60,6 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method and non-negative stops; ``inf`` is least squares, which needs every eigenvalue.
 
-    Returns
-    -------
-    array of shape (n_stops,) or (n_stops, n_targets)
-        Mean squared errors.
-
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -73,27 +68,8 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     >>> path_gcv(spectrum, "nesterov-flow", [10, 100, 1000]).round(1)
     array([5511., 3023., 3009.])
 
-    References
-    ----------
-    Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
+    See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
-    return _path_gcv(spectrum, method, stops)
-
-
-def path_gcv_with_spread(
-    spectrum: Spectrum, method: str | Method, stops: ArrayLike
-) -> tuple[Floats, Floats | None]:
-    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error."""
-    errors = _path_gcv(spectrum, method, stops)
-    density = spectrum.density
-    if spectrum.is_complete or density is None or density.n_probes < 2:
-        return errors, None
-    alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
-    curves = np.array([_path_gcv(one, method, stops) for one in alone])
-    return errors, standard_error(curves)
-
-
-def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError(
@@ -135,6 +111,19 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
         slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     return shaped(errors * row.stretch[0] ** 2, spectrum)
+
+
+def path_gcv_with_spread(
+    spectrum: Spectrum, method: str | Method, stops: ArrayLike
+) -> tuple[Floats, Floats | None]:
+    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error."""
+    errors = path_gcv(spectrum, method, stops)
+    density = spectrum.density
+    if spectrum.is_complete or density is None or density.n_probes < 2:
+        return errors, None
+    alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
+    curves = np.array([path_gcv(one, method, stops) for one in alone])
+    return errors, standard_error(curves)
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:

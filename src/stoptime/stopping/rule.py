@@ -117,10 +117,7 @@ class CurveRule(Rule):
         *,
         per_target: bool,  # noqa: ARG002 - for other rules
     ) -> tuple[ErrorCurve, bool]:
-        """Return the errors on a grid, and whether they were seen to rise before its end.
-
-        The grid is cut short where the data cannot be factored as far.
-        """
+        """Return errors as far as data can be factored, and whether they rose before the end."""
         while True:
             try:
                 return self.errors(problem, grid), False

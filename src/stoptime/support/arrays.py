@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace as array_namespace
+from array_api_compat import array_namespace as array_namespace  # noqa: PLC0414 - for all others
 from array_api_compat import is_cupy_array, is_torch_array, to_device
 from numpy.typing import NDArray
 

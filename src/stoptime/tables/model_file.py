@@ -251,11 +251,6 @@ def _read_stop(content: Any) -> float | Floats:
     return np.inf if content == "inf" else float(content)
 
 
-def _read_method(content: Any) -> Method:
-    parameters = dict(content)
-    return ALL_METHODS[parameters.pop("name")](**parameters)
-
-
 def _read_recipe(content: Any) -> Recipe:
     columns = []
     for one in content["columns"]:
@@ -268,7 +263,9 @@ def _read_recipe(content: Any) -> Recipe:
 
 _read_numbers = partial(np.array, dtype=np.float64)
 READERS: dict[str, Callable[[Any], Any]] = {
-    "method": _read_method,
+    "method": lambda content: ALL_METHODS[content["name"]](
+        **{name: value for name, value in content.items() if name != "name"}
+    ),
     "stop": _read_stop,
     "dtype": {"float32": np.float32, "float64": np.float64}.__getitem__,
     "coef": _read_numbers,

@@ -116,17 +116,14 @@ def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: f
     """Maximise a ratio over x in [low, high]: on a grid, then between its points."""
     if low == high:
         return float(ratio(method, np.array(low), stop))
-    x = _phase_grid(method, stop) if np.isinf(high) else eigenvalue_grid(low, high)
+    if np.isinf(high):
+        # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
+        unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
+        x = np.append(0.0, (PHASES * max(unit, 1.0) / stop) ** method.order)
+    else:
+        x = eigenvalue_grid(low, high)
     # the grid is so fine that a peak gains less than one percent between its points
     return -lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)[1]
-
-
-def _phase_grid(method: Method, stop: float) -> Array:
-    """Return x ≥ 0 at even phases: u = t√x in units of the frequency at which learning begins."""
-    if method.order == 1:
-        return np.concatenate([[0.0], PHASES / stop])
-    unit = stop_with_gain(method) / np.sqrt(8)  # one for friction 3
-    return np.concatenate([[0.0], (PHASES * max(unit, 1.0) / stop) ** 2])
 
 
 def eigenvalue_grid(low: float, high: float) -> Array:

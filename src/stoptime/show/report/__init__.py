@@ -48,15 +48,6 @@ def write(
     The model was fitted to X of shape (n, p), to one target y of shape (n,), and with these
     weights. ``features`` are names of the columns of X, by default those of a data frame, or
     x1, x2, ...; ``name`` is the name of y.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sklearn.datasets import load_diabetes
-    >>> from stoptime import StoppedRegressorCV
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/report.html", StoppedRegressorCV().fit(X, y), X, y)
     """
     rows = np.asarray(X, dtype=np.float64)
     response = np.asarray(y, dtype=np.float64)

@@ -44,10 +44,8 @@ class Statistics:
         Mean products of features, and of features with targets, centred.
     target_power : array of shape (n_targets,)
         Mean squares of the targets, centred.
-    single_target : bool
-        Whether y was a vector.
-    names : tuple of str, optional
-        Names of the features.
+    single_target, names : bool, and tuple of str or None
+        Whether y was a vector, and the names of the features.
 
     Examples
     --------
