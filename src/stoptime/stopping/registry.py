@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stoptime.theory.oracle import Oracle
 
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
+ONE_PASS_PHASE = 512.0  # t√L up to which a whole grid is looked at in one stage
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 CLEARLY_WORSE = 1.05  # times the least error so far
 FEWEST_FOLDS = 3  # over which a standard error can be taken
@@ -80,12 +81,13 @@ class LeaveOneOut(CurveRule):
 
 def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
     """Return the stage of every stop: t√L up to 32 first, then a factor of 4 in time for each."""
-    largest = float(problem.spectrum.eigenvalues.max(initial=0))
     tuned = problem.tuned
+    largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore", divide="ignore"):
-        gain = (tuned.pace * stops) ** tuned.order
-        phases = np.sqrt(gain * largest)
+        phases = np.sqrt((tuned.pace * stops) ** tuned.order * largest)
         stages = np.ceil(np.log(phases / FIRST_STAGE_PHASE) / np.log(PHASE_RATIO))
+    if not tuned.oscillates or phases.max(initial=0) <= ONE_PASS_PHASE:
+        stages = np.zeros(len(stops))  # late stops cost little: one pass over the rows is fastest
     return np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
 
 
