@@ -97,7 +97,7 @@ def sums(
     shift, target_shift = _shifts(X, y, weights, dtype, centre=centre)
     shifted = bool(xp.any(shift != 0))
     height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
-    gram: Any = None
+    gram = as_dtype(like(X, np.zeros((p, p))), dtype)
     others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)  # totals, cross moments
     target_total = 0 * target_shift
     power = 0 * target_shift
@@ -120,10 +120,8 @@ def sums(
             target_total += xp.sum(root * targets, axis=0)
             left = xp.concat([root, targets], axis=1)
         power += xp.sum(targets * targets, axis=0)
-        product = features.T @ features
-        gram = product if gram is None else gram + product
+        gram += features.T @ features
         others += left.T @ features
-    gram = others[:0].T @ others[:0] if gram is None else gram  # zeros where there is no row
     gram /= scale
     others /= scale
     target_total /= scale
