@@ -1,4 +1,4 @@
-"""Least squares fitted by momentum and stopped early: what stopping did, and when to stop."""
+"""Least squares fitted by momentum with early stopping: its effect, and when to stop."""
 
 from importlib import import_module
 from types import ModuleType
@@ -77,7 +77,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import the modules that draw and write pages when they are first asked for."""
+    """Import the modules that draw and write pages when they are first used."""
     if name in {"explorer", "plots", "report"}:
         return import_module(
             f"stoptime.show.{name}" if name != "plots" else "stoptime.support.plots"

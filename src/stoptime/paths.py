@@ -107,7 +107,7 @@ def path(*arguments: Any, **options: Any) -> Path:
     .. math:: \hat\beta(t) = V\varphi(S, t)z
 
     Call it as ``path(X, y, method, stops)``, or as ``path(spectrum, method, stops)`` to use one
-    factorisation for many methods. Chunks and statistics, which contain y, go like a spectrum.
+    factorisation for many methods. Chunks and statistics contain y: pass them like a spectrum.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def path(*arguments: Any, **options: Any) -> Path:
     if isinstance(first, Spectrum):
         spectrum = first
         if options:
-            raise TypeError(f"{', '.join(options)}: a spectrum takes no options of the data.")
+            raise TypeError(f"{', '.join(options)}: give these with X and y, not with a spectrum.")
     else:
         X, y = data if len(data) == 2 else (first, None)
         solver = options.pop("solver", "auto")

@@ -195,12 +195,15 @@ def test_weights_count_rows(houses):
         (["absent.csv", "-t", "x"], "absent.csv does not exist"),
         (["houses.csv", "-t", "prize"], 'no column "prize": did you mean "price"?'),
         (["houses.csv", "-t", "town"], "must be numbers"),
-        (["houses.csv", "-t", "price", "--missing", "error"], '"size" misses 1 value'),
+        (["houses.csv", "-t", "price", "--missing", "error"], '"size" has 1 missing value'),
         (
             ["houses.csv", "-t", "price", "-m", "ridge", "-m", "nesterov", "--rule", "discrepancy"],
             "discrepancy",
         ),
-        (["houses.csv", "-t", "price", "--chunked", "--missing", "error"], '"size" misses 1 value'),
+        (
+            ["houses.csv", "-t", "price", "--chunked", "--missing", "error"],
+            '"size" has 1 missing value',
+        ),
         (
             ["houses.csv", "-t", "price", "--predict", "absent.csv", "--out", "out.csv"],
             "absent.csv does not",
@@ -222,7 +225,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
     ("arguments", "words"),
     [
         ([], "say which column to predict"),
-        (["-t", "a", "-t", "b"], "give one at a time"),
+        (["-t", "a", "-t", "b"], "give one target at a time"),
         (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
         (["-t", "price", "-m", "ridge:friction=3"], "it has none"),
         (["-t", "price", "-m", "nesterov-flow:friction=-1"], "friction must be"),

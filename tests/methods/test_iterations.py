@@ -128,7 +128,7 @@ def test_other_iterations_follow_their_flow_as_well(method):
 
 
 def test_a_step_too_long_for_its_damping():
-    with pytest.raises(ValueError, match=r"too long for damping 2.*0\.0625"):
+    with pytest.raises(ValueError, match=r"too large for damping 2.*0\.0625"):
         HeavyBallFlow(2.0).as_iteration(0.1)
     assert HeavyBallFlow(2.0).as_iteration(0.0625) == HeavyBall(0.0625, 0.0)
 
@@ -162,7 +162,7 @@ def test_high_resolution_flow_is_closer_to_the_iteration_than_the_heavy_ball():
     coarse = np.abs(iteration.as_flow().shrinkage(s[:, None], t) - exact).max()
     assert gap < 0.2 * coarse
     for step in (1.0, 4.0):
-        with pytest.raises(ValueError, match="models no iteration"):
+        with pytest.raises(ValueError, match="does not model any iteration"):
             HighResolutionFlow(step, 1.0).as_iteration()
 
 

@@ -158,14 +158,14 @@ def test_a_hundred_thousand_iterations_in_bounded_memory():
     assert np.isfinite(gain).all()
     assert bias[1] == pytest.approx(1 / 300)
     assert float(GradientDescent(1.0).gain(1e-9, 1e12)) == pytest.approx(1e9)
-    with pytest.raises(ValueError, match="beyond 10000000"):
+    with pytest.raises(ValueError, match="beyond the limit of 10000000"):
         Nesterov(1.0).gain(s, 1e150)
 
 
 def test_the_most_steps_are_still_run(monkeypatch):
     monkeypatch.setattr(recurrence, "MOST_ITERATIONS", 50)
     assert Nesterov(1.0).shrinkage(0.0, 50) == 1
-    with pytest.raises(ValueError, match="51 iterations is beyond 50"):
+    with pytest.raises(ValueError, match="51 iterations is beyond the limit of 50"):
         Nesterov(1.0).shrinkage(0.0, 51)
 
 

@@ -33,7 +33,7 @@ NAMED = re.compile(
     r"\b(X|y|sample_weight|stops?|damping|momentum|step|strong_convexity|columns?|[Cc]oefficients|kernel|"
     r"rule|method|cv|n_splits|weights?|rows?|target|solver)\b"
 )
-LOST = "products of features may lose"
+LOST = "rounding of XᵀX may change"
 OWN_WARNINGS = f"gcv|Generalised|stop|few digits|{LOST}"
 
 

@@ -108,7 +108,7 @@ def test_names_of_an_earlier_fit_are_forgotten(data):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X, y: st.Chunks.of(sparse.csr_array(X), y), "slices of rows; got csr_array"),
+        (lambda X, y: st.Chunks.of(sparse.csr_array(X), y), "rows can be sliced; got csr_array"),
         (lambda X, y: st.StoppedKernelRegressor().fit(aslinearoperator(X), y), "rows in memory"),
         (
             lambda X, y: st.StoppedRegressorCV(rule=st.HoldOut(st.Chunks.of(X, y), y)).fit(X, y),

@@ -350,7 +350,7 @@ def test_plug_in_reports_its_guarantee(rng):
     assert choice.stop == pytest.approx(st.StoppedRegressor().fit(X, y).stop_, rel=1e-9)
     assert "at most 1.600 times its Bayes risk" in choice.message
     assert st.PlugIn().choose(p, [0.1, choice.stop, 100.0]).stop == choice.stop
-    with pytest.raises(ValueError, match="shares one stop"):
+    with pytest.raises(ValueError, match="has one stop for all targets"):
         st.PlugIn().choose(problem(X, np.column_stack([y, y])), per_target=True)
     assert "no signal" in st.PlugIn().choose(problem(X, np.zeros(60))).message
     assert _best_guarantee(p, 0.0) == (np.inf, "no noise was detected")
@@ -367,7 +367,7 @@ def test_one_standard_error_stops_earlier(rng):
         assert np.all(best.curve.errors[:index] > best.error + best.standard_error)
     many = st.OneStandardError().choose(problem(X, np.column_stack([y, y[::-1]])), per_target=True)
     assert many.stop.shape == many.error.shape == (2,)
-    with pytest.raises(ValueError, match="knows no standard error"):
+    with pytest.raises(ValueError, match="has no standard error"):
         st.OneStandardError(st.PathGCV()).choose(p)
 
 

@@ -156,9 +156,9 @@ def test_missing_values_are_filled_dropped_or_refused(frame):
     dropped = prepare(frame, "price", Policy("drop"))
     assert len(dropped.y) == 36
     assert any("3 rows with missing values left out" in message for message in dropped.messages)
-    with pytest.raises(ValueError, match='"size" misses 2 values'):
+    with pytest.raises(ValueError, match='"size" has 2 missing values'):
         prepare(frame, "price", Policy("error"))
-    with pytest.raises(ValueError, match='Column "size" misses 2 values'):
+    with pytest.raises(ValueError, match='Column "size" has 2 missing values'):
         dropped.recipe.transform(frame)
 
 

@@ -142,7 +142,7 @@ def test_what_cannot_be_planned(data):
         ({"penalty": 0.1}, "needs a spectrum"),
         ({"lr": 0.1}, "Give the penalty"),
         ({"spectrum": [1.0, 2.0]}, "Give the penalty"),
-        ({"penalty": 0.1, "lr": 0.1, "step": 0.1}, "two words for one number"),
+        ({"penalty": 0.1, "lr": 0.1, "step": 0.1}, "two names of one parameter"),
         ({"penalty": 0.1, "lr": 0.1, "method": "nesterov-flow"}, "counts iterations"),
         ({"penalty": 0.1, "lr": 0.1, "method": "conjugate-gradient"}, "counts iterations"),
         (

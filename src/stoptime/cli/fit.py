@@ -109,7 +109,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 def _one_target(data: Path, given: list[str] | None) -> str:
     if given is not None and len(given) > 1:
-        raise bad("--target", "give one at a time, and fit once for each.")
+        raise bad("--target", "give one target at a time, and run the command once for each.")
     if given:
         return given[0]
     if str(data) == BUILT_IN and not data.exists():

@@ -32,7 +32,7 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
 
 
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    """Return the quantile of the sizes that the given share of observations, plus one, reaches."""
+    """Return the quantile of the sizes at ``confidence``, with one more observation counted."""
     order = np.argsort(sizes)
     counted = np.cumsum(observations[order])
     live = observations[order] > 0

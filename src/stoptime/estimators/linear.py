@@ -40,7 +40,7 @@ PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pic
 
 
 class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Predictions from ``coef_`` and ``intercept_``; pickles of another version are warned of."""
+    """Predictions from ``coef_`` and ``intercept_``; a pickle of another version warns."""
 
     coef_: Floats
     intercept_: Floats
@@ -290,7 +290,7 @@ class StoppedRegressorCV(_LinearRegressor):
         rule = get_rule(self.rule, self.cv)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError(
-                "The discrepancy principle cannot compare methods: give one, or another rule."
+                "The discrepancy principle cannot compare methods: give one, or use another rule."
             )
         data = self._opened(X, y, sample_weight)
         n = data.n_rows

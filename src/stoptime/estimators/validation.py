@@ -78,7 +78,7 @@ def scored(model: Any, chunks: Any, sample_weight: Any = None) -> tuple[Any, ...
     for block in chunks:
         if block.y is None:
             raise ValueError(
-                "Chunks have no response: give y, or the target column, where they are made."
+                "Chunks have no response: give y, or the target column, when you create them."
             )
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         parts.append((block.y, block.X @ model.coef_.T + model.intercept_, weight))

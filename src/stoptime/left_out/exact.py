@@ -42,18 +42,18 @@ def leave_one_out(
 
     .. math:: \sum_i w_i e_i(t)^2 \Big/ \sum_i w_i, \qquad e_i(t) = y_i - \hat y_{-i}(t)
 
-    with :math:`\hat y_{-i}` the prediction for row i by the path fitted without it, intercept,
-    means and normalisation by the remaining weights included. Parameters that a method takes from
+    with :math:`\hat y_{-i}` the prediction for row i by the path fitted without it; intercept,
+    means and normalisation are those of the remaining rows. Parameters that a method takes from
     the spectrum ("critical" damping) keep the value they have on all rows.
 
     Parameters
     ----------
     X, y, sample_weight, fit_intercept
-        Data; see :func:`stoptime.decompose`. Leaving a row out leaves all its weight out.
+        Data; see :func:`stoptime.decompose`. Leaving a row out removes all its weight.
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method and non-negative stops; ``inf`` is least squares.
     spectrum : Spectrum, optional
-        That of the same data, if it has been computed.
+        The spectrum of the same data, if it has been computed.
     standard_errors : bool, default=True
         Whether standard errors of the mean over the rows are computed too; with many targets they
         take longer.
@@ -120,11 +120,11 @@ def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> LeftOut:
         spectrum = data.complete()
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
-        raise ValueError(f"fit_intercept={given}, but the spectrum was made with the opposite.")
+        raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")
     elif spectrum.is_complete and spectrum.reach < np.inf:
         raise ValueError(
-            f"{spectrum} keeps its digits up to a gain of {spectrum.reach:.3g} only, and leaving "
-            'rows out needs all of it: decompose without max_gain, or with solver="svd".'
+            f"{spectrum} is accurate only up to a gain of {spectrum.reach:.3g}, but leave-one-out "
+            'needs every gain: call decompose without max_gain, or with solver="svd".'
         )
     rows = Rows(cast("DenseData", data), spectrum)
     scale = float(rows.scales.max())

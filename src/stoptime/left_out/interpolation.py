@@ -29,7 +29,7 @@ UNLEARNED = 1e-3  # of 1/t or 1/t²: at smaller eigenvalues the shrinkage is one
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Places of the nodes and of the other stops, and the matrix M of shape (others, nodes)."""
+    """Indices of the nodes and of the other stops, and the matrix M of shape (others, nodes)."""
 
     nodes: NDArray[np.intp]
     others: NDArray[np.intp]
@@ -71,9 +71,9 @@ class Interpolation:
 
 
 def combination(method: Method, known: Array, wanted: Array, largest: float) -> Array | None:
-    """Return how shrinkages at the wanted stops combine known ones, of shape (n_wanted, n_known).
+    """Return the matrix from known to wanted shrinkages, of shape (n_wanted, n_known).
 
-    The result is None where they do not follow without weights that would multiply rounding errors.
+    The result is None if it is inaccurate, or its entries are so large that they amplify rounding.
     """
     columns = _shrinkages(method, np.concatenate([known, wanted]), largest)
     given = columns[:, : len(known)]
@@ -99,7 +99,7 @@ def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
 
 
 def _thinned(columns: Array, accuracy: float) -> tuple[Interpolation, Array]:
-    """Return which columns span the others, and all columns in coordinates of these."""
+    """Return nodes, columns that span the others, and all columns in coordinates of these."""
     # only the triangle of a QR factorisation is needed, which has far fewer rows
     nodes, coordinates = _pivoted(np.asarray(np.linalg.qr(columns, mode="r")), accuracy)
     others = np.setdiff1d(np.arange(columns.shape[1]), nodes)

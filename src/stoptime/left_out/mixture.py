@@ -5,12 +5,12 @@ Ridge with penalty λ has the shrinkage λ/(λ + s). Every smooth shrinkage is a
 .. math:: g(s, t) = \sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k + s}
     \qquad\text{for all } 0 \le s \le L,
 
-with complex λ that do not depend on t. Whatever is linear in the shrinkage, the left-out residual
-for example, is the same mixture of its values for ridge, where it has a closed form.
+with complex λ that do not depend on t. Every quantity that is linear in the shrinkage, such as
+the left-out residual, is the same mixture of its values for ridge, which have a closed form.
 
 Ridge is its own mixture. Gradient flow is an inverse Laplace transform, and a few nodes on a
-hyperbola serve all stops of one decade, however large tL. Any other method is expanded in Chebyshev
-polynomials, each a mixture of ridges by Cauchy's formula on an ellipse around [0, L].
+hyperbola suffice for all stops of one decade, even if tL is large. Other methods are expanded in
+Chebyshev polynomials, each a mixture of ridges by Cauchy's formula on an ellipse around [0, L].
 
 References
 ----------
@@ -272,7 +272,7 @@ def _times(real: Array, table: Numbers) -> Numbers:
 
 
 def _for_real_part(table: Numbers) -> Array:
-    """Return the real matrix that takes interleaved numbers to the real part of their product."""
+    """Return the real matrix that maps interleaved vectors to the real part of a product."""
     if np.iscomplexobj(table):
         return np.stack([table.real, -table.imag], axis=1).reshape(-1, table.shape[1])
     return np.asarray(table, np.float64)

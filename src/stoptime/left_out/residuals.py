@@ -1,8 +1,8 @@
-"""The residual of every row from the path fitted without it, and the mean squares of them.
+"""Left-out residuals: those of every row from the path fitted without it, and mean squares.
 
 A pass over the rows costs about as much as factoring them. Where targets are few, the residuals at
-the interpolation nodes (:mod:`stoptime.left_out.interpolation`) are therefore remembered, so that a
-closer look between the stops needs no second pass.
+the interpolation nodes (:mod:`stoptime.left_out.interpolation`) are therefore stored, so that
+refining the grid of stops needs no second pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DETERMINED = 1e-13  # a stop that follows from others up to this is not remember
 
 
 class LeftOut:
-    """Left-out residuals of a tuned path; with ``remember``, later calls may need no pass."""
+    """Left-out residuals of a tuned path; ``remember`` stores them for later calls."""
 
     def __init__(self, rows: Rows, method: Method, *, remember: bool = False) -> None:
         self.rows = rows
@@ -62,7 +62,7 @@ class LeftOut:
         return ErrorCurve(stops, *(columns[:, target] for columns in values))
 
     def residuals(self, stop: Array) -> Floats:
-        """Return every row's residual, of all targets at one stop or of each at its own."""
+        """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
         # a pass skips rows of weight zero, so their residuals are not remembered
         recalled = self._recalled(stops) if self.rows.weights.all() else None
@@ -76,7 +76,7 @@ class LeftOut:
         return out[:, 0] if self.rows.data.single_target else out
 
     def _recalled(self, stops: Array) -> Iterator[Array] | None:
-        """Return new arrays of residuals, one for each stop, if they follow from known ones."""
+        """Return new arrays of residuals, one for each stop, if stored ones determine them."""
         new = np.array([stop for stop in stops if stop not in self._known])
         nodes = [stop for stop in self._known if 0 < stop < np.inf]
         shares: dict[float, Array] = {}
@@ -142,7 +142,7 @@ class LeftOut:
 
 
 def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:
-    """Leave out stops whose sums follow from others', if targets are so many that it saves time."""
+    """Skip stops that can be interpolated, if there are enough targets to save time."""
     between = np.flatnonzero((stops > 0) & np.isfinite(stops))
     if rows.data.n_targets < MANY_TARGETS or between.size == 0:
         return Interpolation.trivial(len(stops))

@@ -1,4 +1,4 @@
-r"""Which rows take which route to their left-out residuals, and in what blocks.
+r"""The choice of a route to the left-out residuals, for each block of rows.
 
 Two routes are exact: a mixture of ridges, and the eigenvalues that remain without the row. For a
 block of rows a route gives the residuals of a few targets, or the operator
@@ -42,7 +42,7 @@ Route = ByMixture | BySecular
 class Routing:
     """Left-out residuals of blocks of rows, for a tuned method at any stops, 0 and inf included.
 
-    ``own`` holds the place of every target's stop; by default every target is wanted at all stops.
+    ``own`` holds the index of each target's stop; by default all targets use all stops.
     """
 
     rows: Rows
@@ -51,7 +51,7 @@ class Routing:
     own: NDArray[np.intp] | None = None
 
     def parts(self, members: NDArray[np.intp]) -> Iterator[tuple[Index, Route]]:
-        """Cut the rows into blocks of one route each."""
+        """Divide the rows into blocks; each block has one route."""
         scales = self.rows.scales[members]
         # a few heavy rows would stretch the range of scales that the mixture interpolates
         alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
@@ -70,7 +70,7 @@ class Routing:
                     yield index, route
 
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield places of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
+        """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         stretch = block.stretch[:, None]
         if self._start.size:
             yield self._start, (block.targets * stretch)[None]
@@ -121,17 +121,17 @@ class Routing:
 
     @cached_property
     def _start(self) -> NDArray[np.intp]:
-        """Places of the stop zero, where only the mean is learned."""
+        """Indices of the stops at zero, where only the mean is fitted."""
         return np.flatnonzero(self.stops == 0)
 
     @cached_property
     def _end(self) -> NDArray[np.intp]:
-        """Places of the stops that cannot be told from infinity, which is least squares."""
+        """Indices of the stops that are infinite up to rounding, where the fit is least squares."""
         return np.flatnonzero(self.stops >= last_stop(self.method, self.rows.eigenvalues))
 
     @cached_property
     def _between(self) -> NDArray[np.intp]:
-        """Places of the stops that need a route."""
+        """Indices of the stops that need a route."""
         return np.setdiff1d(np.arange(len(self.stops)), np.append(self._start, self._end))
 
     @cached_property
@@ -167,7 +167,7 @@ def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Ar
 def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
-    ``scales`` says by how much eigenvalues grow as a row is left out and weights add to one again.
+    ``scales`` are the factors of the eigenvalues when the remaining weights are normalised.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):
@@ -216,7 +216,7 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
 
 
 def last_stop(method: Method, eigenvalues: Array) -> float:
-    """Return a stop from which on the path is least squares to the last digit without any row."""
+    """Return a stop beyond which the path is least squares to rounding, without any row."""
     # the removal of a row can make the smallest eigenvalue far smaller still; a method of second
     # order would reach its end only at stops whose squares overflow
     if method.order > 1 or not eigenvalues.size:

@@ -37,7 +37,7 @@ Index = slice | NDArray[np.intp]
 
 @dataclass(frozen=True)
 class RowBlock:
-    r"""Some rows, and what leaving each out changes; rows are the first axis of every array.
+    r"""A block of rows, and the terms that leave each one out; rows are the first axis.
 
     ``scores`` are the a above, and ``shares`` are :math:`\rho a_j^2/s_j`, the part of direction j
     due to the row; their sum is the leverage. ``rest`` is one minus the leverage, exactly zero if
@@ -57,7 +57,7 @@ class RowBlock:
     certain: NDArray[np.bool_]
 
     def on_host(self) -> RowBlock:
-        """Return the same block in the memory of the processor."""
+        """Return the same block in main memory."""
         return RowBlock(*(on_host(getattr(self, field.name)) for field in fields(self)))
 
 
@@ -76,7 +76,7 @@ class Rows:
         made_from = self.spectrum.n_features, len(self.unit)
         if shapes != made_from or not np.isclose(self.data.n_samples, self.spectrum.n_samples):
             raise ValueError(
-                f"{self.spectrum} was made from other data than X and y of shapes {shapes}."
+                f"{self.spectrum} was computed from other data than X and y of shapes {shapes}."
             )
         if self.n_present < 2 or self.weights.max() > 1 - EPS:
             raise ValueError("Leaving one row out needs at least two rows of positive weight.")
@@ -193,7 +193,7 @@ def target_units(spectrum: Spectrum) -> Array:
 
 
 def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:
-    """Return a row with the mean share of ``counts`` directions each, and a response of zero."""
+    """Return a row of average leverage, given ``counts`` of equal directions; its response is 0."""
     rank = float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
     stretch = scale if fit_intercept else 1.0

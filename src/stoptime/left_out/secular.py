@@ -116,7 +116,7 @@ def _nearer_root(background: Array, own: Array, other: Array, width: Array) -> A
 
 
 def _polish(steps: Array, residues: Array, near: Places, distance: Array, width: Array) -> Array:
-    """Iterate with the nearer pole's residue held exact; quadratic, and guarded by a bracket."""
+    """Refine the roots by an iteration of quadratic convergence, guarded by a bracket."""
     low = np.zeros_like(distance)
     high = width / 2
     active = np.arange(len(distance))
@@ -177,7 +177,7 @@ class BySecular:
 
     @cached_property
     def _poles(self) -> tuple[Array, Places]:
-        """Distinct eigenvalues in units of the largest, and which of them every eigenvalue is."""
+        """Distinct eigenvalues in units of the largest, and the index of every eigenvalue."""
         return np.unique(self.eigenvalues / self._unit, return_inverse=True)
 
     @property

@@ -1,4 +1,4 @@
-"""The base class of all methods: a formula with parameters and no data, and what it can do."""
+"""The base class of all methods: a formula with parameters, without data, and its properties."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Method(ABC):
     The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
     method gives its ``name``, its ``order`` and the two formulas for finite non-negative arguments.
     Validation, broadcasting and the limit t = ∞ are done here. The other attributes say what a
-    method can do; their defaults promise nothing, so that a new method is safe before it says more.
+    method can do; their defaults claim nothing, so that a new method is correct without them.
     """
 
     name: ClassVar[str]
@@ -67,7 +67,7 @@ class Method(ABC):
 
     @property
     def pace(self) -> float:
-        """Time of the flow that passes while the stop grows by one; 1 for a flow itself."""
+        """Time of the flow for one unit of the stop; 1 for a flow itself."""
         return 1.0
 
     @property
@@ -101,7 +101,7 @@ class Method(ABC):
         return self
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002
-        """Return this method tuned to converge without any row, which scales eigenvalues up."""
+        """Return this method tuned to converge if any row is removed: eigenvalues then grow."""
         return self.tuned_to(eigenvalues)
 
     @property
@@ -117,7 +117,7 @@ class Method(ABC):
         return self
 
     def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time scale
-        """Return this method as it acts on eigenvalues divided by ``penalty``, time scaled too."""
+        """Return this method for eigenvalues divided by ``penalty``, with its time rescaled."""
         return self
 
     def safer(self) -> Self | None:
@@ -189,7 +189,7 @@ def _evaluate(formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[...,
 @singledispatch
 def discretise(flow: Method, step: float) -> Any:  # noqa: ARG001 - for the flows that are registered
     """Return the iteration that follows a flow; the module of the iterations registers each."""
-    raise TypeError(f"{flow} is the limit of no iteration.")
+    raise TypeError(f"{flow} is not the limit of any iteration.")
 
 
 def concrete(name: str, value: float | str) -> float:
@@ -203,7 +203,7 @@ def concrete(name: str, value: float | str) -> float:
 
 
 def smallest_positive(method: Method, name: str, s: Array, least: float, example: float) -> float:
-    """Return the smallest eigenvalue if it exceeds ``least``, else say which number to give."""
+    """Return the smallest eigenvalue if it exceeds ``least``; otherwise raise a ValueError."""
     smallest = float(s.min(initial=np.inf))
     if not least < smallest < np.inf:
         found = f"{smallest:g}, a singular spectrum"

@@ -53,10 +53,10 @@ class ConjugateGradient(Method):
     def require_filter(self) -> NoReturn:
         """Refuse: the filter depends on the response."""
         raise ValueError(
-            "The filter of conjugate gradients depends on the response: it draws path(X, y, "
-            '"conjugate-gradient", stops), but shrinkage, gain, risk, calibration and exact '
-            'leave-one-out need a method whose filter does not, such as "nesterov". Its stop can '
-            "be given, or be chosen by cv=5 or HoldOut(X_val, y_val)."
+            "The filter of conjugate gradients depends on the response: path(X, y, "
+            '"conjugate-gradient", stops) works, but shrinkage, gain, risk, calibration and exact '
+            'leave-one-out need a method with a fixed filter, such as "nesterov". Give the stop '
+            "of conjugate gradients, or choose it by cv=5 or HoldOut(X_val, y_val)."
         )
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:

@@ -86,7 +86,7 @@ class AcceleratedFlow(Method):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Proven for friction 2 and above; below, bias over ridge bias grows without bound in s."""
+        """Whether friction ≥ 2; below 2, bias over ridge bias grows without bound in s."""
         return self.friction >= 2
 
     def as_iteration(self, step: float) -> Nesterov:

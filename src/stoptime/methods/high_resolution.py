@@ -30,7 +30,7 @@ class HighResolutionFlow(Method):
             + (1+\sqrt{\mu\varepsilon})\,\hat\Sigma(\beta - \hat\beta) = 0, \qquad
         g(s, t) = e^{-at}\Bigl(\cos\omega t + \frac{a + v}{\omega}\sin\omega t\Bigr)
 
-    with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the first velocity v = -2√ε s/(1 + √(με)). See
+    with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the initial velocity v = -2√ε s/(1 + √(με)). See
     Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
     differential equations.
 
@@ -77,7 +77,7 @@ class HighResolutionFlow(Method):
         return replace(self, step=epsilon * penalty, strong_convexity=mu / penalty)
 
     def largest_gain(self, stop: float) -> float:
-        """Return a bound of the gain: motion from rest gives t²/2, and the first velocity adds."""
+        """Return a bound of the gain: a start at rest gives t²/2, and the initial velocity adds."""
         if not self.is_tuned:
             return np.inf
         with np.errstate(over="ignore"):
@@ -87,7 +87,7 @@ class HighResolutionFlow(Method):
         """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
         if self._root >= 1:
             raise ValueError(
-                f"{self} models no iteration: its step must be below 1/strong_convexity."
+                f"{self} does not model any iteration: its step must be below 1/strong_convexity."
             )
         return cast("Nesterov", discretise(self, self._parameters[0]))
 
@@ -103,7 +103,7 @@ class HighResolutionFlow(Method):
 
     @property
     def _kick(self) -> float:
-        """The first velocity over the eigenvalue, -v/s: the flow starts in motion."""
+        """The initial velocity divided by the eigenvalue, -v/s."""
         return float(2 * np.sqrt(self._parameters[0]) / (1 + self._root))
 
     def _oscillator(self, s: Array) -> tuple[Array, Array, Array]:

@@ -119,13 +119,13 @@ class Nesterov(Iteration):
 
     @property
     def limit(self) -> float:
-        """The smallest divergent εs: (2 + 2η)/(1 + 2η), where a growing η tends to one."""
+        """The smallest εs that diverges: (2 + 2η)/(1 + 2η), with η → 1 if it grows."""
         eta = 1.0 if self.momentum is None else self.momentum
         return (2 + 2 * eta) / (1 + 2 * eta)
 
     @property
     def universal_guarantee(self) -> bool:
-        """As that of accelerated flow; a constant momentum needs the range of the eigenvalues."""
+        """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
         return self.momentum is None and AcceleratedFlow(self.friction).universal_guarantee
 
     def safer(self) -> Self | None:
@@ -195,7 +195,7 @@ class HeavyBall(Iteration):
 
     @property
     def limit(self) -> float:
-        """The smallest divergent εs: 2(1 + η), and 4 before an automatic η is known."""
+        """The smallest εs that diverges: 2(1 + η), and 4 before an automatic η is known."""
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
@@ -219,7 +219,7 @@ class NuMethod(Iteration):
     ----------
     step : float or "auto", default="auto"
         The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
-        a little, so that leave-one-out takes a slightly smaller "auto".
+        a little, so that "auto" is slightly smaller for leave-one-out.
     nu : float, default=1.0
         The ν above: up to this smoothness of the signal the method is optimal.
     """
@@ -234,7 +234,7 @@ class NuMethod(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As that of the accelerated flow that it follows, whose friction is 4ν."""
+        """As for the accelerated flow that it follows, with friction 4ν."""
         return self.as_flow().universal_guarantee
 
     @property
@@ -262,8 +262,8 @@ def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:
     momentum = 1 - 2 * damping * float(np.sqrt(positive_number("step", step)))
     if momentum < 0:
         raise ValueError(
-            f"step={step:g} is too long for damping {damping:g}: take at most "
-            f"{1 / (2 * damping) ** 2:g}, where no momentum is left."
+            f"step={step:g} is too large for damping {damping:g}: it must be at most "
+            f"{1 / (2 * damping) ** 2:g}, for which the momentum is zero."
         )
     return HeavyBall(step, momentum)
 

@@ -1,14 +1,14 @@
-r"""The one loop that runs every iteration: coefficients, and the spectrum.
+r"""The loop that runs every iteration, from its coefficients and the eigenvalues.
 
-An iteration is three numbers at each step k, momentum m, lookahead e and weight w:
+An iteration is defined by three numbers at each step k, momentum m, lookahead e and weight w:
 
 .. math:: \beta_k = \beta_{k-1} + m\,d
     + w\,\varepsilon\,\frac{X^T}{n}\bigl(y - X(\beta_{k-1} + e\,d)\bigr),
     \qquad d = \beta_{k-1} - \beta_{k-2}.
 
-In an eigendirection, with x = εs, both the shrinkage and the gain over ε follow it: the shrinkage
-from 1 without a source, the gain from 0 with a source of one. Neither is computed from the other,
-so neither suffers from cancellation.
+In an eigendirection, with x = εs, the shrinkage and the gain over ε follow this recurrence: the
+shrinkage starts at 1 without a source term, the gain at 0 with a source term of 1. Neither is
+computed from the other, so neither suffers from cancellation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 
 
 class Coefficients(NamedTuple):
-    """One step: shares of the last move for the step and for the gradient, and a factor of ε."""
+    """Coefficients of one step: momentum, lookahead, and the weight that multiplies ε."""
 
     momentum: float
     lookahead: float
@@ -73,8 +73,8 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float) -> Array
     distinct, which = np.unique(stops, return_inverse=True)
     if distinct[-1] > MOST_ITERATIONS:
         raise ValueError(
-            f"A stop after {distinct[-1]} iterations is beyond {MOST_ITERATIONS}: give stop=inf "
-            "for the limit, a longer step, or the flow."
+            f"A stop after {distinct[-1]} iterations is beyond the limit of "
+            f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
         )
     if len(distinct) * x.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
         table = np.empty((len(distinct), x.size))
@@ -92,7 +92,7 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float) -> Array
 
 
 def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
-    """Return at most ``most`` whole numbers around each of some places of a sorted grid."""
+    """Return at most ``most`` whole numbers around each of some indices of a sorted grid."""
     finite = stops[np.isfinite(stops)].astype(np.float64)
     found = np.empty(0)
     for place in np.unique(places[places < len(finite)]):
@@ -104,12 +104,12 @@ def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 6
 
 @dataclass(frozen=True)
 class Iteration(Method):
-    r"""A method that moves step by step: its stops are whole numbers, the iterations k.
+    r"""An iterative method: its stops are whole numbers, the iterations k.
 
     .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
 
-    A new iteration gives its coefficients, the flow it follows as its step shrinks, the time one
-    iteration takes there, and the largest εs for which it converges.
+    A new iteration gives its coefficients, the flow it follows as its step shrinks, the time of
+    one iteration in that flow, and the largest εs for which it converges.
     """
 
     step: float | str = "auto"

@@ -27,7 +27,7 @@ def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
 
 
 def check_overflow(name: str, powers: Floats, values: Any) -> None:
-    """Raise a ValueError if mean squares, or their sum, overflow; NaN in the values is named."""
+    """Raise a ValueError if mean squares, or their sum, overflow; NaN has its own message."""
     if np.isfinite(powers.sum()):
         return
     values = on_host(values)

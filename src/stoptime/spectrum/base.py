@@ -41,7 +41,7 @@ class DualVectors:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
-            raise ValueError("Vectors formed on demand cannot be viewed: let copy be None.")
+            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
         return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
 
 
@@ -82,7 +82,7 @@ class Density:
 
 @dataclass(frozen=True)
 class Krylov:
-    r"""How accurate a spectrum of Ritz values θ is: the path has the error h(XᵀX/n)v, ‖v‖ = 1.
+    r"""The accuracy of a spectrum of Ritz values θ: the path has the error h(XᵀX/n)v, ‖v‖ = 1.
 
     .. math:: h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}
 
@@ -155,8 +155,8 @@ class Spectrum:
     response : array of shape (rank,) or (rank, n_targets)
         The z above.
     n_samples, n_observations : float
-        Sum of the sample weights, which is the number of rows if there are no weights; and the
-        same, but at least the number of rows of positive weight, as likelihoods count them.
+        Sum of the sample weights, which is the number of rows if there are no weights; and,
+        for likelihoods, the larger of this sum and the number of rows of positive weight.
     feature_mean, target_mean : arrays of shape (n_features,) and () or (n_targets,)
         Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)
@@ -167,7 +167,7 @@ class Spectrum:
     krylov, density : Krylov or None, and Density or None
         Cost and error if the eigenvalues are Ritz values; an estimate of all of them for traces.
     precision, rounding : dtype or None, and Rounding or None
-        Type that coefficients are rounded to; digits that products of streamed data have lost.
+        Type that coefficients are rounded to; rounding errors of products of streamed data.
     """
 
     eigenvalues: Floats
@@ -236,8 +236,8 @@ class Spectrum:
             return self.eigenvalues, np.ones_like(self.eigenvalues)
         if self.density is None:
             raise ValueError(
-                "Ritz values are not all the eigenvalues, which a trace needs: ask for random "
-                "probes with decompose(..., probes=10)."
+                "A trace needs all eigenvalues, and Ritz values are only some of them: use random "
+                "probes, decompose(..., probes=10)."
             )
         return self.density.nodes, self.density.weights
 

@@ -128,7 +128,7 @@ class Mirror:
 
 
 def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
-    """Multiply with X or Xᵀ in the precision of the vectors, and refuse results not finite."""
+    """Multiply with X or Xᵀ in the precision of the vectors, and refuse NaN and infinity."""
     if is_device_array(X):
         return X.T @ other if transposed else X @ other
     try:
@@ -140,7 +140,7 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
             image = (other.T @ X).T  # faster than X.T @ other: along the rows of an array
     except NotImplementedError:
         raise ValueError(
-            "X must know its products with vectors and those of its transpose: define rmatvec."
+            "X must define products with vectors, for its transpose too: define rmatvec."
         ) from None
     image = np.asarray(image)
     if np.iscomplexobj(image):

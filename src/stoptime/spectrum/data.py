@@ -1,4 +1,4 @@
-"""The protocol of data: the questions that rules and estimators ask, whatever the container.
+"""The interface of data of any kind: the methods that rules and estimators call.
 
 There is one class for each kind of container. :func:`stoptime.spectrum.decompose.open_data` chooses
 it, once, where data come in.
@@ -56,7 +56,7 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
 
 
 def worst_goals(max_gain: float) -> tuple[Goal, ...]:
-    """Return the most demanding paths among all those whose gain is at most this."""
+    """Return the most demanding paths among all paths with at most this gain."""
     if np.isinf(max_gain):
         return EVERYTHING
     time = float(np.sqrt(max_gain))

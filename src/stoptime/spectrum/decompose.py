@@ -1,4 +1,4 @@
-"""Data of any kind to a spectrum: the only place that asks for the kind of a container."""
+"""Factor data of any kind; only this module distinguishes kinds of containers."""
 
 from __future__ import annotations
 

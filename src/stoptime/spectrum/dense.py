@@ -210,7 +210,7 @@ class DenseData(Data):
         return np.asarray(on_host(total))
 
     def centred_in_products(self) -> Centred:
-        """Return the data as they are, to be centred in products; copied if digits are at risk."""
+        """Return the data as they are, to be centred in products; copied if that loses digits."""
         means = self._means()
         squares = self._squares(self.X, self.shares)
         mean_squares = on_host(means[0]) ** 2
@@ -456,13 +456,13 @@ def _checked_device(X: Any, y: Any) -> Pair:
 
 
 def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
-    """Return weights divided by their sum (None if equal), their sum, and observations to count."""
+    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
     if sample_weight is None:
         return None, float(n), float(n)
     weights = checked_weights(on_host(sample_weight), n)
     total = float(weights.sum())
     if not 0 < total < np.inf:
         raise ValueError(
-            "sample_weight must have a positive finite sum; all weights zero leaves no data."
+            "sample_weight must have a positive finite sum; with zero weights there are no data."
         )
     return weights / total, total, max(total, float(np.count_nonzero(weights)))

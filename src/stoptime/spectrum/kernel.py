@@ -194,7 +194,7 @@ def _cholesky(gram: Floats) -> Floats | None:
 
 
 def _has_full_rank(gram: Floats, tolerance: float) -> bool:
-    """Decide it without pivoting, in a fifth of the time of a pivoted factorisation."""
+    """Tell whether the rank is full, without pivoting, which is five times faster."""
     try:
         pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
     except np.linalg.LinAlgError:

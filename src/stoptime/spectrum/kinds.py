@@ -45,7 +45,7 @@ def checked_matrix(X: Any, name: str = "X") -> Any:
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
     if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
-        raise ValueError(f"Complex data not supported: {name} is complex. Give both parts as rows.")
+        raise ValueError(f"Complex data not supported: {name} is complex. Use Re and Im as rows.")
     if min(X.shape) == 0:
         raise ValueError(f"{name} must have at least one row and one column; got shape {X.shape}.")
     if not sparse.issparse(X):

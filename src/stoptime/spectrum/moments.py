@@ -156,7 +156,7 @@ def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[
 
 
 def _heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
-    """Return the numbers of rows whose mean is a good guess of the mean, and their shares."""
+    """Return indices of rows whose mean is close to the mean of all rows, and their shares."""
     # spread over all rows: the first ones may be unlike the others
     few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
     if weights is None:

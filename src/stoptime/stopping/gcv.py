@@ -25,7 +25,7 @@ EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
 def energies(spectrum: Spectrum) -> tuple[Array, Array]:
-    """Return every target's power along each eigenvector, (rank, n_targets), and outside of all."""
+    """Return the power of targets along each eigenvector, (rank, n_targets), and outside them."""
     s = spectrum.eigenvalues.astype(np.float64)
     power = np.atleast_1d(spectrum.target_power).astype(np.float64)
     response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
@@ -74,7 +74,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
         raise ValueError(
             f"X must have at least {'three' if spectrum.fit_intercept else 'two'} rows of positive "
-            "sample_weight: of fewer, generalised cross-validation leaves nothing to learn from."
+            "sample_weight: with fewer, nothing can be learned after leaving one row out."
         )
     if not spectrum.is_complete and np.isinf(stops).any():
         raise ValueError("Path GCV needs finite stops unless every eigenvalue is known; got inf.")
@@ -127,7 +127,7 @@ def path_gcv_with_spread(
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
-    r"""Return the textbook's generalised cross-validation; warn for every method but ridge.
+    r"""Return textbook generalised cross-validation; warn for every method except ridge.
 
     .. math:: \frac{\frac1n\sum_i r_i(t)^2}{(1 - \mathrm{df}(t)/n)^2}
 
@@ -151,7 +151,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     if not method.gcv_is_consistent:
         warnings.warn(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
-            "method but ridge: use path_gcv or leave_one_out.",
+            "method except ridge: use path_gcv or leave_one_out.",
             UserWarning,
             stacklevel=2,
         )

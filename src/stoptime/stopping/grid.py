@@ -33,7 +33,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     """Return stops from nothing learned to everything learned, dense enough for every oscillation.
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned
-    one part in a thousand to where the slowest one has a few parts in a hundred left; and infinity.
+    one part in a thousand to where the slowest one has a few per cent left; and infinity.
     Neighbours differ by at most 8 %, and by at most an eighth of an oscillation of any direction
     whose oscillations still show. For an iteration they are whole numbers. Where eigenvalues fall
     to rounding without a gap, oscillations are followed for a hundred periods of the fastest
@@ -75,12 +75,12 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
-    """Return the stops to try, and whether they were given one by one."""
+    """Return the stops to try, and whether the user gave them as an array."""
     if stops is None or np.ndim(np.asarray(stops)) == 0:
         return default_stops(problem.spectrum, problem.tuned, cast("int | None", stops)), False
     given = nonnegative("stops", np.asarray(stops), infinite=True)
     if given.ndim != 1 or given.size == 0:
-        raise ValueError(f"stops must be a list of numbers, or how many; got shape {given.shape}.")
+        raise ValueError(f"stops must be a list of numbers, or a count; got shape {given.shape}.")
     return np.unique(given), True
 
 

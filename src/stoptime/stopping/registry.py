@@ -39,7 +39,7 @@ FEWEST_FOLDS = 3  # over which a standard error can be taken
 class LeaveOneOut(CurveRule):
     """Exact leave-one-out error; see :func:`stoptime.leave_one_out`.
 
-    Its standard error is computed too if ``standard_errors``, by default unless targets are many.
+    ``standard_errors`` asks for its standard error; by default, if the targets are few.
     """
 
     standard_errors: bool | None = None
@@ -52,11 +52,11 @@ class LeaveOneOut(CurveRule):
         return problem.left_out.errors(stops, standard_errors=wanted, verbose=problem.verbose)
 
     def _begun(self, problem: Problem, grid: Array, *, per_target: bool) -> tuple[ErrorCurve, bool]:
-        """Look at early stops first, and at later ones until the error has clearly risen.
+        """Evaluate early stops first, then later ones until the error has clearly risen.
 
         The grid ends where the slowest direction is learned, far beyond the best stop of
         ill-conditioned data, and late stops cost most. Least squares has a closed form and is
-        looked at first. Path GCV, which needs no rows, guards against a late second minimum.
+        evaluated first. Path GCV, which needs no rows, guards against a late second minimum.
         """
         stops = grid[np.isfinite(grid)]
         stage = _stages(problem, stops)
@@ -80,7 +80,7 @@ class LeaveOneOut(CurveRule):
 
 
 def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
-    """Return the stage of every stop: t√L up to 32 first, then a factor of 4 in time for each."""
+    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
     tuned = problem.tuned
     largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore", divide="ignore"):
@@ -93,7 +93,7 @@ def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class PathGCV(CurveRule):
-    """Generalised cross-validation that is right for paths; see :func:`stoptime.path_gcv`.
+    """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
 
     Where random probes estimate a trace, the standard error is that of the trace alone.
     """
@@ -108,7 +108,7 @@ class PathGCV(CurveRule):
 
 @dataclass(frozen=True)
 class GCV(CurveRule):
-    """The textbook's generalised cross-validation; it warns for every method but ridge."""
+    """Textbook generalised cross-validation; it warns for every method except ridge."""
 
     name: ClassVar[str] = "gcv"
     _uses_trace: ClassVar[bool] = True
@@ -120,11 +120,11 @@ class GCV(CurveRule):
 
 @dataclass(frozen=True)
 class CrossValidation(CurveRule):
-    r"""Mean squared error on rows held out in turn.
+    r"""Cross-validation: the mean squared error on held-out rows.
 
-    The moments of every training set are those of all rows less those of the rows held out, so X is
-    multiplied by itself once, however many folds there are. ``cv`` is the number of folds, any
-    scikit-learn splitter, splitters by groups included, or an iterable of (train, test).
+    The moments of every training set are those of all rows minus those of the held-out rows, so
+    XᵀX is computed once for all folds. ``cv`` is the number of folds, any scikit-learn splitter,
+    splitters by groups included, or an iterable of (train, test).
     """
 
     cv: Any = 5
@@ -205,11 +205,11 @@ def _combined(problem: Problem, stops: Array, tests: list[TestErrors]) -> ErrorC
 
 @dataclass(frozen=True)
 class PlugIn(Rule):
-    """Stop where the method has the best guarantee against the best ridge by marginal likelihood.
+    """Stop where the guarantee against ridge with the estimated best penalty is best.
 
-    The curve is the error that the estimated noise and signal imply. An array of stops is chosen
-    among by that curve; otherwise the stop is :func:`stoptime.equivalent_stop` of the estimated
-    penalty.
+    The curve is the error that the estimated noise and signal imply. From an array of stops, the
+    one with the least such error is chosen; otherwise the stop is
+    :func:`stoptime.equivalent_stop` of the estimated penalty.
     """
 
     name: ClassVar[str] = "plug-in"
@@ -221,7 +221,7 @@ class PlugIn(Rule):
         """Pick one stop for all targets; see :meth:`Rule.choose`."""
         if per_target:
             raise ValueError(
-                'rule="plug-in" shares one stop between targets: use rule="loo" per target.'
+                'rule="plug-in" has one stop for all targets: use rule="loo" with per_target.'
             )
         grid, given = stops_to_try(problem, stops)
         oracle, spectrum = resolved_oracle(problem.data, problem.spectrum)
@@ -262,7 +262,7 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
         return 0.0, "no signal was detected"
     found = calibrate_to(problem.tuned, penalty, eigenvalues=possible_eigenvalues(problem.spectrum))
     message = (
-        f"like ridge with the estimated best penalty, {penalty:.3g}: "
+        f"equivalent to ridge with the estimated best penalty, {penalty:.3g}: "
         f"at most {rounded_up(found.inflation)} times its Bayes risk"
     )
     return found.stop, message
@@ -272,7 +272,7 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
 class OneStandardError(Rule):
     """The earliest stop whose error is within one standard error of the least error.
 
-    The other ``rule`` estimates the error curve, with standard errors.
+    ``rule`` is another rule; it estimates the error curve and its standard errors.
     """
 
     rule: CurveRule | str = LeaveOneOut(standard_errors=True)
@@ -280,18 +280,18 @@ class OneStandardError(Rule):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the other rule does."""
+        """Whether ``rule`` reads rows one by one."""
         return get_rule(self.rule).needs_rows
 
     @property
     def needs_trace(self) -> bool:
-        """Whether the other rule does."""
+        """Whether ``rule`` sums over all eigenvalues."""
         return get_rule(self.rule).needs_trace
 
     def fixed(
         self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
     ) -> OneStandardError:
-        """Return the rule with the folds of the other rule drawn once."""
+        """Return this rule with the folds of ``rule`` drawn once."""
         fixed = get_rule(self.rule).fixed(data, groups, verbose=verbose)
         return OneStandardError(fixed) if isinstance(fixed, CurveRule) else self
 
@@ -306,8 +306,8 @@ class OneStandardError(Rule):
             best = rule.choose(problem, stops, per_target=per_target)
         if best is None or best.standard_error is None:
             raise ValueError(
-                f"{rule} knows no standard error over rows or folds: take CrossValidation(5) or, "
-                "where rows can be left out, LeaveOneOut(True)."
+                f"{rule} has no standard error over rows or folds: use CrossValidation(5) or, "
+                "if exact leave-one-out is possible, LeaveOneOut(True)."
             )
         limit = np.atleast_1d(best.error + best.standard_error)
         within = columns_of(best.curve, per_target=per_target) <= limit

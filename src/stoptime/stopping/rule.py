@@ -1,4 +1,4 @@
-"""What a rule is, what it returns, and how the lowest point of an error curve is found."""
+"""The base classes of rules, their result, and the search for the least error."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Rule(ABC):
     ) -> Choice:
         """Pick one stop, or one for each target with ``per_target``.
 
-        An array of ``stops`` is chosen among exactly. None is the default grid and a number its
+        From an array of ``stops``, one entry is chosen. None is the default grid and a number its
         size; the choice is then refined between grid points.
         """
 
@@ -107,7 +107,7 @@ class CurveRule(Rule):
         best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
         message = f"least {self.name} error at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
-            message += ": that of least squares, stopping gains nothing"
+            message += ", the error of least squares: stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
 
     def _begun(
@@ -117,7 +117,7 @@ class CurveRule(Rule):
         *,
         per_target: bool,  # noqa: ARG002 - for other rules
     ) -> tuple[ErrorCurve, bool]:
-        """Return errors as far as data can be factored, and whether they rose before the end."""
+        """Return errors up to the last stop that can be computed, and whether they rose."""
         while True:
             try:
                 return self.errors(problem, grid), False
@@ -165,7 +165,7 @@ class CurveRule(Rule):
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
             warnings.warn(
-                f"The {self.name} error of {problem.method} is least at the last stop looked at, "
+                f"The {self.name} error of {problem.method} is least at the last stop tried, "
                 f"{curve.stops[last]:.3g}: give an array of later stops.",
                 StopWarning,
                 stacklevel=3,
@@ -180,7 +180,7 @@ def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
 
 
 def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
-    """Return the choice of the stops at some places of a curve, one for each of its columns."""
+    """Return the choice of the stops at some indices of a curve, one for each column."""
     seen = curve if per_target else curve.pooled()
     own = at, np.arange(len(at))
     found: list[Any] = [seen.stops[at], columns_of(seen, per_target=per_target)[own], None]
@@ -192,7 +192,7 @@ def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_targ
 
 
 def _unsettled(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
-    """Tell whether the error has not settled at the last finite stop, or is clearly least there."""
+    """Tell whether the error still changes at the last finite stop, or is clearly least there."""
     columns = columns_of(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
     here = columns[last]

@@ -90,13 +90,13 @@ class Discrepancy(Rule):
 
     @property
     def needs_trace(self) -> bool:
-        """Noise that is not given is estimated from all eigenvalues."""
+        """Whether the noise is not given: its estimate needs all eigenvalues."""
         return self.noise is None
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
-        """Pick the first stop with a residual of at most the noise; see :meth:`Rule.choose`."""
+        """Pick the first stop with a training error down to the noise; see :meth:`Rule.choose`."""
         grid, given = stops_to_try(problem, stops)
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
         levels = np.atleast_1d(level if per_target else level.mean())
@@ -106,8 +106,8 @@ class Discrepancy(Rule):
         reached = columns_of(curve, per_target=per_target) <= levels
         if not reached.any(axis=0).all():
             warnings.warn(
-                f"The residual never falls to the noise, {levels.max():.3g}: the last stop is "
-                "taken. Give later stops, or check the noise.",
+                f"The training error never falls to the noise, {levels.max():.3g}: the last stop "
+                "is used. Give later stops, or check the noise.",
                 StopWarning,
                 stacklevel=2,
             )
@@ -117,7 +117,7 @@ class Discrepancy(Rule):
             crossing = partial(_crossing, problem, curve.stops, per_target=per_target)
             stop = np.array([crossing(*one) for one in enumerate(zip(first, levels, strict=True))])
         error = np.diagonal(columns_of(_training_curve(problem, stop), per_target=per_target))
-        message = f"first stop with a residual of at most the noise, {levels.max():.4g}"
+        message = f"first stop with a training error of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
             return Choice(stop, error, curve, None, message)
         return Choice(float(stop[0]), float(error[0]), curve, None, message)
@@ -130,7 +130,7 @@ def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
 def _followed(
     problem: Problem, grid: Array, levels: Floats, extensions: int, *, per_target: bool
 ) -> tuple[Problem, ErrorCurve]:
-    """Return the residuals at the stops, and at later ones until they are down to the levels."""
+    """Return the residuals at the stops, and at later ones until they fall to the levels."""
     curve = _training_curve(problem, grid)
     # the grid of a complete spectrum ends at infinity
     for _ in range(0 if problem.spectrum.is_complete else extensions):

@@ -1,1 +1,1 @@
-"""What every other package may use: arrays, files, progress, words and figures."""
+"""Tools that every other package may use: arrays, files, progress, words and figures."""

@@ -62,7 +62,7 @@ def fraction_below_one(name: str, value: object) -> float:
     number = float(value) if isinstance(value, int | float | np.number) else np.nan
     if isinstance(value, bool) or not 0 <= number < 1:
         raise ValueError(
-            f"{name} must be a number from 0 to below 1 (from 1 on the iteration diverges); "
+            f"{name} must be at least 0 and below 1 (the iteration diverges from 1 on); "
             f"got {value!r}."
         )
     return number

@@ -1,4 +1,4 @@
-"""What to fit, the fitted model, its assessment, and how other estimators compare."""
+"""The request for a fit, the fitted model, its assessment, and the comparison."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eige
 
 @dataclass(frozen=True)
 class Request:
-    """What to fit, and how; the options of ``stoptime fit``."""
+    """The request for a fit: the options of ``stoptime fit``."""
 
     data: str  #: A file, or "diabetes".
     target: str  #: The column to predict.

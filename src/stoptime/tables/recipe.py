@@ -1,4 +1,4 @@
-"""Turn a table into a matrix of features: decide once how, and apply that to any rows.
+"""Turn a table into a matrix of features, by a recipe that applies to any new rows.
 
 A table that is larger than memory is read one block of rows at a time.
 
@@ -260,7 +260,7 @@ def _described(kind: Kind, series: Any) -> str:
 
 
 def _values(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return what a column holds: an array of numbers or days with NaN, or a series of text."""
+    """Return the values of a column: an array of numbers or days with NaN, or a series of text."""
     kind, series = _detected(series, name)
     if kind == "category":
         return kind, series
@@ -302,13 +302,13 @@ def _detected(series: Any, name: str) -> tuple[Kind, Any]:
     if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
         raise ValueError(
             f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
-            "is a missing value, read it as such (--na), else correct the file or drop the column."
+            "is a missing value, declare it by --na; otherwise correct the file or drop the column."
         )
     return "category", series
 
 
 def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]:
-    """Decide how each column becomes features, and say what is unusual about it."""
+    """Decide how each column becomes features, and describe anything unusual."""
     columns: list[Column] = []
     unusual: dict[str, list[str]] = {}
     for name in frame.columns:
@@ -328,8 +328,8 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
     if len(known) == 0:
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
-        lacking = _counted(int(gaps.sum()), "value")
-        raise ValueError(f'Column "{name}" misses {lacking}: impute them, or drop their rows.')
+        lacking = _counted(int(gaps.sum()), "missing value")
+        raise ValueError(f'Column "{name}" has {lacking}: impute them, or drop their rows.')
     if kind != "category":
         if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
             return None, "left out, the same in every row"
@@ -378,8 +378,8 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
         return values[:, None], []
     if column.fill is None:
         raise ValueError(
-            f'Column "{column.name}" misses {_counted(count, "value")}, but the model was fitted '
-            "without filling in missing values."
+            f'Column "{column.name}" has {_counted(count, "missing value")}, but the model was '
+            "fitted without filling in missing values."
         )
     return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
 

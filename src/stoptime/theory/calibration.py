@@ -1,7 +1,7 @@
-r"""Which stop is equivalent to which ridge penalty, and how good it is.
+r"""The stop that is equivalent to a ridge penalty, and its guarantee.
 
-Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Under a prior that is even over
-the eigendirections and makes :math:`\lambda` the best penalty, the risk over the ridge risk is
+Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Under a prior that is the same
+in all eigendirections and makes :math:`\lambda` the best penalty, the risk over the ridge risk is
 :math:`F(x) = (1+x)(g^2 + x\varphi^2) = 1 + x(g - \varphi)^2` in each direction; the relative
 distance from the ridge coefficient is :math:`(\varphi(1+x) - 1)^2`. A calibration picks one stop
 for all x; the largest value over x is its guarantee. These are numerical optimisations;
@@ -60,8 +60,8 @@ def calibrate(
 ) -> Calibration:
     """Find the stop for unit penalty and eigenvalues in [low, high], in units of the penalty.
 
-    The method is already tuned to its spectrum. The ``kind`` "risk" has the least guaranteed
-    inflation, "parameter" the least guaranteed distance from the ridge coefficients, and "paper" is
+    The method is already tuned to its spectrum. The ``kind`` "risk" minimises the guaranteed
+    inflation, "parameter" the guaranteed distance from the ridge coefficients, and "paper" is
     t = 1/λ or t = 1/√λ.
 
     Examples
@@ -71,7 +71,7 @@ def calibrate(
     '0.45711 1.07858'
     """
     if not 0 <= low <= high:
-        raise ValueError(f"low and high must be eigenvalues, low first; got {low!r} and {high!r}.")
+        raise ValueError(f"low and high must satisfy 0 ≤ low ≤ high; got {low!r} and {high!r}.")
     return _calibrate(get_method(method), kind, low, high)
 
 
@@ -143,7 +143,7 @@ def equivalent_stop(
     method, calibration
         See :func:`calibrate`.
     penalty : float
-        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero means never stop.
+        The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero is least squares.
     eigenvalues : array-like, optional
         Those of XᵀX/n. Needed where no stop is good for every spectrum (heavy-ball flow, and
         friction below 2) and where a step is "auto". Without them, an iteration with a given step

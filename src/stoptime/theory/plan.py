@@ -48,7 +48,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to run a method to match ridge with a penalty, and how that compares.
+    """How long to run a method to match ridge with a penalty, compared with other methods.
 
     ``run`` is the requested method, ``descent`` is gradient descent with the same step, and
     ``safer`` is the same method with friction 5, if it has a friction other than 5.
@@ -91,18 +91,18 @@ class Plan:
         return ax
 
     def __str__(self) -> str:
-        rows = [("method", "iterations", "like penalty", "risk at most", "risk here", "sooner")]
+        rows = [("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
             bound = f"{rounded_up(run.inflation)} x"
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             name = describe(run.method)
             rows.append((name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner))
-        return f"To be like ridge with penalty {self.penalty:.4g}:\n{aligned(rows)}"
+        return f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(rows)}"
 
 
 def describe(method: Method) -> str:
-    """Return the method in a few words, those of torch where torch has them."""
+    """Return a short description of the method, in the terms of torch if they exist."""
     shown = {one.name: getattr(method, one.name) for one in fields(method)}
     if shown.get("momentum") is not None:
         shown.pop("friction", None)  # a constant momentum takes its place
@@ -136,11 +136,11 @@ def plan(
         The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; torch's ``weight_decay`` for the loss without the
         second term. By default the best one, estimated from the data by marginal likelihood.
     X, y, spectrum : array-like, or Spectrum, optional
-        Data, or their spectrum or eigenvalues, which alone do not determine a penalty.
+        Data, or their spectrum or eigenvalues, but eigenvalues alone give no penalty.
     method : Iteration or str, default="nesterov"
         The method to run.
     step, lr : float or "auto", optional
-        The step; ``lr`` is torch's word for it. If the spectrum is known, the default is the step
+        The step; ``lr`` is torch's name for it. If the spectrum is known, the default is the step
         of the method, or 1/L.
     momentum, friction : float, optional
         A constant momentum, for "nesterov" and "heavy-ball"; the friction of "nesterov".
@@ -148,17 +148,17 @@ def plan(
     Examples
     --------
     >>> print(plan(0.01, step=1.0))
-    To be like ridge with penalty 0.01:
-    method                       iterations  like penalty  risk at most  risk here  sooner
-    nesterov (lr 1, friction 3)          13       0.00986       1.234 x          -   3.5 x
-    nesterov (lr 1, friction 5)          17       0.00961       1.154 x          -   2.6 x
-    gradient-descent (lr 1)              45          0.01       1.082 x          -   1.0 x
+    Equivalent to ridge with penalty 0.01:
+    method                       iterations  ridge penalty  risk at most  risk here  speedup
+    nesterov (lr 1, friction 3)          13        0.00986       1.234 x          -    3.5 x
+    nesterov (lr 1, friction 5)          17        0.00961       1.154 x          -    2.6 x
+    gradient-descent (lr 1)              45           0.01       1.082 x          -    1.0 x
     """
     known = _known(X, y, spectrum)
     eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     if step is not None and lr is not None:
-        raise ValueError("step and lr are two words for one number: give one of them.")
+        raise ValueError("step and lr are two names of one parameter: give one of them.")
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
     chosen = _configured(get_method(method), options)
     if eigenvalues is None and not chosen.is_tuned:

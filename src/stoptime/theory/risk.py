@@ -1,9 +1,9 @@
 r"""The exact risk of a method at every stop: bias, variance and their sum, without simulation.
 
-Directions with s = 0, which a wide design always has, have bias and no variance. Last comes the
-limit when n and p grow together. For rows with independent entries of unit variance and p/n → c,
-the eigenvalues of XᵀX/n fill :math:`[(1-\sqrt c)^2, (1+\sqrt c)^2]` with the Marchenko-Pastur
-density, and for c > 1 the share 1 - 1/c of them is zero.
+Directions with s = 0, which a wide design always has, have bias and no variance. The last
+functions give the limit as n and p grow together. For rows with independent entries of unit
+variance and p/n → c, the eigenvalues of XᵀX/n fill :math:`[(1-\sqrt c)^2, (1+\sqrt c)^2]` with the
+Marchenko-Pastur density, and for c > 1 the share 1 - 1/c of them is zero.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_a_smallest_eigenvalue_that_is_known_is_told(method):
 def test_one_standard_error_of_random_probes_is_refused(operator, response):
     model = st.StoppedRegressorCV(rule=st.OneStandardError("path-gcv"))
     with pytest.raises(
-        ValueError, match=r"PathGCV\(\) knows no standard error .*: take CrossValidation"
+        ValueError, match=r"PathGCV\(\) has no standard error .*: use CrossValidation"
     ):
         model.fit(operator, response)
 

@@ -115,7 +115,7 @@ def test_leave_one_out_is_refused_before_any_row_is_read(rule):
     def read(_):
         raise AssertionError("read")
 
-    with pytest.raises(ValueError, match='use cv=5, in the same single pass, or rule="path-gcv"'):
+    with pytest.raises(ValueError, match='use cv=5, which reads them once, or rule="path-gcv"'):
         st.StoppedRegressorCV(rule=rule).fit(Chunks(read, 3, 100))
 
 
@@ -143,7 +143,7 @@ def test_folds_where_the_number_of_rows_is_unknown(table):
     same_fit(model, st.StoppedRegressorCV(cv=dealt, stops=[1.0, 9.0]).fit(X, y))
     with pytest.raises(ValueError, match=r"cv=11 needs at least as many blocks .* got 10"):
         st.StoppedRegressorCV(cv=11).fit(chunks)
-    with pytest.raises(ValueError, match="cv must be a whole number where"):
+    with pytest.raises(ValueError, match="cv must be a whole number if"):
         st.StoppedRegressorCV(cv=KFold(3)).fit(chunks)
     for bad in (1, 0, 2000):
         with pytest.raises(ValueError, match=f"cv={bad} must be at least 2"):
@@ -346,5 +346,5 @@ def test_a_bad_row_has_its_number_in_the_block(cv, rng):
 @pytest.mark.parametrize("announced", [500, 1500])
 def test_rows_that_were_announced_have_to_come(announced, rng):
     chunks = st.Chunks.of(rng.standard_normal((1000, 3)), rng.standard_normal(1000), rows=250)
-    with pytest.raises(ValueError, match=f"where {announced} were announced"):
+    with pytest.raises(ValueError, match=f"but {announced} were expected"):
         st.StoppedRegressor().fit(st.Chunks(chunks.read, 3, announced))

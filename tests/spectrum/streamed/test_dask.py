@@ -170,7 +170,7 @@ def test_one_bad_block_of_thousands_is_named():
 def test_other_types_than_announced_are_named():
     X = da.ones((60, 4), chunks=(6, 4)).map_blocks(narrowed, dtype=float)
     with pytest.raises(
-        TypeError, match=r"Block 5 \(rows 30 to 35\): X of dtype float32, where float64"
+        TypeError, match=r"Block 5 \(rows 30 to 35\): X of dtype float32, but float64"
     ):
         st.decompose(X, da.ones(60, chunks=6))
     with pytest.raises(TypeError, match="X must hold plain numbers; got dtype object"):

@@ -60,7 +60,7 @@ def test_checkpoints_are_saved_on_the_way_and_belong_to_their_source(table, tmp_
     with pytest.raises(ValueError, match="first rows"):
         st.summarise(Chunks.of(X, y + 1), checkpoint=tmp_path / "a.npz")
     st.Statistics.of(X, y).save(tmp_path / "b.npz")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         st.summarise(Chunks.of(X, y), checkpoint=tmp_path / "b.npz")
 
 

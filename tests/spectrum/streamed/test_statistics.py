@@ -303,7 +303,7 @@ def test_other_columns_are_not_merged():
         seen.update(X, y[:, None])
     with pytest.raises(ValueError, match="different features: 'c' and 'd'"):
         seen.merge(Statistics.of(X, y, names="abdc"))
-    with pytest.raises(TypeError, match="joined with Statistics"):
+    with pytest.raises(TypeError, match="merge only with Statistics"):
         seen + 1
     with pytest.raises(ValueError, match="4 different names"):
         Statistics.of(X, y, names=["a", "b"])

@@ -7,7 +7,7 @@ eigenvectors q of T, the error of any matrix function φ is a sum of divided dif
     h(s) = \eta\,\|z\|\sum_j q_{1j}q_{kj}\,\frac{\varphi(s) - \varphi(\theta_j)}{s - \theta_j},
 
 so the norm of the error is at most the maximum of \|h\| over the spectrum. The sum is a divided
-difference of order k and as smooth as φ: a grid from zero to the largest eigenvalue finds it.
+difference of order k and as smooth as φ: its maximum is found on a grid of the spectrum.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def relative_errors(
 def unconverged(
     method: Method, stops: Floats | float, errors: Floats | float, tol: float
 ) -> NDArray[np.bool_]:
-    """Tell at which stops a larger space reduces the error; a finite one of least squares stays."""
+    """Tell at which stops a larger space helps; finite errors of least squares are rounding."""
     last = np.isinf(stops) | (not method.has_filter)
     return np.asarray(np.where(last, np.isinf(errors), np.logical_not(errors <= tol)))
 

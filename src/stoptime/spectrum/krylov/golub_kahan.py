@@ -152,7 +152,7 @@ class GolubKahan:
         known = self.corner and not self.size
         if known and abs(self._left @ u - self.corner) > TRANSPOSE_MISMATCH * _length(u):
             raise ValueError(
-                "X is no operator: its rmatvec does not multiply by the transpose of its matvec."
+                "X is not a linear operator: its rmatvec is not the transpose of its matvec."
             )
         u -= (self.betas[-1] if self.size else self.corner) * self._left
         alpha = _length(u)
@@ -191,7 +191,7 @@ class GolubKahan:
         return entry <= max(self.rounding * self._scale, self.floor)
 
     def forget(self) -> None:
-        """Make the space empty for good."""
+        """Empty the space and end its growth."""
         self.basis = Basis(self.basis.length)
         self.alphas = []
         self.betas = []
@@ -241,7 +241,7 @@ def _length(vector: Floats, name: str = "X or y") -> float:
 
 @dataclass(frozen=True)
 class KrylovVectors:
-    """Ritz vectors of one or several spaces, formed only when asked for.
+    """Ritz vectors of one or several spaces, computed on demand.
 
     Each basis, in blocks of rows, times its rotation gives those of a space; ``order`` sorts all.
     """
@@ -267,5 +267,5 @@ class KrylovVectors:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
-            raise ValueError("Vectors formed on demand cannot be viewed: let copy be None.")
+            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
         return np.asarray(self @ np.eye(len(self.order)), dtype=dtype)

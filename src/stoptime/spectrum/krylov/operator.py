@@ -123,7 +123,7 @@ class MatrixFreeData(DenseData):
         trace: bool,
         verbose: bool = False,
     ) -> Spectrum:
-        """Return all eigenvalues if X is small; else begin with t√L = 30, or tL = 100."""
+        """Return all eigenvalues if X is small; else Krylov spaces up to t√L = 30, or tL = 100."""
         readable = rows and self.has_rows and min(self.X.shape) <= LARGEST_WITH_ROWS
         if self.is_small or readable:
             return self.complete()
@@ -143,7 +143,7 @@ class MatrixFreeData(DenseData):
         return self.spaces.spectrum(wanted)
 
     def pilot(self) -> Spectrum:
-        """Return a spectrum with random probes, up to the first end of a search."""
+        """Return a spectrum with random probes, accurate up to the first goal of a search."""
         return self.opened([Ridge()], None, rows=False, trace=True)
 
     def _first_goal(self, method: Method) -> Goal:
@@ -170,9 +170,9 @@ class MatrixFreeData(DenseData):
         steepest = np.inf if spectrum.rank < self.n_features else 1 / spectrum.eigenvalues[0]
         if min(max_gain, steepest) > spectrum.reach * VISIBLE_LOSS / self.tolerance:
             warnings.warn(
-                "Columns are so dependent, or so different in scale, that products of features may "
-                f"lose more than {VISIBLE_LOSS:g} of the coefficients at late stops: standardise "
-                "or drop columns.",
+                "Columns are so dependent, or so different in scale, that rounding of XᵀX may "
+                f"change the coefficients at late stops by more than {VISIBLE_LOSS:g} of their "
+                "size: standardise or drop columns.",
                 UserWarning,
                 stacklevel=3,
             )

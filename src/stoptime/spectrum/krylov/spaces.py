@@ -1,4 +1,4 @@
-r"""Krylov spaces that stand in for the eigenvectors of sparse matrices and operators.
+r"""Krylov spaces that replace the eigenvectors of sparse matrices and operators.
 
 From the bidiagonalisation of A with :math:`A^TA = X^TX/n`, started with the response,
 

@@ -131,7 +131,7 @@ def _block_parts(place: Any, X: Any, y: Any, weight: Any = None, *, announced: A
     """Return the statistics of one block; runs on a worker."""
     name, labels = place
     if X.dtype != announced:
-        wrong = f"{name}: X of dtype {X.dtype}, where {announced} was announced"
+        wrong = f"{name}: X of dtype {X.dtype}, but {announced} was expected"
         raise TypeError(f'{wrong}: use X.astype("{announced}").')
     return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name)
 

@@ -47,7 +47,7 @@ def _shared(path: str) -> Any:
 
 @dataclass(frozen=True)
 class StreamedData(Data):
-    """Streamed data or statistics; folds have to be asked for before the one pass over the rows."""
+    """Streamed data or statistics; folds must be requested before the one pass over the rows."""
 
     stream: Stream
     fit_intercept: bool
@@ -82,8 +82,8 @@ class StreamedData(Data):
     def check_rows(self) -> None:
         """Refuse exact leave-one-out before any row is read."""
         raise ValueError(
-            "Leave-one-out reads every row again, which streamed data do not allow: use cv=5, in "
-            'the same single pass, or rule="path-gcv", which estimates it from the spectrum alone.'
+            "Leave-one-out reads every row again, which streamed data do not allow: use cv=5, "
+            'which reads them once, or rule="path-gcv", which needs only the spectrum.'
         )
 
     def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
@@ -106,8 +106,8 @@ class StreamedData(Data):
         tested = [parts[fold] for fold in sorted(parts) if fold != NEVER]
         if len(tested) < wanted.count:
             raise ValueError(
-                f"cv={wanted.count} needs at least as many blocks of rows, which are dealt to the "
-                "folds in turn where the number of rows is not known beforehand; got "
+                f"cv={wanted.count} needs at least as many blocks of rows, because whole blocks "
+                "are assigned to the folds if the number of rows is not known in advance; got "
                 f"{len(parts)}. Make blocks smaller."
             )
         if len(parts) == 1:
@@ -206,7 +206,7 @@ def summarise(
     Parameters
     ----------
     X : Chunks, dask array or dataframe, zarr array or array-like
-        Rows; memory is one block and a few arrays of p × p numbers.
+        Rows; memory holds one block and a few arrays of p × p numbers.
     y, sample_weight : optional
         The response and weights, where X does not hold them.
     checkpoint : path, optional
@@ -233,7 +233,7 @@ def summarise(
 
 
 def _resumed(chunks: Chunks, checkpoint: FilePath, verbose: bool) -> Parts:
-    """Continue from a checkpoint, and leave one behind however the pass ends."""
+    """Continue from a checkpoint, and write one even if the pass is interrupted."""
     # the name of the source alone does not tell data of the same shape apart
     digest = sha256()
     for values in next(iter(chunks), ()):
@@ -270,9 +270,9 @@ def _restored(own: str, checkpoint: FilePath) -> State:
     statistics = Statistics.from_arrays(arrays, str(checkpoint))
     source, position = arrays.get("source"), arrays.get("position")
     if source is None or position is None or position.shape != (2,) or position.dtype.kind != "i":
-        raise ValueError(f"{checkpoint} is no checkpoint: it has statistics, but no position.")
+        raise ValueError(f"{checkpoint} is not a checkpoint: it has no position in the data.")
     if str(source) != own:
         raise ValueError(
-            f"{checkpoint} was made from {source}, which is not {own}: remove it, or name another."
+            f"{checkpoint} was made from {source}, not from {own}: remove it or use another."
         )
     return {WHOLE: statistics}, int(position[0]), int(position[1])

@@ -23,7 +23,7 @@ Parts = dict[int, Statistics]
 class Folds:
     """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows.
 
-    Without both, as for an unknown number of rows, blocks are dealt to the folds in turn.
+    Without both, as for an unknown number of rows, fold k tests blocks k, k + count, and so on.
     """
 
     count: int
@@ -40,8 +40,8 @@ class Folds:
             )
         if n_rows is None and not whole:
             raise ValueError(
-                "cv must be a whole number where the number of rows is not known beforehand, and "
-                f"blocks are dealt to the folds in turn; got {cv!r}."
+                "cv must be a whole number if the number of rows is not known in advance, because "
+                f"whole blocks are then assigned to the folds; got {cv!r}."
             )
         if n_rows is None:
             return cls(int(cv))
@@ -86,7 +86,7 @@ def parts_of_block(
         if isinstance(labels, int):
             return {labels: Statistics.of(X, y, weights)}
         if len(labels) != len(X):
-            raise ValueError(f"X has {len(X)} rows, where {len(labels)} were announced.")  # noqa: TRY301
+            raise ValueError(f"X has {len(X)} rows, but {len(labels)} were expected.")  # noqa: TRY301
         try:
             for fold in np.unique(labels):
                 rows: Any = np.flatnonzero(labels == fold)

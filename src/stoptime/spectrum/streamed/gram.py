@@ -156,9 +156,9 @@ def warn_of_rounding(errors: Array, *, stacklevel: int = 3) -> None:
     worst = float(errors.max(initial=0))
     if worst > WARNED_ROUNDING:
         warnings.warn(
-            "Columns are so dependent, or so different in scale, that products of features may "
-            f"lose {min(worst, 1.0):.1g} of the coefficients at these stops: stop earlier, "
-            "standardise or drop columns, or fit in memory.",
+            "Columns are so dependent, or so different in scale, that rounding of XᵀX may change "
+            f"the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
+            "stop earlier, standardise or drop columns, or fit in memory.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

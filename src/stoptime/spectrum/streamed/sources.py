@@ -41,9 +41,9 @@ class Chunks:
     """Streamed data that are read in blocks; they take the place of X and hold y as well.
 
     ``Chunks`` are accepted wherever data are: ``decompose(chunks)``, ``summarise(chunks)``,
-    ``StoppedRegressorCV(cv=5).fit(chunks)``, ``model.predict(chunks)``. One pass is made, K-fold
-    included. It needs the memory of one block, 64 MB by default, and of a few arrays of p × p
-    numbers for each fold.
+    ``StoppedRegressorCV(cv=5).fit(chunks)``, ``model.predict(chunks)``. The rows are
+    read once, even for K-fold cross-validation. This needs the memory of one block, 64 MB by
+    default, and of a few arrays of p × p numbers for each fold.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Chunks:
         Takes a number of rows to skip, and returns an iterator over the blocks that follow, each a
         :class:`Block`.
     n_features, n_rows : int, and int or None
-        Numbers of columns of X and of rows; None where the rows are not counted before the end.
+        Numbers of columns and of rows; None if the number of rows is not known in advance.
     names : tuple of str, optional
         Names of the features.
     source : str
@@ -90,7 +90,7 @@ class Chunks:
             Rows of a block; by default 64 MB of them, in whole chunks of X where it has chunks.
         """
         if kind_of(X) not in {"dense", "chunks"}:
-            raise TypeError(f"X must be an array with slices of rows; got {type(X).__name__}.")
+            raise TypeError(f"X must be an array whose rows can be sliced; got {type(X).__name__}.")
         names = column_names(X)
         X = X if hasattr(X, "dtype") else np.asarray(X)
         if len(X.shape) != 2 or X.shape[1] == 0:
@@ -140,13 +140,13 @@ class Chunks:
         path : path or list of paths
             A folder is searched for ``*.parquet``.
         target : str, list of str or None
-            The response; a name gives a vector, a list many targets. Prediction needs none.
+            The response; a name gives a vector, a list several targets. Prediction needs none.
         weight : str, optional
             Column of sample weights.
         features : list of str, optional
-            The other columns, all by default.
+            Columns of features; by default all other columns.
         rows : int, optional
-            Rows of a block at most; by default 64 MB of them. Memory is a block and a row group.
+            Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
         pq = _imported("pyarrow.parquet")
         files = _files(path, "*.parquet")
@@ -217,7 +217,7 @@ class Chunks:
 
     @property
     def shape(self) -> tuple[int | None, int]:
-        """Numbers of rows, None where unknown, and of features."""
+        """Number of rows, None if it is unknown, and number of features."""
         return self.n_rows, self.n_features
 
     def __iter__(self) -> Iterator[Block]:
@@ -236,7 +236,7 @@ class Chunks:
             merged = merged_parts([merged, self.block_parts(block, number, start, folds)])
             start += len(block.X)
         if self.n_rows is not None and start != self.n_rows:
-            raise ValueError(f"Chunks gave {start} rows, where {self.n_rows} were announced.")
+            raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
         return merged
 
     def block_parts(
@@ -245,13 +245,13 @@ class Chunks:
         """Return the statistics of one block, by folds."""
         if block.y is None:
             raise ValueError(
-                "Chunks have no response: give y, or the target column, where they are made."
+                "Chunks have no response: give y, or the target column, when you create them."
             )
         rows = slice(start, start + len(block.X))
         name = block_name(number, rows)
         found = np.shape(block.X)
         if found[1:] != (self.n_features,):
-            raise ValueError(f"{name}: X of shape {found}, where {self.shape} was announced.")
+            raise ValueError(f"{name}: X of shape {found}, but {self.shape} was expected.")
         labels = (folds or Folds(1)).within(number, rows)
         return parts_of_block(block.X, block.y, block.weight, labels, name)
 

@@ -225,7 +225,7 @@ class Statistics:
 
     def _check_like(self, other: Statistics) -> None:
         if not isinstance(other, Statistics):
-            raise TypeError(f"Statistics are joined with Statistics; got {type(other).__name__}.")
+            raise TypeError(f"Statistics merge only with Statistics; got {type(other).__name__}.")
         mine = self.n_features, self.n_targets, self.single_target
         if mine != (other.n_features, other.n_targets, other.single_target):
             raise ValueError(
@@ -233,7 +233,7 @@ class Statistics:
             )
         for one, two in zip(self.names or (), other.names or (), strict=False):
             if one != two:
-                raise ValueError(f"Statistics are of different features: {one!r} and {two!r}.")
+                raise ValueError(f"The statistics have different features: {one!r} and {two!r}.")
 
     def __repr__(self) -> str:
         weight = "" if self.weight == self.n_rows else f" of weight {self.weight:g}"
@@ -305,7 +305,7 @@ def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:
 
 @np.errstate(invalid="ignore")
 def _fault(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return why stored arrays are no statistics of this version, or nothing if they are."""
+    """Return why stored arrays are not valid statistics, or an empty string if they are."""
     cross = arrays.get("cross")
     if cross is None or cross.ndim != 2 or cross.size == 0:
         return "cross is missing" if cross is None else f"cross is of shape {cross.shape}"
