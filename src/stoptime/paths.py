@@ -219,7 +219,8 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     freedom = freedom + (np.nan if unknown else float(spectrum.fit_intercept))
     if spectrum.response.ndim == 1:
         components = components[..., 0]
-    return components, freedom[:, 0] if freedom.shape[1] == 1 else freedom
+    shared = method.has_filter or spectrum.response.ndim == 1  # one filter for all targets
+    return components, freedom[:, 0] if shared else freedom
 
 
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
