@@ -225,7 +225,7 @@ def test_whole_numbers_are_widened(rng, device):
         (lambda X, y: (X.half(), y), "float32, float64 or integer"),
         (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
         (lambda X, y: (X, y * np.nan), "y contains NaN"),
-        (lambda X, y: (X * np.inf, y), "X contains (NaN|infinity)"),
+        (lambda X, y: (X * np.inf, y), "X contains infinity"),
         (lambda X, y: (X * 1e200, y), "overflow"),
     ],
 )

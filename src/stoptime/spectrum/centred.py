@@ -147,7 +147,7 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
         raise ValueError("Complex data not supported: products with X are complex.")
     if not np.isfinite(image).all():
         raise ValueError(
-            "A product with X contains NaN or infinity: check the operator, or rescale X."
+            "A product with X contains NaN or infinity: X is too large, or no valid operator."
         )
     return image.astype(other.dtype, copy=False)
 

@@ -327,7 +327,7 @@ def test_bad_data():
         (aslinearoperator(X * 1j), "Complex data"),
         (LinearOperator(X.shape, matvec=lambda v: X @ v, dtype=float), "define rmatvec"),
         (X[:0], "at least one row"),
-        (X * 1e200, "too large|NaN or infinity"),
+        (X * 1e200, "too large"),
         (X * 1e-200, "too small"),
     ]:
         with pytest.raises(ValueError, match=message):
