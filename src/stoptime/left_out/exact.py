@@ -70,8 +70,8 @@ def leave_one_out(
     """
     stops = list_of_stops(stops)
     data = open_data(X, y, sample_weight, fit_intercept)
-    left_out = _prepared(data, get_method(method), spectrum)
-    return left_out.errors(stops, standard_errors=standard_errors, verbose=verbose)
+    left_out, tuned = _prepared(data, get_method(method), spectrum)
+    return left_out.errors(tuned, stops, standard_errors=standard_errors, verbose=verbose)
 
 
 def left_out_residuals(
@@ -109,10 +109,11 @@ def left_out_residuals(
         raise ValueError(
             f"stop must be one number or one per target ({n}); got shape {stop.shape}."
         )
-    return _prepared(data, get_method(method), spectrum).residuals(stop)
+    left_out, tuned = _prepared(data, get_method(method), spectrum)
+    return left_out.residuals(tuned, stop)
 
 
-def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> LeftOut:
+def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[LeftOut, Method]:
     """Factor the data unless a spectrum is given, and tune the method to all rows."""
     data.check_rows()
     if spectrum is None:
@@ -128,4 +129,4 @@ def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> LeftOut:
         )
     rows = Rows(cast("DenseData", data), spectrum)
     scale = float(rows.scales.max())
-    return LeftOut(rows, method.tuned_without_rows(spectrum.padded_eigenvalues, scale))
+    return LeftOut(rows), method.tuned_without_rows(spectrum.padded_eigenvalues, scale)

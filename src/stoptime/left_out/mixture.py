@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.optimize import minimize_scalar
 
-from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
+from stoptime.support.arrays import Array, array_namespace, as_complex, as_real, like, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoptime.left_out.rows import RowBlock
     from stoptime.methods.base import Method
 
@@ -43,6 +45,8 @@ FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a dr
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
 LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
+SHARED_RANGE = 4.0  # times its own largest eigenvalue: an ellipse so large may be shared
+KEPT_BITS = 46  # of a stop that is looked up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
 SPAN = 40.0  # about the ratio of the last stop to the first one on one hyperbola
 LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
@@ -54,10 +58,12 @@ class RidgeMixture:
 
     ``penalties`` are the λ, real for ridge and otherwise complex, one of each conjugate pair.
     ``weights`` are the ω, of shape (n_scales, n_penalties, n_stops), a matrix for every scale c.
+    ``ellipse`` is the contour of the penalties, if other filters can share it.
     """
 
     penalties: Numbers
     weights: Numbers
+    ellipse: Ellipse | None = None
 
     def shrinkages(self, eigenvalues: Array) -> Numbers:
         """Return λ/(λ + s), one row for every eigenvalue."""
@@ -66,13 +72,74 @@ class RidgeMixture:
             return np.asarray(1 / (1 + eigenvalues[:, None] / self.penalties))
 
 
+@dataclass(frozen=True)
+class Ellipse:
+    """Penalties on an ellipse around [0, ``largest``], which serve every filter smooth there."""
+
+    largest: float
+    count: int
+
+    @property
+    def _log_radius(self) -> float:
+        return ALIASING / self.count
+
+    @property
+    def _half_w(self) -> Numbers:
+        """Half of w, where cosh w are the poles in x = 1 - 2s/L: half of them, at odd angles."""
+        angles = (2 * np.arange(self.count // 2) + 1) * (1j * np.pi / self.count)
+        return np.asarray((self._log_radius + angles) / 2)
+
+    @cached_property
+    def penalties(self) -> Numbers:
+        """The poles as penalties λ; their conjugates are left out."""
+        return np.asarray(self.largest * np.sinh(self._half_w) ** 2)
+
+    @classmethod
+    def around(cls, coefficients: Array, largest: float) -> Ellipse:
+        """Return the ellipse with the fewest penalties for these Chebyshev coefficients."""
+        sizes = np.abs(coefficients).max(axis=(0, 1))
+        count = 2 * (len(sizes) // 2 + 1)
+        while not cls(largest, count).serves(coefficients):
+            count += 2 * (count // 64 + 1)
+        return cls(largest, count)
+
+    def serves(self, coefficients: Array) -> bool:
+        """Tell whether a filter of these coefficients has a mixture with moderate weights."""
+        # a large radius has little aliasing and large weights: poles are added until both are small
+        sizes = np.abs(coefficients).max(axis=(0, 1))
+        growth = np.exp(self._log_radius * np.arange(len(sizes)))
+        heights = np.where(sizes > 10 * RESOLVED, sizes, 0) * growth
+        return bool(len(sizes) <= self.count and heights.max() <= LARGEST_WEIGHT)
+
+    def mixture(self, coefficients: Array) -> RidgeMixture:
+        r"""Return the mixture of the filter with these coefficients.
+
+        .. math:: g(s) = \frac1{2\pi i}\oint \frac{g(\zeta)}{\zeta - s}\,d\zeta
+
+        The trapezoidal rule on the ellipse gives g inside of it and zero outside. Eigenvalues
+        beyond ``largest`` are therefore taken as learned.
+        """
+        half_turn = 1j * np.pi / self.count
+        degrees = np.arange(coefficients.shape[-1])
+        # T_m(cosh w) = (exp(mw) + exp(-mw))/2 at even angles: two Fourier transforms
+        outer = coefficients * np.exp((self._log_radius + half_turn) * degrees)
+        inner = coefficients * np.exp((half_turn - self._log_radius) * degrees)
+        inner[..., 0] = 0
+        waves = np.fft.ifft(np.stack([outer, inner]), n=self.count, axis=-1)
+        # the lower half of the ellipse is the conjugate of the upper one, whose weights are doubled
+        waves = waves[..., : self.count // 2]
+        weights = (waves[0] + waves[1].conj()) / np.tanh(self._half_w)
+        return RidgeMixture(self.penalties, np.swapaxes(weights, -1, -2), self)
+
+
 def ridge_mixture(
-    method: Method, stops: Array, largest: float, scales: Array
+    method: Method, stops: Array, largest: float, scales: Array, known: Sequence[Ellipse] = ()
 ) -> RidgeMixture | None:
     """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
-    The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. The result is
-    None where more than ``MAX_DEGREE`` penalties would be needed.
+    The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. If one of the
+    ``known`` ellipses serves, it is used. The result is None where more than ``MAX_DEGREE``
+    penalties would be needed.
     """
     if method.mixture == "pole":
         # ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one
@@ -86,7 +153,7 @@ def ridge_mixture(
         if late.all():
             return far
         # stops so early never need more than MAX_DEGREE penalties
-        near = cast("RidgeMixture", _on_ellipse(method, stops[~late], largest, scales))
+        near = cast("RidgeMixture", _on_ellipse(method, stops[~late], largest, scales, known))
         # each stop has weight on its own penalties only
         count = len(far.penalties)
         penalties = np.concatenate([far.penalties, near.penalties])
@@ -94,30 +161,40 @@ def ridge_mixture(
         weights[:, :count, late] = far.weights
         weights[:, count:, ~late] = near.weights
         return RidgeMixture(penalties, weights)
-    return _on_ellipse(method, stops, largest, scales)
+    return _on_ellipse(method, stops, largest, scales, known)
 
 
-def _on_ellipse(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:
-    """Expand in Chebyshev polynomials of x = 1 - 2s/L, and each in ridges, poles on an ellipse."""
-    coefficients = _chebyshev_coefficients(method, stops, largest, scales)
-    if coefficients is None:
-        return None
-    count, log_radius = _ellipse(np.abs(coefficients).max(axis=(0, 1)))
-    # 1/(cosh w - x) = (2/sinh w) Σ' exp(-mw) T_m(x): a Fourier transform inverts it at even angles
-    half_turn = 1j * np.pi / count
-    degrees = np.arange(coefficients.shape[-1])
-    rotated = coefficients * np.exp((log_radius + half_turn) * degrees)
-    # the lower half of the ellipse is the conjugate of the upper one, whose weights are doubled
-    transformed = np.fft.ifft(rotated, n=count, axis=-1)[..., : count // 2]
-    half_w = (log_radius + half_turn * (2 * np.arange(count // 2) + 1)) / 2
-    weights = transformed / np.tanh(half_w)
-    return RidgeMixture(largest * np.sinh(half_w) ** 2, np.swapaxes(weights, -1, -2))
+def _on_ellipse(
+    method: Method, stops: Array, largest: float, scales: Array, known: Sequence[Ellipse]
+) -> RidgeMixture | None:
+    """Expand in Chebyshev polynomials of x = 1 - 2s/L, and these in ridges."""
+    for ellipse in known:
+        if largest <= ellipse.largest <= SHARED_RANGE * largest:
+            found = _expanded(method, stops, ellipse.largest, scales)
+            if found is not None and ellipse.serves(found):
+                return ellipse.mixture(found)
+    found = _expanded(method, stops, largest, scales)
+    return None if found is None else Ellipse.around(found, largest).mixture(found)
 
 
-def _chebyshev_coefficients(
-    method: Method, stops: Array, largest: float, scales: Array
-) -> Array | None:
-    """Return coefficients of shape (scales, stops, degree), the first one doubled."""
+def _expanded(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
+    """Return Chebyshev coefficients of shape (scales, stops, degree), the first one doubled."""
+    if not method.scale_free:
+        return _coefficients(method, stops, largest, scales)
+    # in units of the largest eigenvalue the grids of other data have the same stops; without their
+    # last bits, by which they move less than 1e-14, they are recognised
+    unit = largest * float(scales.max())
+    mantissa, exponent = np.frexp(stops * unit ** (1 / method.order))
+    phases = np.ldexp(np.round(mantissa * 2.0**KEPT_BITS), exponent - KEPT_BITS)
+    return _remembered_coefficients(method, phases.tobytes(), (scales / scales.max()).tobytes())
+
+
+@lru_cache(maxsize=128)
+def _remembered_coefficients(method: Method, stops: bytes, scales: bytes) -> Array | None:
+    return _coefficients(method, np.frombuffer(stops), 1.0, np.frombuffer(scales))
+
+
+def _coefficients(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
     degree = FIRST_DEGREE
     if method.whole_stops:
         # every attempt runs all iterations, so the first one has a degree that may suffice
@@ -135,16 +212,6 @@ def _chebyshev_coefficients(
             return np.asarray(coefficients[..., :needed])
         degree *= 2
     return None
-
-
-def _ellipse(sizes: Array) -> tuple[int, float]:
-    """Return the number of poles and the logarithm of the ellipse's radius."""
-    sizes = np.where(sizes > 10 * RESOLVED, sizes, 0)
-    count = 2 * (len(sizes) // 2 + 1)
-    # a large radius has little aliasing and large weights: add poles until both are acceptable
-    while np.max(sizes * np.exp(ALIASING / count * np.arange(len(sizes)))) > LARGEST_WEIGHT:
-        count += 2 * (count // 64 + 1)
-    return count, ALIASING / count
 
 
 @lru_cache(maxsize=64)
@@ -218,21 +285,27 @@ class ByMixture:
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
-        inverse = self._inverse_rests(block)
+        ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
         portions = lagrange(self.scales, on_host(block.scale))
-        out = empty(block.scores, (coef.shape[1], len(block.rest), self._real_weights.shape[2]))
+        mixed = [
+            like(ridges, portion[:, None]) * (ridges @ like(ridges, own))
+            for own, portion in zip(self._real_weights, portions.T, strict=True)
+            if portion.any()
+        ]
+        return sum(mixed[1:], mixed[0]).swapaxes(0, 2)
+
+    def _ridges(self, block: RowBlock, coef: Array) -> Array:
+        """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
+        inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
+        found = []
         for target, residual in enumerate(block.residual.T):
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
             ridges = _times(block.scores * coef[:, target], self._shrinkages)
             ridges += residual[:, None]
-            numbers = as_real(ridges * inverse)
-            out[target] = sum(
-                like(numbers, portion[:, None]) * (numbers @ like(numbers, own))
-                for own, portion in zip(self._real_weights, portions.T, strict=True)
-                if portion.any()
-            )
-        return out.swapaxes(0, 2)
+            ridges *= inverse
+            found.append(as_real(ridges))
+        return array_namespace(block.scores).stack(found)
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""

@@ -10,7 +10,7 @@ that all targets share, with r the least-squares residual and β̂ the least-squ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.interpolation import Interpolation
-from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, ridge_mixture
+from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, Ellipse, ridge_mixture
 from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import EPS, Array, like
 
@@ -42,32 +42,34 @@ Route = ByMixture | BySecular
 class Routing:
     """Left-out residuals of blocks of rows, for a tuned method at any stops, 0 and inf included.
 
-    ``own`` holds the index of each target's stop; by default all targets use all stops.
+    ``own`` holds the index of each target's stop; by default all targets use all stops. Eigenvalues
+    beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered.
     """
 
     rows: Rows
     method: Method
     stops: Array
     own: NDArray[np.intp] | None = None
+    limit: float = np.inf
+    known: Sequence[Ellipse] = ()
 
     def parts(self, members: NDArray[np.intp]) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
         scales = self.rows.scales[members]
         # a few heavy rows would stretch the range of scales that the mixture interpolates
         alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
-        cheap = cheapest_route(self.method, self._inner, self.rows.eigenvalues, scales[~alone])
+        cheap = self._cheapest_route(scales[~alone])
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((members[~alone], cheap), (members[alone], exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
             numbers += len(self.stops) * self.rows.data.n_targets
-            height = max(1, self.rows.data.numbers_at_once // numbers)
-            for start in range(0, len(group), height):
-                index = group[start : start + height]
-                if index[-1] - index[0] == len(index) - 1:
-                    # a slice is read without a copy
-                    yield slice(int(index[0]), int(index[-1]) + 1), route
-                else:
-                    yield index, route
+            height = self.rows.data.numbers_at_once // numbers
+            for index in self.rows.partition(group, height):
+                yield index, route
+
+    def _cheapest_route(self, scales: Array) -> Route:
+        s = self.rows.eigenvalues
+        return cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
 
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
@@ -164,17 +166,25 @@ def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Ar
     return out
 
 
-def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Array) -> Route:
+def cheapest_route(
+    method: Method,
+    stops: Array,
+    eigenvalues: Array,
+    scales: Array,
+    limit: float = np.inf,
+    known: Sequence[Ellipse] = (),
+) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
-    ``scales`` are the factors of the eigenvalues when the remaining weights are normalised.
+    ``scales`` are the factors of the eigenvalues when the remaining weights are normalised; for
+    ``limit`` and ``known``, see :class:`Routing`.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):
         return exact
-    largest = float(eigenvalues[-1])
+    method.check_convergence(float(eigenvalues[-1] * scales.max()))
+    largest = min(float(eigenvalues[-1]), limit)
     radians = 0.0
-    method.check_convergence(largest * float(scales.max()))
     if method.oscillates:
         with np.errstate(over="ignore", under="ignore"):
             time = method.pace * stops.max()
@@ -189,7 +199,7 @@ def cheapest_route(method: Method, stops: Array, eigenvalues: Array, scales: Arr
         work += WORK_PER_STEP * float(stops.max()) * len(eigenvalues)
     if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes)) > work:
         return exact
-    mixture = ridge_mixture(method, stops, largest, nodes)
+    mixture = ridge_mixture(method, stops, largest, nodes, known)
     return exact if mixture is None else ByMixture(mixture, nodes, eigenvalues)
 
 

@@ -12,10 +12,10 @@ left-out residual is then d times that of the centred row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
+MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
+MOST_SETS_OF_RIDGES = 4  # that a block remembers: those of one stage of a search, and of the first
+TYPICAL_RIDGES = 256  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -44,6 +47,7 @@ class RowBlock:
     that is only rounding, and ``certain`` says where it is larger than its rounding error.
     ``residual`` is that of least squares on all rows, and ``targets`` are the ỹ, both in units of
     the response's standard deviation. ``scale``, ``stretch`` and ``weight`` are the c, d and π.
+    ``ridges`` are left-out residuals of ridges, by their penalties, if they are remembered.
     """
 
     scores: Array
@@ -55,18 +59,34 @@ class RowBlock:
     stretch: Array
     weight: Array
     certain: NDArray[np.bool_]
+    ridges: dict[bytes, Array] | None = None
 
     def on_host(self) -> RowBlock:
-        """Return the same block in main memory."""
-        return RowBlock(*(on_host(getattr(self, field.name)) for field in fields(self)))
+        """Return the same block in main memory; nothing is remembered there."""
+        return RowBlock(*(on_host(getattr(self, field.name)) for field in fields(self)[:-1]))
+
+    def remembered(self, penalties: Array, make: Callable[[], Array]) -> Array:
+        """Return the left-out residuals of ridges, made once if this block remembers them."""
+        if self.ridges is None:
+            return make()
+        key = penalties.tobytes()
+        if key not in self.ridges:
+            while len(self.ridges) >= MOST_SETS_OF_RIDGES:
+                self.ridges.pop(next(iter(self.ridges)))
+            self.ridges[key] = make()
+        return self.ridges[key]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The data, read block by block in the eigenbasis of its spectrum."""
+    """The data, read block by block in the eigenbasis of its spectrum.
+
+    Data that are looked at again ``remember`` their blocks, unless these are large.
+    """
 
     data: DenseData
     spectrum: Spectrum
+    remember: bool = False
 
     def __post_init__(self) -> None:
         """Check that the spectrum is complete and could be that of the data."""
@@ -138,8 +158,37 @@ class Rows:
             )
             yield Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
 
+    @cached_property
+    def _kept(self) -> dict[Any, RowBlock] | None:
+        """Blocks that are remembered, by their rows."""
+        sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
+        numbers = len(self.weights) * (2 * len(self.eigenvalues) + sets)
+        return {} if self.remember and numbers <= MOST_REMEMBERED else None
+
+    def partition(self, members: NDArray[np.intp], height: int) -> Iterator[Index]:
+        """Cut some rows into blocks of this height, or into those that are remembered."""
+        if self._kept is not None:
+            # always the same blocks, whatever is computed from them
+            height = self.data.numbers_at_once // (2 * len(self.eigenvalues) + TYPICAL_RIDGES)
+        for start in range(0, len(members), max(1, height)):
+            index = members[start : start + max(1, height)]
+            first = int(index[0])
+            last = int(index[-1])
+            # a slice is read without a copy
+            yield slice(first, last + 1) if last - first == len(index) - 1 else index
+
     def block(self, index: Index, *, on_host: bool) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are or on the host."""
+        if self._kept is None:
+            block = self._made(index)
+        else:
+            key = (index.start, index.stop) if isinstance(index, slice) else index.tobytes()
+            if key not in self._kept:
+                self._kept[key] = replace(self._made(index), ridges={})
+            block = self._kept[key]
+        return block.on_host() if on_host else block
+
+    def _made(self, index: Index) -> RowBlock:
         scores = self._scores(index)
         weight = like(scores, self.weights[index])
         scale = like(scores, self.scales[index])
@@ -161,10 +210,9 @@ class Rows:
             full |= weight > 0
         rest[full] = 0
         residual[full] = 0
-        block = RowBlock(
+        return RowBlock(
             scores, shares, rest, residual, targets, scale, stretch, weight, certain & ~full
         )
-        return block.on_host() if on_host else block
 
     def _scores(self, index: Index) -> Array:
         spectrum = self.spectrum

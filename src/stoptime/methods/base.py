@@ -46,6 +46,8 @@ class Method(ABC):
     """Whether a stop t costs t steps of a recurrence."""
     mixture: ClassVar[Literal["pole", "hyperbola", "ellipse"]] = "ellipse"
     """The contour of penalties on which the filter is a mixture of ridges."""
+    scale_free: ClassVar[bool] = False
+    """Whether g(s, t) depends on ts (order 1) or t²s (order 2) alone."""
     gcv_is_consistent: ClassVar[bool] = False
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
     stop_meaning: ClassVar[str] = "time of the flow"

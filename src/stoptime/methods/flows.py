@@ -36,6 +36,7 @@ class GradientFlow(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
+    scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
@@ -82,6 +83,7 @@ class AcceleratedFlow(Method):
     friction: float = 3.0
     name: ClassVar[str] = "nesterov-flow"
     order: ClassVar[int] = 2
+    scale_free: ClassVar[bool] = True
     _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}
 
     @property

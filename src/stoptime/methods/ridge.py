@@ -27,6 +27,7 @@ class Ridge(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     mixture: ClassVar[Literal["pole"]] = "pole"
+    scale_free: ClassVar[bool] = True
     gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
     universal_guarantee: ClassVar[bool] = True

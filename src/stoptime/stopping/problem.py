@@ -88,5 +88,4 @@ class Problem:
     def left_out(self) -> LeftOut:
         """The left-out residuals, for rules that leave rows out."""
         self.data.check_rows()
-        rows = Rows(cast("DenseData", self.data), self.spectrum)
-        return LeftOut(rows, self.tuned, remember=True)
+        return LeftOut(Rows(cast("DenseData", self.data), self.spectrum, remember=True))

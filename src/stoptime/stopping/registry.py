@@ -49,7 +49,9 @@ class LeaveOneOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the left-out error at the stops."""
         wanted = problem.has_few_targets if self.standard_errors is None else self.standard_errors
-        return problem.left_out.errors(stops, standard_errors=wanted, verbose=problem.verbose)
+        return problem.left_out.errors(
+            problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
+        )
 
     def _begun(self, problem: Problem, grid: Array, *, per_target: bool) -> tuple[ErrorCurve, bool]:
         """Evaluate early stops first, then later ones until the error has clearly risen.
