@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from scipy.optimize import minimize_scalar
 
-from stoptime.support.arrays import Array, array_namespace, as_complex, as_real, like, on_host
+from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -298,14 +298,14 @@ class ByMixture:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
         inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
-        found = []
+        out = empty(block.scores, (coef.shape[1], len(block.rest), as_real(self._shrinkages).shape[1]))
         for target, residual in enumerate(block.residual.T):
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
             ridges = _times(block.scores * coef[:, target], self._shrinkages)
             ridges += residual[:, None]
             ridges *= inverse
-            found.append(as_real(ridges))
-        return array_namespace(block.scores).stack(found)
+            out[target] = as_real(ridges)
+        return out
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from stoptime.methods.base import Method
     from stoptime.paths import Path
 
     Pair = tuple[Any, Any]
@@ -174,6 +175,25 @@ class DenseData(Data):
                 if solver == "gram" or max_gain <= spectrum.reach:
                     return spectrum
             return by_svd(self, max_gain)
+
+    def opened(
+        self,
+        methods: Sequence[Method],
+        stops: ArrayLike | int | None,
+        *,
+        rows: bool,
+        trace: bool,
+        verbose: bool = False,
+    ) -> Spectrum:
+        """Begin a search by leave-one-out with products of X; other searches with all digits."""
+        if not rows or not all(method.has_filter for method in methods):
+            return super().opened(methods, stops, rows=rows, trace=trace, verbose=verbose)
+        spectrum = self.pilot()
+        s = spectrum.padded_eigenvalues
+        # products lose the smallest eigenvalue first
+        if any(method.tuned_to(s) != method.tuned_to(s[-1:]) for method in methods):
+            return self.complete()
+        return spectrum
 
     @cached_property
     def _by_gram(self) -> Spectrum:

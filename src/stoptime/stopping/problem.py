@@ -59,8 +59,12 @@ class Problem:
 
     def reaching(self, stops: ArrayLike) -> Problem:
         """Return the problem with its spectrum accurate up to the stops."""
-        if self.spectrum.is_complete or not np.size(stops):
+        if not np.size(stops):
             return self
+        if self.spectrum.is_complete:
+            if self.tuned.largest_gain(float(np.max(stops))) <= self.spectrum.reach:
+                return self
+            return replace(self, spectrum=self.data.complete())
         return replace(self, spectrum=self.data.spectrum(goals(self.method, stops)))
 
     @property

@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
 from stoptime.spectrum.data import goals
-from stoptime.stopping.gcv import naive_gcv, path_gcv, path_gcv_with_spread
+from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
+from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.progress import progress
@@ -25,72 +26,10 @@ from stoptime.theory.oracle import resolved_oracle
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Data, Fold, TestErrors
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array, Floats
+    from stoptime.support.arrays import Array
     from stoptime.theory.oracle import Oracle
 
-FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
-ONE_PASS_PHASE = 512.0  # t√L up to which a whole grid is looked at in one stage
-PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
-CLEARLY_WORSE = 1.05  # times the least error so far
 FEWEST_FOLDS = 3  # over which a standard error can be taken
-
-
-@dataclass(frozen=True)
-class LeaveOneOut(CurveRule):
-    """Exact leave-one-out error; see :func:`stoptime.leave_one_out`.
-
-    ``standard_errors`` asks for its standard error; by default, if the targets are few.
-    """
-
-    standard_errors: bool | None = None
-    name: ClassVar[str] = "loo"
-    _uses_rows: ClassVar[bool] = True
-
-    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Return the left-out error at the stops."""
-        wanted = problem.has_few_targets if self.standard_errors is None else self.standard_errors
-        return problem.left_out.errors(
-            problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
-        )
-
-    def _begun(self, problem: Problem, grid: Array, *, per_target: bool) -> tuple[ErrorCurve, bool]:
-        """Evaluate early stops first, then later ones until the error has clearly risen.
-
-        The grid ends where the slowest direction is learned, far beyond the best stop of
-        ill-conditioned data, and late stops cost most. Least squares has a closed form and is
-        evaluated first. Path GCV, which needs no rows, guards against a late second minimum.
-        """
-        stops = grid[np.isfinite(grid)]
-        stage = _stages(problem, stops)
-        curve = self.errors(problem, np.append(stops[stage == 0], grid[np.isinf(grid)]))
-        guard: Floats | None = None
-        for number in np.unique(stage[stage > 0]):
-            seen = columns_of(curve, per_target=per_target)
-            limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
-            later = self.errors(problem, stops[stage == number])
-            ends = seen[np.isinf(curve.stops)]
-            curve = curve.joined(later)
-            new = np.concatenate([columns_of(later, per_target=per_target), ends])
-            if not (new > limit).all():
-                continue
-            if guard is None:
-                guard = path_gcv(problem.spectrum, problem.tuned, stops).reshape(len(stops), -1)
-            ahead = guard[stage > number].min(axis=0, initial=np.inf)
-            if (ahead > CLEARLY_WORSE * guard[stage <= number].min(axis=0)).all():
-                return curve, True
-        return curve, False
-
-
-def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
-    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
-    tuned = problem.tuned
-    largest = float(problem.spectrum.eigenvalues.max(initial=0))
-    with np.errstate(over="ignore", divide="ignore"):
-        phases = np.sqrt((tuned.pace * stops) ** tuned.order * largest)
-        stages = np.ceil(np.log(phases / FIRST_STAGE_PHASE) / np.log(PHASE_RATIO))
-    if not tuned.oscillates or phases.max(initial=0) <= ONE_PASS_PHASE:
-        stages = np.zeros(len(stops))  # late stops cost little: one pass over the rows is fastest
-    return np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
 
 
 @dataclass(frozen=True)

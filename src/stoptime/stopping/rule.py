@@ -96,35 +96,36 @@ class CurveRule(Rule):
         """Pick the stop with the least error; see :meth:`Rule.choose`."""
         rule = cast("CurveRule", self.fixed(problem.data, problem.groups, verbose=problem.verbose))
         grid, given = stops_to_try(problem, stops)
-        problem = problem.reaching(grid)
         if given:
-            curve = rule.errors(problem, grid)
+            curve = rule.errors(problem.reaching(grid), grid)
         else:
-            curve, has_risen = rule._begun(problem, grid, per_target=per_target)
-            if not has_risen:
-                problem, curve = rule._extended(problem, curve, per_target=per_target)
-            curve = rule._refined(problem, curve, per_target=per_target)
+            problem, curve = rule._searched(problem, grid, per_target=per_target)
         best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
         message = f"least {self.name} error at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
             message += ", the error of least squares: stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
 
-    def _begun(
-        self,
-        problem: Problem,
-        grid: Array,
-        *,
-        per_target: bool,  # noqa: ARG002 - for other rules
-    ) -> tuple[ErrorCurve, bool]:
-        """Return errors up to the last stop that can be computed, and whether they rose."""
+    def _searched(
+        self, problem: Problem, grid: Array, *, per_target: bool
+    ) -> tuple[Problem, ErrorCurve]:
+        """Return errors on the default grid, and beyond and between its stops where needed."""
+        problem = problem.reaching(grid)
         while True:
             try:
-                return self.errors(problem, grid), False
+                curve = self.errors(problem, grid)
+                break
             except ReachError:
                 if len(grid) < FEWEST_STOPS:
                     raise
+            # the search ends at the last stop that can be computed
             grid = grid[: len(grid) * 3 // 4]
+        problem, curve = self._extended(problem, curve, per_target=per_target)
+        return problem, self._refined(problem, curve, per_target=per_target)
+
+    def _looked_at(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate errors at late stops."""
+        return self.errors(problem, stops)
 
     def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Estimate errors between grid points too, around the deepest dips."""
@@ -160,7 +161,7 @@ class CurveRule(Rule):
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            curve = curve.joined(self.errors(problem, later))
+            curve = curve.joined(self._looked_at(problem, later))
         columns = columns_of(curve, per_target=per_target)
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
