@@ -45,8 +45,9 @@ FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a dr
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
 LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
+SHARED_WEIGHT = 1000.0  # of a mixture on penalties that were chosen for another one
 SHARED_RANGE = 4.0  # times its own largest eigenvalue: an ellipse so large may be shared
-KEPT_BITS = 46  # of a stop that is looked up
+KEPT_BITS = 40  # of a stop that is looked up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
 SPAN = 40.0  # about the ratio of the last stop to the first one on one hyperbola
 LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
@@ -64,6 +65,12 @@ class RidgeMixture:
     penalties: Numbers
     weights: Numbers
     ellipse: Ellipse | None = None
+
+    def scaled(self, unit: float) -> RidgeMixture:
+        """Return the mixture for eigenvalues that are larger by a factor."""
+        ellipse = cast("Ellipse", self.ellipse)
+        larger = Ellipse(ellipse.largest * unit, ellipse.count)
+        return RidgeMixture(self.penalties * unit, self.weights, larger)
 
     def shrinkages(self, eigenvalues: Array) -> Numbers:
         """Return λ/(λ + s), one row for every eigenvalue."""
@@ -103,13 +110,13 @@ class Ellipse:
             count += 2 * (count // 64 + 1)
         return cls(largest, count)
 
-    def serves(self, coefficients: Array) -> bool:
+    def serves(self, coefficients: Array, largest_weight: float = LARGEST_WEIGHT) -> bool:
         """Tell whether a filter of these coefficients has a mixture with moderate weights."""
         # a large radius has little aliasing and large weights: poles are added until both are small
         sizes = np.abs(coefficients).max(axis=(0, 1))
         growth = np.exp(self._log_radius * np.arange(len(sizes)))
         heights = np.where(sizes > 10 * RESOLVED, sizes, 0) * growth
-        return bool(len(sizes) <= self.count and heights.max() <= LARGEST_WEIGHT)
+        return bool(len(sizes) <= self.count and heights.max() <= largest_weight)
 
     def mixture(self, coefficients: Array) -> RidgeMixture:
         r"""Return the mixture of the filter with these coefficients.
@@ -168,37 +175,61 @@ def _on_ellipse(
     method: Method, stops: Array, largest: float, scales: Array, known: Sequence[Ellipse]
 ) -> RidgeMixture | None:
     """Expand in Chebyshev polynomials of x = 1 - 2s/L, and these in ridges."""
-    for ellipse in known:
+    for ellipse in reversed(known):
         if largest <= ellipse.largest <= SHARED_RANGE * largest:
-            found = _expanded(method, stops, ellipse.largest, scales)
-            if found is not None and ellipse.serves(found):
-                return ellipse.mixture(found)
-    found = _expanded(method, stops, largest, scales)
-    return None if found is None else Ellipse.around(found, largest).mixture(found)
+            found = _in_units(method, stops, ellipse.largest, scales, ellipse.count)
+            if found is not None:
+                return found
+    return _in_units(method, stops, largest, scales, None)
 
 
-def _expanded(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
-    """Return Chebyshev coefficients of shape (scales, stops, degree), the first one doubled."""
+def _in_units(
+    method: Method, stops: Array, largest: float, scales: Array, count: int | None
+) -> RidgeMixture | None:
+    """Return a mixture on an ellipse of ``count`` penalties, or of as many as it needs."""
     if not method.scale_free:
-        return _coefficients(method, stops, largest, scales)
-    # in units of the largest eigenvalue the grids of other data have the same stops; without their
-    # last bits, by which they move less than 1e-14, they are recognised
+        return _fitted(method, stops, largest, scales, count)
+    # in units of the largest eigenvalue the grids of other data have the same stops; rounded, by
+    # less than 1e-12, they are recognised
     unit = largest * float(scales.max())
     mantissa, exponent = np.frexp(stops * unit ** (1 / method.order))
     phases = np.ldexp(np.round(mantissa * 2.0**KEPT_BITS), exponent - KEPT_BITS)
-    return _remembered_coefficients(method, phases.tobytes(), (scales / scales.max()).tobytes())
+    found = _remembered(method, phases.tobytes(), (scales / scales.max()).tobytes(), count)
+    return None if found is None else found.scaled(largest)
 
 
 @lru_cache(maxsize=128)
-def _remembered_coefficients(method: Method, stops: bytes, scales: bytes) -> Array | None:
-    return _coefficients(method, np.frombuffer(stops), 1.0, np.frombuffer(scales))
+def _remembered(
+    method: Method, stops: bytes, scales: bytes, count: int | None
+) -> RidgeMixture | None:
+    return _fitted(method, np.frombuffer(stops), 1.0, np.frombuffer(scales), count)
+
+
+def _fitted(
+    method: Method, stops: Array, largest: float, scales: Array, count: int | None
+) -> RidgeMixture | None:
+    # more radians than penalties cannot be resolved
+    if count is not None and _radians(method, stops, largest * scales.max()) > 2 * count:
+        return None
+    coefficients = _coefficients(method, stops, largest, scales)
+    if coefficients is None:
+        return None
+    if count is None:
+        return Ellipse.around(coefficients, largest).mixture(coefficients)
+    ellipse = Ellipse(largest, count)
+    serves = ellipse.serves(coefficients, SHARED_WEIGHT)
+    return ellipse.mixture(coefficients) if serves else None
+
+
+def _radians(method: Method, stops: Array, largest: float) -> float:
+    return float(np.sqrt((method.pace * stops.max()) ** method.order * largest))
 
 
 def _coefficients(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
     degree = FIRST_DEGREE
     if method.whole_stops:
         # every attempt runs all iterations, so the first one has a degree that may suffice
-        radians = np.sqrt((method.pace * stops.max()) ** method.order * scales.max() * largest)
+        radians = _radians(method, stops, scales.max() * largest)
         degree = int(np.clip(DEGREES_PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
     while degree <= MAX_DEGREE:
         # Chebyshev nodes as squared sines: eigenvalues near zero keep their relative accuracy

@@ -135,12 +135,12 @@ class Method(ABC):
         # Ridge is the slowest of the methods that do not oscillate: this is its time.
         return float((1 / level - 1) / s)
 
-    def largest_gain(self, stop: float) -> float:
-        """Return a bound of the gain φ(s, t) over all eigenvalues at a stop."""
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain φ(s, t) over all eigenvalues, at every stop."""
         if not (self.is_tuned and self.has_filter):
-            return np.inf  # the bound depends on the data
+            return np.full(np.shape(stop), np.inf)[()]  # the bound depends on the data
         with np.errstate(over="ignore"):
-            return float((self.pace * np.float64(stop)) ** self.order)
+            return (self.pace * np.asarray(stop, np.float64)) ** self.order
 
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.

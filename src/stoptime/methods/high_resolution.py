@@ -76,12 +76,13 @@ class HighResolutionFlow(Method):
         epsilon, mu = self._parameters
         return replace(self, step=epsilon * penalty, strong_convexity=mu / penalty)
 
-    def largest_gain(self, stop: float) -> float:
+    def largest_gain(self, stop: ArrayLike) -> Any:
         """Return a bound of the gain: a start at rest gives t²/2, and the initial velocity adds."""
         if not self.is_tuned:
-            return np.inf
+            return np.full(np.shape(stop), np.inf)[()]
+        stop = np.asarray(stop, np.float64)
         with np.errstate(over="ignore"):
-            return float((1 + self._root) * np.square(stop) / 2 + self._kick * stop)
+            return (1 + self._root) * np.square(stop) / 2 + self._kick * stop
 
     def as_iteration(self) -> Nesterov:
         """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.gcv import path_gcv
-from stoptime.stopping.grid import stops_to_try
-from stoptime.stopping.rule import CurveRule, columns_of
+from stoptime.stopping.grid import default_stops
+from stoptime.stopping.rule import MOST_REFINED, CurveRule, columns_of
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
+LOOK_RATIO = 1.15  # of neighbouring t√L at a first look
+LOOK_STEP = np.pi / 4  # and their largest distance while oscillations show
+LATE_LOOK_RATIO = 1.08  # and their ratio when these have become slow
+FAR_BEFORE = 1e6  # a number that keeps early counts apart from others
 CLEARLY_WORSE = 1.05  # times the least error so far
 FAINT = 5e-3  # shrinkage below which oscillations are left out at late stops
 RESOLVED_PHASE = 48.0  # t√s up to which oscillations are resolved, or further until they are faint
-PILOT_RATIO = 1.08  # least ratio of neighbouring late stops
 PILOT_TOLERANCE = 1e-3  # relative error of a factorisation by which a search may begin
 SURELY_WORSE = 1.003  # times the least error: such errors may be that inaccurate
-NEIGHBOURHOOD = 1.1  # ratio to the best stop up to which errors are computed exactly
-MOST_NEIGHBOURHOODS = 8  # that are tried one after the other
+MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,8 @@ class LeaveOneOut(CurveRule):
         curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen and problem.spectrum.reach < np.inf:
             # the best stop may be so late that products of X have lost its digits
-            size = len(grid)
             problem = problem.reaching(np.inf)
-            grid = stops_to_try(problem, None)[0]
+            grid = default_stops(problem.spectrum, problem.tuned)
             curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
@@ -72,26 +73,26 @@ class LeaveOneOut(CurveRule):
         self, problem: Problem, grid: Array, *, per_target: bool
     ) -> tuple[ErrorCurve, bool]:
         """Return errors up to the stage in which they have clearly risen, and whether they have."""
-        stops = grid[np.isfinite(grid)]
-        known = _gains(problem, grid) <= _pilot_reach(problem)
-        stage = _stages(problem, stops)
-        stage[~known[: len(stops)]] = -1
-        curve = self.errors(problem, np.append(stops[stage == 0], grid[np.isinf(grid) & known]))
+        known = problem.tuned.largest_gain(grid) <= _pilot_reach(problem)
+        ends = grid[np.isinf(grid) & known]
+        stops, stage = _stages(problem, grid[np.isfinite(grid)])
+        beyond = ~np.isin(stops, grid[known])
+        curve = self.errors(problem, np.append(stops[(stage == 0) & ~beyond], ends))
         curve = _marked(problem, curve)
         guard: Floats | None = None
-        for number in np.unique(stage[stage > 0]):
+        for number in np.unique(stage[(stage > 0) & ~beyond]):
             seen = columns_of(curve, per_target=per_target)
             limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
-            later = self._looked_at(problem, stops[stage == number])
-            ends = seen[np.isinf(curve.stops)]
+            later = self._looked_at(problem, stops[(stage == number) & ~beyond])
+            least_squares = seen[np.isinf(curve.stops)]
             curve = curve.joined(later)
-            new = np.concatenate([columns_of(later, per_target=per_target), ends])
+            new = np.concatenate([columns_of(later, per_target=per_target), least_squares])
             if not (new > limit).all():
                 continue
             if guard is None:
                 guard = path_gcv(problem.spectrum, problem.tuned, stops).reshape(len(stops), -1)
-            ahead = guard[(stage > number) | (stage < 0)].min(axis=0, initial=np.inf)
-            before = guard[(stage <= number) & (stage >= 0)].min(axis=0)
+            ahead = guard[(stage > number) | beyond].min(axis=0, initial=np.inf)
+            before = guard[(stage <= number) & ~beyond].min(axis=0)
             if (ahead > CLEARLY_WORSE * before).all():
                 return curve, True
         if known.all():
@@ -102,34 +103,33 @@ class LeaveOneOut(CurveRule):
     def _looked_at(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return errors at late stops of one stage, without oscillations that are faint there."""
         tuned = problem.tuned
-        # neighbouring stops hardly differ without fast oscillations
-        logs = np.log(stops)
-        kept = np.unique(np.round(logs / np.log(PILOT_RATIO)), return_index=True)[1]
         visible = tuned.as_flow().visible_until(FAINT)[0] if tuned.oscillates else 0.0
         limit = np.inf
         if visible > 0:
             time = (tuned.pace * stops[0]) ** (tuned.order / 2)
             limit = float((max(visible, RESOLVED_PHASE) / time) ** 2)
-        return _marked(problem, self.errors(problem, stops[kept], limit), limit)
+        return _marked(problem, self.errors(problem, stops, limit), limit)
 
     def _exact_near_best(
         self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
     ) -> tuple[Problem, ErrorCurve]:
-        """Replace errors by exact ones until the lowest of them are exact."""
+        """Fill the grid around the lowest errors until these are exact."""
+        looked_at = np.empty(0)
         for _ in range(MOST_NEIGHBOURHOODS):
-            best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
-            rough = curve.stops[best[~curve.exact[best]]]
-            if not rough.size:
+            best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
+            best = best[~(curve.exact[best] & np.isin(curve.stops[best], looked_at))]
+            best = best[(curve.stops[best] > 0) & np.isfinite(curve.stops[best])]
+            if not best.size or len(best) > MOST_REFINED:
                 break
-            near = np.abs(np.log(np.divide.outer(grid[1:], rough))) <= np.log(NEIGHBOURHOOD)
-            wanted = np.union1d(grid[1:][near.any(axis=1)], rough)
+            wanted = curve.stops[best]
+            for place in best:
+                low = curve.stops[max(place - 1, 0)]
+                high = curve.stops[min(place + 1, len(curve.stops) - 1)]
+                wanted = np.union1d(wanted, grid[(grid > low) & (grid < high)])
+            looked_at = np.append(looked_at, wanted)
             problem = problem.reaching(wanted)
             curve = curve.joined(_marked(problem, self.errors(problem, wanted)))
         return problem, self._refined(problem, curve, per_target=per_target)
-
-
-def _gains(problem: Problem, stops: Array) -> Array:
-    return np.array([problem.tuned.largest_gain(stop) for stop in stops])
 
 
 def _pilot_reach(problem: Problem) -> float:
@@ -140,18 +140,31 @@ def _pilot_reach(problem: Problem) -> float:
 
 def _marked(problem: Problem, curve: ErrorCurve, limit: float = np.inf) -> ErrorCurve:
     """Return the curve with its exact errors marked."""
-    exact = _gains(problem, curve.stops) <= problem.spectrum.reach
+    exact = problem.tuned.largest_gain(curve.stops) <= problem.spectrum.reach
     resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
     return replace(curve, exact=exact & resolved)
 
 
-def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
-    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
+def _stages(problem: Problem, stops: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the stops to look at, and their stages.
+
+    The first stage ends at t√L = 32, and each later one four times later.
+    """
     tuned = problem.tuned
     largest = float(problem.spectrum.eigenvalues.max(initial=0))
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         phases = np.sqrt((tuned.pace * stops) ** tuned.order * largest)
         stages = np.ceil(np.log(phases / FIRST_STAGE_PHASE) / np.log(PHASE_RATIO))
-    if not tuned.oscillates:
-        stages = np.zeros(len(stops))  # late stops cost little: one pass over the rows is fastest
-    return np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
+        # stops in equal ratios, and closer while oscillations show: a count of how many so far
+        count = np.log(phases) / np.log(LOOK_RATIO)
+        if tuned.oscillates:
+            close = np.clip(phases, LOOK_STEP / np.log(LOOK_RATIO), FIRST_STAGE_PHASE)
+            count = np.log(phases / close) / np.log(LATE_LOOK_RATIO) + close / LOOK_STEP
+            early = phases < close
+            count[early] = np.log(phases[early]) / np.log(LOOK_RATIO) - FAR_BEFORE
+        else:
+            stages = np.zeros(len(stops))  # late stops cost little: one pass is fastest
+    stages = np.maximum(np.nan_to_num(stages, posinf=0, neginf=0), 0).astype(np.intp)
+    kept = np.unique(np.floor(np.nan_to_num(count, neginf=-1e9)), return_index=True)[1]
+    kept = np.union1d(kept, len(stops) - 1)
+    return stops[kept], stages[kept]
