@@ -1,153 +1,141 @@
-"""Residuals remembered from one pass over the rows equal those of a second pass."""
+"""Remembered rows and ridges give the same left-out errors as a fresh look at the rows."""
 
 import numpy as np
 import pytest
 
 from left_out.cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for
 from stoptime import (
+    AcceleratedFlow,
     StoppedKernelRegressorCV,
     StoppedRegressorCV,
     decompose,
-    leave_one_out,
     left_out_residuals,
 )
-from stoptime.left_out import residuals as left_out
-from stoptime.left_out.interpolation import combination
+from stoptime.left_out import rows as left_out_rows
+from stoptime.left_out.mixture import ByMixture
 from stoptime.left_out.residuals import LeftOut
+from stoptime.left_out.rows import Rows
 
-FEW_TARGETS = [kind for kind in KINDS if kind != "many targets"]
 RIDGE, GRADIENT_FLOW, ACCELERATED_FLOW, *_, HEAVY_BALL, _ = METHODS
 
 
 @pytest.fixture
-def passes(monkeypatch):
-    """Return a list that gets an entry for every pass over the rows."""
+def made(monkeypatch):
+    """Return a list that gets the penalties of every set of ridges that is computed."""
     seen = []
+    make = ByMixture._ridges
 
-    def counted(name):
-        walk = getattr(LeftOut, name)
+    def counted(self, block, coef):
+        seen.append(self.mixture.penalties)
+        return make(self, block, coef)
 
-        def wrapper(self, *args, **options):
-            seen.append(name)
-            return walk(self, *args, **options)
-
-        monkeypatch.setattr(LeftOut, name, wrapper)
-
-    counted("_pass")
-    counted("_own_residuals")
+    monkeypatch.setattr(ByMixture, "_ridges", counted)
     return seen
 
 
-def left_out_of(X, y, method, options, *, remember):
+def left_out_of(X, y, options, *, remember):
     rows = rows_of(X, y, options["sample_weight"], decompose(X, y, **options))
-    return LeftOut(rows, method, remember=remember)
+    return LeftOut(Rows(rows.data, rows.spectrum, remember=remember))
 
 
 @pytest.mark.parametrize("method", [RIDGE, GRADIENT_FLOW, ACCELERATED_FLOW, HEAVY_BALL], ids=str)
-@pytest.mark.parametrize("kind", FEW_TARGETS)
-def test_stops_between_those_of_a_grid_follow(kind, method, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
+@pytest.mark.parametrize("kind", KINDS)
+def test_remembered_rows_give_the_same_errors(kind, method):
     X, y, options = problem(kind)
-    grid = stops_for(method, X, y, options, count=120)
-    remembers, forgets = (
-        left_out_of(X, y, method, options, remember=know) for know in (True, False)
-    )
-    first = remembers.errors(grid, standard_errors=True)
-    fresh = forgets.errors(grid, standard_errors=True)
-    np.testing.assert_array_equal(first.errors, fresh.errors)
-    passes.clear()
-    for stop in np.sqrt(grid[2:-2:19] * grid[3:-1:19]):
-        again = remembers.errors(np.array([stop]), standard_errors=True)
-        fresh = forgets.errors(np.array([stop]), standard_errors=True)
+    grid = stops_for(method, X, y, options, count=60)
+    remembers, forgets = (left_out_of(X, y, options, remember=know) for know in (True, False))
+    for stops in (grid, grid, np.sqrt(grid[2:-2:7] * grid[3:-1:7])):
+        again = remembers.errors(method, stops, standard_errors=True)
+        fresh = forgets.errors(method, stops, standard_errors=True)
         np.testing.assert_allclose(again.errors, fresh.errors, rtol=1e-9)
-        np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-8)
+        np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-7)
+        rough = remembers.errors(method, stops, standard_errors=False, rough=True)
+        np.testing.assert_allclose(rough.errors, fresh.errors, rtol=1e-8)
         both = [
-            each.residuals(np.array(stop)).reshape(1, len(X), -1) for each in (remembers, forgets)
+            each.residuals(method, np.array(stops[1])).reshape(1, len(X), -1)
+            for each in (remembers, forgets)
         ]
         assert_same(*both, 1e-10)
-    # a method that changes fast between the stops of a grid does not follow from them
-    if method.order == 1 and kind == "tall":
-        assert passes == ["_pass", "_own_residuals"] * len(grid[2:-2:19])
 
 
-@pytest.mark.parametrize("shape", [(400, 20), (60, 90)])
+def test_products_of_ridges_serve_other_stops_and_methods(rng, made):
+    X = rng.standard_normal((300, 20))
+    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(300)
+    options = {"sample_weight": None, "fit_intercept": True}
+    shared = left_out_of(X, y, options, remember=False)
+    frictions = [AcceleratedFlow(r) for r in (3.0, 5.0, 9.0)]
+    grids = np.geomspace(0.1, 10, 60), np.geomspace(0.2, 9, 11)
+    for method in frictions:
+        for stops in grids:
+            rough = shared.errors(method, stops, standard_errors=False, rough=True)
+            exact = left_out_of(X, y, options, remember=False).errors(
+                method, stops, standard_errors=False
+            )
+            np.testing.assert_allclose(rough.errors, exact.errors, rtol=1e-9)
+    # one set for all rough errors, and one for each exact curve
+    assert len({one.tobytes() for one in made[:1]}) == 1
+    made.clear()
+    for method in frictions:
+        shared.errors(method, grids[0], standard_errors=False, rough=True)
+    assert not made
+
+
+def test_products_are_not_used_where_the_fit_is_perfect(rng):
+    X = rng.standard_normal((100, 5))
+    y = X.sum(axis=1) + 1e-7 * rng.standard_normal(100)
+    fresh = left_out_of(X, y, {"sample_weight": None, "fit_intercept": True}, remember=False)
+    stops = np.geomspace(1, 1e4, 80)
+    rough = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False, rough=True)
+    exact = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False)
+    np.testing.assert_allclose(rough.errors, exact.errors, rtol=1e-6)
+    assert exact.errors.min() < 1e-12
+
+
+def test_few_sets_of_ridges_are_remembered(rng):
+    X, y, options = rng.standard_normal((50, 4)), rng.standard_normal(50), {"sample_weight": None}
+    remembers = left_out_of(X, y, options | {"fit_intercept": True}, remember=True)
+    for last in np.geomspace(1, 100, 10):
+        remembers.errors(ACCELERATED_FLOW, np.geomspace(0.1, last, 9), standard_errors=True)
+    (block,) = remembers.rows._kept.values()
+    assert len(block.ridges) == left_out_rows.MOST_SETS_OF_RIDGES
+
+
 @pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
-def test_a_choice_passes_the_rows_once(method, shape, rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
-    X = rng.standard_normal(shape)
-    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(shape[0])
+@pytest.mark.parametrize("remember", [True, False])
+def test_residuals_of_a_choice_are_those_of_a_fresh_look(method, remember, rng, monkeypatch):
+    if not remember:
+        monkeypatch.setattr(left_out_rows, "MOST_REMEMBERED", 0)
+    X = rng.standard_normal((200, 20))
+    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(200)
     model = StoppedRegressorCV(method).fit(X, y)
-    assert passes == ["_pass"]
-    curve = leave_one_out(X, y, model.method_, model.stops_)
-    np.testing.assert_allclose(model.errors_, curve.errors, rtol=1e-10)
-    np.testing.assert_allclose(
-        model.choice_.curve.standard_errors, curve.standard_errors, rtol=1e-9
-    )
     expected = left_out_residuals(X, y, model.method_, model.stop_)
     np.testing.assert_allclose(model.left_out_residuals_, expected, rtol=1e-8, atol=1e-10)
+    squares = model.left_out_residuals_**2
+    assert model.choice_.error == pytest.approx(squares.mean(), rel=1e-10)
+    spread = squares.std(ddof=1) / np.sqrt(200)
+    assert model.choice_.standard_error == pytest.approx(spread, rel=1e-8)
 
 
-def test_a_kernel_passes_its_rows_once(rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
+def test_a_kernel_has_the_error_of_its_residuals(rng):
     X = rng.standard_normal((80, 2))
     y = np.sin(2 * X).sum(axis=1) + rng.standard_normal(80)
     model = StoppedKernelRegressorCV("ridge", kernel="laplacian").fit(X, y)
-    assert passes == ["_pass"]
     np.testing.assert_allclose(
         np.mean(model.left_out_residuals_**2), model.choice_.error, rtol=1e-10
     )
 
 
-@pytest.mark.parametrize("limit", ["LEAST_WORK", "MOST_REMEMBERED"])
-def test_passes_are_repeated_where_remembering_costs_more(limit, rng, passes, monkeypatch):
-    X = rng.standard_normal((50, 2))
-    y = X.sum(axis=1) + 3 * rng.standard_normal(50)
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
-    remembered = StoppedRegressorCV("gradient-flow").fit(X, y)
-    monkeypatch.setattr(left_out, limit, np.inf if limit == "LEAST_WORK" else 0)
-    passes.clear()
-    repeated = StoppedRegressorCV("gradient-flow").fit(X, y)
-    few = ["_own_residuals"] * (limit == "MOST_REMEMBERED")  # the closer look itself is remembered
-    assert passes == ["_pass", "_pass", *few]
-    np.testing.assert_allclose(remembered.errors_, repeated.errors_, rtol=1e-10)
-    np.testing.assert_allclose(
-        remembered.left_out_residuals_, repeated.left_out_residuals_, rtol=1e-9
-    )
-
-
-def test_every_target_is_recalled_at_its_own_stop(rng, passes, monkeypatch):
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
+def test_every_target_has_the_residuals_of_its_own_stop(rng):
     X = rng.standard_normal((90, 8))
     y = X @ rng.standard_normal((8, 3)) + np.array([1, 3, 10]) * rng.standard_normal((90, 3))
     model = StoppedRegressorCV("ridge", per_target=True).fit(X, y)
-    assert passes == ["_pass"]
     assert len(set(model.stop_)) == 3
     expected = left_out_residuals(X, y, model.method_, model.stop_)
     np.testing.assert_allclose(model.left_out_residuals_, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_a_row_of_weight_zero_has_the_residual_of_the_whole_fit(rng, monkeypatch):
-    monkeypatch.setattr(left_out, "LEAST_WORK", -np.inf)
+def test_a_row_of_weight_zero_has_the_residual_of_the_whole_fit(rng):
     X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
     weights = np.where(np.arange(40) < 5, 0.0, 1.0)
     model = StoppedRegressorCV().fit(X, y, weights)
     np.testing.assert_allclose(model.left_out_residuals_[:5], (y - model.predict(X))[:5], rtol=1e-9)
-
-
-def test_stops_that_others_do_not_determine_are_told():
-    method, known = ACCELERATED_FLOW, np.geomspace(1, 1000, 40)
-    assert combination(method, known, np.array([2.0]), 1.0) is not None
-    # the path oscillates between known stops
-    assert combination(method, known, np.array([900.0]), 1.0) is None
-    assert combination(method, known, np.array([2.0, 900.0]), 1.0) is None
-    assert combination(RIDGE, known, np.array([2000.0]), 1.0) is None
-
-
-def test_large_data_are_passed_once_and_small_ones_twice(rng, passes):
-    X = rng.standard_normal((3000, 200))
-    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(3000)
-    StoppedRegressorCV("ridge").fit(X, y)
-    assert passes == ["_pass"]
-    passes.clear()
-    StoppedRegressorCV("ridge").fit(X[:100, :6], y[:100])
-    assert passes == ["_pass", "_pass"]

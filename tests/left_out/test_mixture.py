@@ -6,7 +6,7 @@ import pytest
 from left_out.cases import METHODS
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, HeavyBall, Nesterov, NuMethod
 from stoptime.left_out import secular
-from stoptime.left_out.interpolation import REDUNDANT, Interpolation, combination
+from stoptime.left_out.interpolation import REDUNDANT, Interpolation
 from stoptime.left_out.mixture import ByMixture, lagrange, ridge_mixture
 from stoptime.left_out.routing import _scale_nodes, cheapest_route, last_stop
 from stoptime.left_out.secular import BySecular, downdate
@@ -113,8 +113,6 @@ def test_few_nodes_serve_a_grid_of_a_hundred_stops():
     flow, stops = AcceleratedFlow(), np.geomspace(0.1, 10, 100)
     assert len(Interpolation.of(flow, stops, 1.0).nodes) < 15
     assert len(Interpolation.of_powers(flow, stops, 1.0, REDUNDANT, fourths=True).nodes) < 25
-    assert combination(flow, stops[::4], np.array([2.0]), 1.0).shape == (1, 25)
-    assert combination(flow, stops[:3], np.array([2.0]), 1.0) is None
 
 
 def test_lagrange_polynomials_are_one_at_their_node():

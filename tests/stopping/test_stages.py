@@ -7,7 +7,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import stoptime as st
-from stoptime.stopping import registry
+from stoptime.stopping import leave_one_out
+from stoptime.stopping.rule import CurveRule
 
 AS_GOOD = 1e-3  # relative excess of the error at the chosen stop
 
@@ -34,16 +35,14 @@ def problems(rng):
     yield "late", X, X @ np.arange(20.0) + 1e-6 * rng.standard_normal(100)
 
 
-def whole_grid(self, problem, grid, *, per_target):  # noqa: ARG001 - as the method it replaces
-    return self.errors(problem, grid), False
-
-
 @pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
 def test_stages_choose_as_well_as_the_whole_grid(rng, monkeypatch, method):
     for name, X, y in problems(rng):
         staged = st.StoppedRegressorCV(method, stops=120).fit(X, y)
         with monkeypatch.context() as patch:
-            patch.setattr(registry.LeaveOneOut, "_begun", whole_grid)
+            patch.setattr(leave_one_out.LeaveOneOut, "_searched", CurveRule._searched)
+            patch.setattr(leave_one_out.LeaveOneOut, "_far", CurveRule._far)
+            patch.setattr(leave_one_out.LeaveOneOut, "_near", CurveRule._near)
             whole = st.StoppedRegressorCV(method, stops=120).fit(X, y)
         assert staged.choice_.error <= (1 + AS_GOOD) * whole.choice_.error, name
         assert len(staged.stops_) <= len(whole.stops_) + 1, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -306,7 +307,8 @@ class StoppedRegressorCV(_LinearRegressor):
         spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
         per_target = self.per_target and not data.single_target
         # one method after the other, so that the memory of one is free before the next
-        problems = (Problem(data, one, spectrum, grouping, self.verbose) for one in methods)
+        first = Problem(data, methods[0], spectrum, grouping, self.verbose)
+        problems = (replace(first, method=one) for one in methods)
         chosen = ((one, rule.choose(one, self.stops, per_target=per_target)) for one in problems)
         return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
 
@@ -327,7 +329,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
         if problem.can_leave_out and problem.has_few_targets:
-            self.left_out_residuals_ = problem.left_out.residuals(problem.tuned, stop)
+            self.left_out_residuals_ = problem.left_out_residuals(stop)
             weights = problem.data.row_weights
             weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
             self._observations = weights * (spectrum.n_observations / weights.sum())

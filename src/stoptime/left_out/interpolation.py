@@ -70,22 +70,6 @@ class Interpolation:
         return out
 
 
-def combination(method: Method, known: Array, wanted: Array, largest: float) -> Array | None:
-    """Return the matrix from known to wanted shrinkages, of shape (n_wanted, n_known).
-
-    The result is None if it is inaccurate, or its entries are so large that they amplify rounding.
-    """
-    columns = _shrinkages(method, np.concatenate([known, wanted]), largest)
-    given = columns[:, : len(known)]
-    sought = columns[:, len(known) :]
-    # fitted at half of the eigenvalues and tested at all: an oscillation between them is seen
-    matrix = np.linalg.lstsq(given[::2], sought[::2], rcond=None)[0]
-    missed = np.abs(given @ matrix - sought).max()
-    growth = np.abs(matrix).sum(axis=0).max()
-    follows = missed <= REDUNDANT and growth <= LARGEST_SUM_OF_WEIGHTS
-    return np.asarray(matrix.T) if follows else None
-
-
 def _shrinkages(method: Method, stops: Array, largest: float) -> Array:
     """Return g at eigenvalues that represent all between 0 and ``largest``."""
     count = 2 * len(stops) + 64

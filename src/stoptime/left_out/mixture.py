@@ -48,6 +48,7 @@ LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
 SHARED_WEIGHT = 1000.0  # of a mixture on penalties that were chosen for another one
 SHARED_RANGE = 4.0  # times its own largest eigenvalue: an ellipse so large may be shared
 KEPT_BITS = 40  # of a stop that is looked up
+FEWEST_LOOKED_UP = 8  # stops of a mixture that is worth looking up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
 SPAN = 40.0  # about the ratio of the last stop to the first one on one hyperbola
 LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
@@ -187,7 +188,7 @@ def _in_units(
     method: Method, stops: Array, largest: float, scales: Array, count: int | None
 ) -> RidgeMixture | None:
     """Return a mixture on an ellipse of ``count`` penalties, or of as many as it needs."""
-    if not method.scale_free:
+    if not method.scale_free or len(stops) < FEWEST_LOOKED_UP:
         return _fitted(method, stops, largest, scales, count)
     # in units of the largest eigenvalue the grids of other data have the same stops; rounded, by
     # less than 1e-12, they are recognised
@@ -303,7 +304,7 @@ class ByMixture:
 
     def numbers_per_row(self, *, operators: bool) -> int:
         """Return about how many numbers are held for every row."""
-        _, n_penalties, n_stops = self._real_weights.shape
+        _, n_penalties, n_stops = self.real_weights.shape
         return (4 + n_stops * operators) * (n_penalties + len(self.eigenvalues))
 
     @cached_property
@@ -311,7 +312,8 @@ class ByMixture:
         return np.ascontiguousarray(self.mixture.shrinkages(self.eigenvalues))
 
     @cached_property
-    def _real_weights(self) -> Array:
+    def real_weights(self) -> Array:
+        """The weights of real and imaginary parts, of shape (n_scales, 2·penalties, n_stops)."""
         return np.stack([_for_real_part(weights) for weights in self.mixture.weights])
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
@@ -320,10 +322,16 @@ class ByMixture:
         portions = lagrange(self.scales, on_host(block.scale))
         mixed = [
             like(ridges, portion[:, None]) * (ridges @ like(ridges, own))
-            for own, portion in zip(self._real_weights, portions.T, strict=True)
+            for own, portion in zip(self.real_weights, portions.T, strict=True)
             if portion.any()
         ]
         return sum(mixed[1:], mixed[0]).swapaxes(0, 2)
+
+    def products(self, block: RowBlock, coef: Array) -> Array:
+        """Return the sums of products of the ridges' residuals, (n_targets, 2·k, 2·k)."""
+        ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        ridges = ridges * (block.weight**0.5 * block.stretch)[:, None]
+        return ridges.swapaxes(1, 2) @ ridges
 
     def _ridges(self, block: RowBlock, coef: Array) -> Array:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""

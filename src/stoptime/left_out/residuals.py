@@ -26,47 +26,58 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
+PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
+LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
 
 
 class LeftOut:
-    """Left-out residuals of tuned methods; all of them share the ridges that rows remember."""
+    """Left-out residuals of tuned methods; all of them share the ridges that rows remember.
+
+    In every method, eigenvalues beyond ``limit`` are taken as learned.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._ellipses: list[Ellipse] = []
+        self._products: dict[Ellipse, Array | None] = {}  # by the ellipse; None if not computed
 
     def errors(
         self,
         method: Method,
         stops: Array,
+        limit: float = np.inf,
         *,
         standard_errors: bool,
-        limit: float = np.inf,
+        rough: bool = False,
         verbose: bool = False,
     ) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`.
 
-        Eigenvalues beyond ``limit`` are taken as learned.
+        Errors that may be ``rough`` are computed faster, to 1e-10 of the response's power.
         """
-        parts = [
-            self._pass(rows, method, stops, limit, fourths=standard_errors, verbose=verbose)
-            for rows in self.rows.target_blocks(TARGETS_AT_ONCE)
-        ]
+        parts = []
+        for rows in self.rows.target_blocks(TARGETS_AT_ONCE):
+            curve = _curve_of(rows, method, stops, fourths=standard_errors)
+            routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._products))
+            sums = _Sums(rows, curve, fourths=standard_errors)
+            if not (rough and self._added_by_products(routing, sums, verbose)):
+                self._add_all(routing, sums, verbose)
+            parts.append(sums)
         values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:
             values.append(np.concatenate([part.deviations() for part in parts], axis=1))
         target: Any = 0 if self.rows.data.single_target else slice(None)
         return ErrorCurve(stops, *(columns[:, target] for columns in values))
 
-    def residuals(self, method: Method, stop: Array) -> Floats:
+    def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
         found = empty(self.rows.data.y, self.rows.data.y.shape)
-        few = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
-        routing = Routing(self.rows, method, stops, None if few else own, known=self._ellipses)
+        shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
+        known = tuple(self._products)
+        routing = Routing(self.rows, method, stops, None if shared else own, limit, known)
         for index, route in routing.parts(np.arange(len(found))):
             block = self.rows.block(index, on_host=isinstance(route, BySecular))
-            if few:
+            if shared:
                 _, values = next(routing.residuals(block, route))
                 found[index] = like(found, values[0])
             else:
@@ -74,21 +85,49 @@ class LeftOut:
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 
-    def _pass(
-        self, rows: Rows, method: Method, stops: Array, limit: float, *, fourths: bool, verbose: bool
-    ) -> _Sums:
-        """Sum over all rows for some of the targets."""
-        curve = _curve_of(rows, method, stops, fourths=fourths)
-        routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
-        parts = list(routing.parts(np.flatnonzero(rows.weights)))
-        sums = _Sums(rows, curve, fourths=fourths)
+    def _add_all(self, routing: Routing, sums: _Sums, verbose: bool) -> None:
+        """Add the residuals of all rows at all stops."""
+        parts = list(routing.parts(np.flatnonzero(routing.rows.weights)))
         for index, route in progress(parts, "leave-one-out", verbose):
-            block = rows.block(index, on_host=isinstance(route, BySecular))
+            block = routing.rows.block(index, on_host=isinstance(route, BySecular))
             for places, residuals in routing.residuals(block, route):
                 sums.add(places, block.weight, residuals)
-            if isinstance(route, ByMixture) and route.mixture.ellipse not in {None, *self._ellipses}:
-                self._ellipses.append(route.mixture.ellipse)
-        return sums
+            if isinstance(route, ByMixture) and route.mixture.ellipse is not None:
+                self._products.setdefault(route.mixture.ellipse, None)
+
+    def _added_by_products(self, routing: Routing, sums: _Sums, verbose: bool) -> bool:
+        r"""Add squared residuals at all stops by products of ridges, if that costs less.
+
+        With a row's left-out residuals of the ridges :math:`\rho_i` and the weights ω of a stop,
+        the sum of squares is :math:`\omega^T(\sum_i\rho_i\rho_i^T)\,\omega`. The matrix is computed
+        once, and serves all further stops and methods.
+        """
+        route = routing.shared_route
+        if route is None or route.mixture.ellipse is None:
+            return False
+        ellipse = route.mixture.ellipse
+        weights = route.real_weights[0]
+        products = self._products.get(ellipse)
+        if products is None and weights.shape[0] > PRODUCT_WORK * weights.shape[1]:
+            return False
+        if products is None or routing.ends:
+            total: Any = 0
+            parts = list(routing.parts(np.arange(len(self.rows.weights))))
+            for index, _ in progress(parts, "leave-one-out", verbose):
+                block = self.rows.block(index, on_host=False)
+                for places, residuals in routing.end_residuals(block):
+                    sums.add(places, block.weight, residuals)
+                if products is None:
+                    total = total + route.products(block, self.rows.coef)
+            products = on_host(total) if products is None else products
+            self._products[ellipse] = products
+        squares = np.einsum("kt,qkt->tq", weights, products @ weights)
+        # a difference of large numbers, of which little is left where the fit is perfect
+        if squares.min() < LEAST_BY_PRODUCTS:
+            sums.clear()
+            return False
+        sums.add_squares(routing.between, squares)
+        return True
 
 
 def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:
@@ -123,6 +162,14 @@ class _Sums:
             self._weighted_squares[places] += on_host(weight**2 @ residuals)
             residuals *= residuals
             self._fourths[places] += on_host(weight**2 @ residuals)
+
+    def add_squares(self, places: NDArray[np.intp], squares: Array) -> None:
+        """Add sums of squared residuals, of shape (n_places, n_targets)."""
+        self._squares[places] += squares
+
+    def clear(self) -> None:
+        """Begin again."""
+        self._squares[:] = 0
 
     def means(self) -> Array:
         """Return the mean squares m, of shape (n_stops, n_targets)."""

@@ -36,6 +36,7 @@ LEARNED = 1e200  # ts from which on a path cannot be told from least squares
 WORK_PER_STEP = 10.0  # of a recurrence, for each eigenvalue that remains
 
 Route = ByMixture | BySecular
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,16 @@ class Routing:
     rows: Rows
     method: Method
     stops: Array
-    own: NDArray[np.intp] | None = None
+    own: Places | None = None
     limit: float = np.inf
     known: Sequence[Ellipse] = ()
 
-    def parts(self, members: NDArray[np.intp]) -> Iterator[tuple[Index, Route]]:
+    def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
         scales = self.rows.scales[members]
         # a few heavy rows would stretch the range of scales that the mixture interpolates
         alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
-        cheap = self._cheapest_route(scales[~alone])
+        cheap = self.shared_route or self._cheapest_route(scales[~alone])
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((members[~alone], cheap), (members[alone], exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
@@ -67,25 +68,37 @@ class Routing:
             for index in self.rows.partition(group, height):
                 yield index, route
 
+    @cached_property
+    def shared_route(self) -> ByMixture | None:
+        """The mixture of all rows, if they have equal weights and few targets; else None."""
+        if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
+            return None
+        route = self._cheapest_route(self.rows.scales[:1])
+        return route if isinstance(route, ByMixture) else None
+
     def _cheapest_route(self, scales: Array) -> Route:
         s = self.rows.eigenvalues
         return cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
 
-    def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[Places, Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
+        yield from self.end_residuals(block)
+        if self.between.size:
+            known = self._interpolation
+            values = self._at_nodes(block, route)
+            if known.others.size:
+                flat = like(values, known.matrix) @ values.reshape(len(values), -1)
+                yield self.between[known.others], flat.reshape(-1, *values.shape[1:])
+            yield self.between[known.nodes], values
+
+    def end_residuals(self, block: RowBlock) -> Iterator[tuple[Places, Array]]:
+        """Yield the same where nothing is learned, and where the fit is least squares."""
         stretch = block.stretch[:, None]
         if self._start.size:
             yield self._start, (block.targets * stretch)[None]
         if self._end.size:
             end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
             yield self._end, (end * stretch)[None]
-        if self._between.size:
-            known = self._interpolation
-            values = self._at_nodes(block, route)
-            if known.others.size:
-                flat = like(values, known.matrix) @ values.reshape(len(values), -1)
-                yield self._between[known.others], flat.reshape(-1, *values.shape[1:])
-            yield self._between[known.nodes], values
 
     def _at_nodes(self, block: RowBlock, route: Route) -> Array:
         stretch = block.stretch[:, None]
@@ -111,8 +124,8 @@ class Routing:
         mine = np.flatnonzero(np.isin(own, self._end))
         residual = block.residual[:, mine]
         out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)
-        if self._between.size:
-            for place, alpha, slopes in zip(self._between, *route.operators(block), strict=True):
+        if self.between.size:
+            for place, alpha, slopes in zip(self.between, *route.operators(block), strict=True):
                 mine = np.flatnonzero(own == place)
                 out[:, mine] = slopes @ coef[:, mine] + alpha[:, None] * block.residual[:, mine]
         return out * block.stretch[:, None]
@@ -121,32 +134,38 @@ class Routing:
     def _forms_operators(self) -> bool:
         return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
 
+    @property
+    def ends(self) -> bool:
+        """Whether some stops are zero or infinite."""
+        return bool(self._start.size or self._end.size)
+
     @cached_property
-    def _start(self) -> NDArray[np.intp]:
+    def _start(self) -> Places:
         """Indices of the stops at zero, where only the mean is fitted."""
         return np.flatnonzero(self.stops == 0)
 
     @cached_property
-    def _end(self) -> NDArray[np.intp]:
+    def _end(self) -> Places:
         """Indices of the stops that are infinite up to rounding, where the fit is least squares."""
         return np.flatnonzero(self.stops >= last_stop(self.method, self.rows.eigenvalues))
 
     @cached_property
-    def _between(self) -> NDArray[np.intp]:
+    def between(self) -> Places:
         """Indices of the stops that need a route."""
-        return np.setdiff1d(np.arange(len(self.stops)), np.append(self._start, self._end))
+        last = last_stop(self.method, self.rows.eigenvalues)
+        return np.flatnonzero((self.stops > 0) & (self.stops < last))
 
     @cached_property
     def _interpolation(self) -> Interpolation:
         """Which of these stops a route computes, and how the others follow from them."""
-        stops = self.stops[self._between]
+        stops = self.stops[self.between]
         if self.rows.data.n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
             return Interpolation.trivial(len(stops))
         return Interpolation.of(self.method, stops, self.rows.reach, self.rows.accuracy)
 
     @cached_property
     def _inner(self) -> Array:
-        return self.stops[self._between[self._interpolation.nodes]]
+        return self.stops[self.between[self._interpolation.nodes]]
 
 
 def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Array) -> Array:

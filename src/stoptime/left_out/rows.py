@@ -31,8 +31,8 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
-MOST_SETS_OF_RIDGES = 4  # that a block remembers: those of one stage of a search, and of the first
-TYPICAL_RIDGES = 256  # real numbers for one row and target
+MOST_SETS_OF_RIDGES = 3  # that a block remembers: those of one stage of a search, and of the first
+TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -117,6 +117,11 @@ class Rows:
         return 1 / (1 - self.weights)
 
     @cached_property
+    def has_one_scale(self) -> bool:
+        """Whether all rows have the same weight."""
+        return bool(np.ptp(self.weights) == 0)
+
+    @cached_property
     def reach(self) -> float:
         """A bound of all eigenvalues with any row left out."""
         return float(self.eigenvalues.max(initial=0) * self.scales.max()) or 1.0
@@ -157,6 +162,11 @@ class Rows:
                 target_power=self.spectrum.target_power[few],
             )
             yield Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether another look at the rows costs little."""
+        return self._kept is not None
 
     @cached_property
     def _kept(self) -> dict[Any, RowBlock] | None:

@@ -16,7 +16,13 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
+from stoptime.spectrum.accuracy import (
+    GRAM_TOLERANCE,
+    check_columns,
+    check_overflow,
+    check_underflow,
+    constant,
+)
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet, largest_gain
@@ -174,7 +180,9 @@ class DenseData(Data):
                 spectrum = self._by_gram
                 if solver == "gram" or max_gain <= spectrum.reach:
                     return spectrum
-            return by_svd(self, max_gain)
+            spectrum, powers = self._by_svd
+            check_columns(self, powers, max_gain)
+            return spectrum
 
     def opened(
         self,
@@ -198,6 +206,10 @@ class DenseData(Data):
     @cached_property
     def _by_gram(self) -> Spectrum:
         return by_features(self) if self.n_features <= self.n_rows else by_rows(self)
+
+    @cached_property
+    def _by_svd(self) -> tuple[Spectrum, Floats]:
+        return by_svd(self)
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose temporary copies, of X or of this width, are small."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import check_columns, constant, reach
+from stoptime.spectrum.accuracy import constant, reach
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
 from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
@@ -69,8 +69,11 @@ def by_rows(data: DenseData) -> Spectrum:
     return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
 
 
-def by_svd(data: DenseData, max_gain: float) -> Spectrum:
-    """Take the singular values of a QR factor, accurate where squares would lose the small ones."""
+def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
+    """Take the singular values of a QR factor, accurate where squares would lose the small ones.
+
+    The mean squares of the columns are returned too.
+    """
     rows, targets, means, powers = data.centred()
     n, p = rows.shape
     if p <= n:
@@ -86,12 +89,12 @@ def by_svd(data: DenseData, max_gain: float) -> Spectrum:
         for start in range(0, p, BLOCK_HEIGHT):
             block = slice(start, start + BLOCK_HEIGHT)
             vectors[block] = vectors[block] @ right.T
-    check_columns(data, powers, max_gain)
     first = _rank_cut(lengths, data.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
     basis = vectors[:, first:]
-    return data.assembled(lengths[first:] ** 2, basis, response, means, "svd", np.inf)
+    s = lengths[first:] ** 2
+    return data.assembled(s, basis, response, means, "svd", np.inf), powers
 
 
 def lengths_of(matrix: Any, vectors: Any, width: int = 256) -> Floats:

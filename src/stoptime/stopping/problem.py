@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data
     from stoptime.spectrum.dense import DenseData
+    from stoptime.support.arrays import Array, Floats
+
+FAINTEST = 1e-5  # shrinkage below which oscillations are left out at the latest stops
+EXACT_PHASE = 2000.0  # t√L up to which nothing is left out
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Problem:
     spectrum: Spectrum
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
+    _memory: dict[int, LeftOut] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -88,8 +93,30 @@ class Problem:
         scale = 1 / (1 - share) if share < 1 else 1.0
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, scale)
 
-    @cached_property
+    def limit(self, stops: Array, level: float, phase: float) -> float:
+        """Return the eigenvalue beyond which oscillations may be left out at all these stops.
+
+        They are resolved up to this ``phase`` t√s, and further while they exceed ``level``.
+        """
+        visible = self.tuned.as_flow().visible_until(level)[0] if self.tuned.oscillates else 0.0
+        inner = stops[(stops > 0) & np.isfinite(stops)]
+        if not (0 < visible < np.inf and inner.size):
+            return np.inf
+        time = (self.tuned.pace * inner.min()) ** (self.tuned.order / 2)
+        return float((max(visible, phase) / time) ** 2)
+
+    def left_out_residuals(self, stop: Array) -> Floats:
+        """Return the residual of every row from the fit without it, in the shape of y."""
+        limit = self.limit(stop, FAINTEST, EXACT_PHASE)
+        return self.left_out.residuals(self.tuned, stop, limit)
+
+    @property
     def left_out(self) -> LeftOut:
-        """The left-out residuals, for rules that leave rows out."""
+        """The left-out residuals, which all methods share."""
         self.data.check_rows()
-        return LeftOut(Rows(cast("DenseData", self.data), self.spectrum, remember=True))
+        key = id(self.spectrum)
+        if key not in self._memory:
+            rows = Rows(cast("DenseData", self.data), self.spectrum, remember=True)
+            self._memory.clear()  # those of a less accurate spectrum
+            self._memory[key] = LeftOut(rows)
+        return self._memory[key]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
 MOST_REFINED = 15  # errors; with more targets the choice stays at grid points
 DEEPEST_DIPS = 4  # of the error curve, refined between grid points
+NEARLY_LEAST = 1.01  # times the least error: dips above it are not refined
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
 FEWEST_STOPS = 10  # of a grid that memory cuts short
 WHOLE_STOP_ZOOMS = 6  # each divides the distance of neighbouring stops by thirty, for one target
@@ -123,8 +124,12 @@ class CurveRule(Rule):
         problem, curve = self._extended(problem, curve, per_target=per_target)
         return problem, self._refined(problem, curve, per_target=per_target)
 
-    def _looked_at(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Estimate errors at late stops."""
+    def _far(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate errors at late stops, where a first look suffices."""
+        return self.errors(problem, stops)
+
+    def _near(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate errors at stops close to the best."""
         return self.errors(problem, stops)
 
     def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
@@ -133,15 +138,13 @@ class CurveRule(Rule):
             closer = _lowest_points(curve, per_target=per_target)
             if not closer.size:
                 return curve
-            best = curve.stops[np.argmin(columns_of(curve, per_target=per_target), axis=0)]
-            # with the best stop so far: leave-one-out remembers the residuals of so few stops
-            return curve.joined(self.errors(problem, np.union1d(closer, best)))
+            return curve.joined(self._near(problem, closer))
         for _ in range(WHOLE_STOP_ZOOMS):
             best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
             closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
             if not closer.size:
                 break
-            curve = curve.joined(self.errors(problem, closer))
+            curve = curve.joined(self._near(problem, closer))
         return curve
 
     def _extended(
@@ -161,7 +164,7 @@ class CurveRule(Rule):
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            curve = curve.joined(self._looked_at(problem, later))
+            curve = curve.joined(self._far(problem, later))
         columns = columns_of(curve, per_target=per_target)
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
@@ -220,6 +223,7 @@ def _lowest_points(curve: ErrorCurve, *, per_target: bool) -> Array:
     # neighbouring floating-point numbers may have the same logarithm
     apart = np.diff(logs, prepend=-np.inf) > 0
     x = logs[apart]
+    exact = curve.exact[inner][apart]
     # many targets would need an evaluation each
     if len(x) < 3 or columns.shape[1] > MOST_REFINED:
         return np.empty(0)
@@ -227,6 +231,8 @@ def _lowest_points(curve: ErrorCurve, *, per_target: bool) -> Array:
     for errors in columns[inner][apart].T:
         middle = dips(errors)
         middle = middle[np.isfinite(errors[middle - 1]) & np.isfinite(errors[middle + 1])]
+        # a parabola gains little: a dip that is not among the lowest points stays above them
+        middle = middle[exact[middle] & (errors[middle] <= NEARLY_LEAST * errors.min())]
         deepest = middle[np.argsort(errors[middle])[:DEEPEST_DIPS]]
         found.append(_vertex(x, errors, deepest))
     return np.unique(np.exp(np.concatenate(found)))

@@ -15,7 +15,7 @@ from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, goals, largest_gain
 from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, sample_sizes
-from stoptime.spectrum.factorise import by_svd, lengths_of
+from stoptime.spectrum.factorise import lengths_of
 from stoptime.spectrum.kinds import checked_matrix
 from stoptime.spectrum.krylov.golub_kahan import check_scale
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
@@ -165,7 +165,7 @@ class MatrixFreeData(DenseData):
         if self.has_rows and self.X.shape[0] * self.X.shape[1] <= MOST_FILLED:
             y = self.y[:, 0] if self.single_target else self.y
             filled = DenseData.validated(self.X.toarray(), y, self.row_weights, self.fit_intercept)
-            return by_svd(filled, max_gain)
+            return filled.spectrum([Goal(Ridge(), max_gain)], solver="svd")
         # beyond the reach the loss grows with the gain, which is at most 1/s at full rank
         steepest = np.inf if spectrum.rank < self.n_features else 1 / spectrum.eigenvalues[0]
         if min(max_gain, steepest) > spectrum.reach * VISIBLE_LOSS / self.tolerance:
