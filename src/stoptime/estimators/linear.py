@@ -329,7 +329,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
         if problem.can_leave_out and problem.has_few_targets:
-            self.left_out_residuals_ = problem.left_out_residuals(stop)
+            self.left_out_residuals_ = problem.left_out_residuals(choice)
             weights = problem.data.row_weights
             weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
             self._observations = weights * (spectrum.n_observations / weights.sum())

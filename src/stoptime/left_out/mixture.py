@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dct
+from scipy.fft import dct, next_fast_len
 from scipy.optimize import minimize_scalar
 
 from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
@@ -109,7 +109,8 @@ class Ellipse:
         count = 2 * (len(sizes) // 2 + 1)
         while not cls(largest, count).serves(coefficients):
             count += 2 * (count // 64 + 1)
-        return cls(largest, count)
+        # even, and a length whose Fourier transform is fast
+        return cls(largest, 2 * next_fast_len(count // 2))
 
     def serves(self, coefficients: Array, largest_weight: float = LARGEST_WEIGHT) -> bool:
         """Tell whether a filter of these coefficients has a mixture with moderate weights."""

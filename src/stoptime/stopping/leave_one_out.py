@@ -10,16 +10,17 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops
-from stoptime.stopping.problem import EXACT_PHASE, FAINTEST
+from stoptime.stopping.problem import FAINTEST
 from stoptime.stopping.rule import MOST_REFINED, CurveRule, columns_of
 from stoptime.support.arrays import TINY
+from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
     from stoptime.left_out.curve import ErrorCurve
@@ -32,13 +33,18 @@ ONE_STAGE_PHASE = 80.0  # t√L of the last stop of a grid that is looked at in 
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
 LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
+ROUND_STEP = 0.99  # of a step, so that rounding does not double it
+WIGGLE = 0.05  # oscillations of residuals that stops must follow
 LATE_LOOK_RATIO = 1.08  # of neighbouring t√L in later stages
 GUARD_STRIDE = 3  # of the stops at which path GCV guards
 CLEARLY_WORSE = 1.05  # times the least error so far
+GUARD_WORSE = 1.2  # times the least path GCV so far
+CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 FAINT = 5e-3  # shrinkage below which oscillations are left out at late stops
 RESOLVED_PHASE = 48.0  # t√s up to which oscillations are resolved, or further until they are faint
 UNLEARNED = 0.03  # largest share learned of directions that products of X have lost
+MOST_LATE_DIPS = 8  # of a curve, each of which is filled
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 
@@ -74,6 +80,7 @@ class LeaveOneOut(CurveRule):
             curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
+        curve = self._in_dips(problem, curve, grid, per_target=per_target)
         problem, curve = self._near_best(problem, curve, grid, per_target=per_target)
         curve = self._refined(problem, curve, per_target=per_target)
         return problem, self._with_spread(problem, curve, per_target=per_target)
@@ -82,39 +89,48 @@ class LeaveOneOut(CurveRule):
         self, problem: Problem, grid: Array, *, per_target: bool
     ) -> tuple[ErrorCurve, bool]:
         """Return errors up to the stage in which they have clearly risen, and whether they have."""
-        stops, stage = _stages(problem, grid[np.isfinite(grid)])
+        stops = grid[np.isfinite(grid)]
+        stage = _stages(problem, stops)
         known = problem.tuned.largest_gain(stops) <= _rough_reach(problem)
         ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
-        curve = self._far(problem, np.append(stops[(stage == 0) & known], ends))
+        first = _first_look(problem, stops[(stage == 0) & known])
+        curve = self._rough(problem, np.append(first, ends), np.inf)
         guard: Floats | None = None
         for number in np.unique(stage[(stage > 0) & known]):
             seen = columns_of(curve, per_target=per_target)
             limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
-            later = self._far(problem, stops[(stage == number) & known])
+            later = self._far(problem, stops[(stage == number) & known], curve)
             least_squares = seen[np.isinf(curve.stops)]
             curve = curve.joined(later)
             new = np.concatenate([columns_of(later, per_target=per_target), least_squares])
             if not (new > limit).all():
                 continue
             if guard is None:
-                guard = path_gcv(problem.spectrum, problem.tuned, stops[::GUARD_STRIDE])
-                guard = guard.reshape(len(guard), -1)
-            ahead = (stage > number)[::GUARD_STRIDE]
+                sparse = _first_look(problem, stops)[::GUARD_STRIDE]
+                guard = path_gcv(problem.spectrum, problem.tuned, sparse).reshape(len(sparse), -1)
+            ahead = sparse > later.stops[-1]
             least_ahead = guard[ahead].min(axis=0, initial=np.inf)
-            if (least_ahead > CLEARLY_WORSE * guard[~ahead].min(axis=0)).all():
+            if (least_ahead > GUARD_WORSE * guard[~ahead].min(axis=0)).all():
                 return curve, True
         columns = columns_of(curve, per_target=per_target)
-        rises = (columns[-1] > SURELY_WORSE * columns.min(axis=0)).all()
-        # beyond the last stop that is known, a curve that has risen is taken to stay above
-        return curve, bool(rises) and not known.all()
+        least = columns.min(axis=0)
+        rises = (columns[-1] > SURELY_WORSE * least).all()
+        # beyond the last stop that is known, a curve that has risen is taken to stay above, unless
+        # there is so little noise that directions which products have lost may matter
+        noisy = problem.remains(least) > CLEAN
+        return curve, bool(rises and noisy and not known.all())
 
-    def _far(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Return errors at the stops of one stage, without oscillations that are faint there."""
-        return self._rough(problem, stops, problem.limit(stops, FAINT, RESOLVED_PHASE))
+    def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
+        """Return errors at some of these late stops, without oscillations that are faint there."""
+        # oscillations are parts of the response, and are compared with its residual
+        visible = problem.visible(WIGGLE * problem.remains(curve.errors))
+        ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
+        stops = stops[_apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
+        return self._rough(problem, stops, _faint(problem, stops, curve))
 
-    def _near(self, problem: Problem, stops: Array) -> ErrorCurve:
+    def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
-        return self._rough(problem, stops, problem.limit(stops, FAINTEST, EXACT_PHASE))
+        return self._rough(problem, stops, problem.exact_limit(stops, curve.errors))
 
     def _rough(
         self, problem: Problem, stops: Array, limit: float, *, spread: bool = False
@@ -127,24 +143,41 @@ class LeaveOneOut(CurveRule):
         resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
         return replace(curve, exact=exact & resolved)
 
+    def _in_dips(
+        self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
+    ) -> ErrorCurve:
+        """Fill the grid in the deepest dips, any of which may hold the least error."""
+        early = [curve.stops[:0]]
+        late = list[Any]()
+        for errors in columns_of(curve, per_target=per_target).T[:MOST_REFINED]:
+            places = dips(errors)
+            places = places[errors[places] <= CLEARLY_WORSE * errors.min()]
+            places = places[np.argsort(errors[places])]
+            # the ridges of the first stage are remembered: there another look costs little
+            first = _phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
+            early += [_between(curve, place, grid) for place in places[first]]
+            late += [_between(curve, place, grid) for place in places[~first][:MOST_LATE_DIPS]]
+        for stops in (np.unique(np.concatenate(early)), *late):
+            new = np.setdiff1d(stops, curve.stops)
+            if new.size:
+                curve = curve.joined(self._rough(problem, new, _faint(problem, new, curve)))
+        return curve
+
     def _near_best(
         self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
     ) -> tuple[Problem, ErrorCurve]:
-        """Fill the grid around the lowest errors until these are exact."""
-        filled = np.array([0.0, np.inf])
+        """Compute errors around the lowest ones exactly, until these are the lowest."""
+        seen = np.array([0.0, np.inf])
         for _ in range(MOST_NEIGHBOURHOODS):
             best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
-            best = best[~np.isin(curve.stops[best], filled)]
+            best = best[~np.isin(curve.stops[best], seen)]
             if not best.size:
                 break
-            wanted = curve.stops[best]
-            for place in best[:MOST_REFINED]:
-                low = curve.stops[max(place - 1, 0)]
-                high = curve.stops[min(place + 1, len(curve.stops) - 1)]
-                wanted = np.union1d(wanted, grid[(grid > low) & (grid < high)])
-            filled = np.append(filled, wanted)
+            near = [_between(curve, place, grid) for place in best[:MOST_REFINED]]
+            wanted = np.unique(np.concatenate([curve.stops[best], *near]))
+            seen = np.append(seen, wanted)
             problem = problem.reaching(wanted)
-            curve = curve.joined(self._near(problem, wanted))
+            curve = curve.joined(self._near(problem, wanted, curve))
         return problem, curve
 
     def _with_spread(
@@ -159,14 +192,39 @@ class LeaveOneOut(CurveRule):
             # a second look costs little, except at late stops
             early = np.flatnonzero(curve.exact & (np.arange(len(curve.stops)) <= best[-1]))
             nodes = np.union1d(best, early[:: max(1, len(early) // SPREAD_NODES)])
-        limit = problem.limit(curve.stops[best], FAINTEST, EXACT_PHASE)
-        fine = self._rough(problem, curve.stops[nodes], limit, spread=True)
+        parts = [
+            self._rough(problem, some, problem.exact_limit(some, curve.errors), spread=True)
+            for some in (curve.stops[best], curve.stops[np.setdiff1d(nodes, best)])
+            if some.size
+        ]
+        fine = parts[0].joined(parts[-1])
         # relative standard errors change little from stop to stop
         ratios = fine.standard_errors / np.where(fine.errors > 0, fine.errors, 1)
         ratios = ratios.reshape(len(nodes), -1).T
         everywhere = [np.interp(np.arange(len(curve.stops)), nodes, ratio) for ratio in ratios]
         spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
         return replace(curve, standard_errors=spread).joined(fine)
+
+
+def _faint(problem: Problem, stops: Array, curve: ErrorCurve) -> float:
+    """Return the limit beyond which oscillations are faint at these stops."""
+    level = max(FAINT * problem.remains(curve.errors), FAINTEST)
+    return problem.limit(stops, level, RESOLVED_PHASE)
+
+
+def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
+    """Return the stops of a grid between the neighbours of a place on a curve."""
+    low = curve.stops[max(place - 1, 0)]
+    high = curve.stops[min(place + 1, len(curve.stops) - 1)]
+    return grid[(grid > low) & (grid < high)]
+
+
+def _phases(problem: Problem, stops: Array) -> Array:
+    """Return t√L, or √(tL) for methods of the first order."""
+    tuned = problem.tuned
+    largest = float(problem.spectrum.eigenvalues.max(initial=0))
+    with np.errstate(over="ignore"):
+        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
 
 
 def _rough_reach(problem: Problem) -> float:
@@ -179,25 +237,28 @@ def _rough_reach(problem: Problem) -> float:
     return max(spectrum.reach, UNLEARNED / (cast("DenseData", problem.data).rounding * largest))
 
 
-def _stages(problem: Problem, stops: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the stops to look at first, and the stage of each.
-
-    The first stage ends at t√L = 32, and each later one four times later.
-    """
-    tuned = problem.tuned
-    largest = float(problem.spectrum.eigenvalues.max(initial=0))
-    with np.errstate(over="ignore"):
-        phases = np.sqrt((tuned.pace * stops) ** tuned.order * largest)
-    logs = np.log(np.clip(phases, TINY, 1 / TINY))
+def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
+    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
+    logs = np.log(np.clip(_phases(problem, stops), TINY, 1 / TINY))
+    if not problem.tuned.oscillates or logs[-1] <= np.log(ONE_STAGE_PHASE):
+        return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
     stages = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
-    if not tuned.oscillates or logs.max(initial=0) <= np.log(ONE_STAGE_PHASE):
-        stages = np.zeros(len(stops))  # late stops cost little: one pass over the rows is fastest
-    stages = np.maximum(stages, 0).astype(np.intp)
-    kept = [0]
-    for place, log in enumerate(logs[1:], start=1):
-        step = np.log(LOOK_RATIO if not stages[place] else LATE_LOOK_RATIO)
-        if tuned.oscillates and not stages[place]:
-            step = min(step, LOOK_STEP / phases[place])
-        if log - logs[kept[-1]] >= 0.99 * step or place == len(stops) - 1:
-            kept.append(place)
-    return stops[kept], stages[kept]
+    return np.maximum(stages, 0).astype(np.intp)
+
+
+def _first_look(problem: Problem, stops: Array) -> Array:
+    """Return some of the stops, close enough to show every dip of the error."""
+    phases = _phases(problem, stops)
+    steps = np.full(len(stops), np.log(LOOK_RATIO))
+    if problem.tuned.oscillates:
+        steps = np.minimum(steps, LOOK_STEP / np.clip(phases, TINY, FIRST_STAGE_PHASE))
+    return stops[_apart(np.log(np.clip(phases, TINY, 1 / TINY)), steps)]
+
+
+def _apart(places: Array, steps: Array) -> NDArray[np.intp]:
+    """Return indices of ascending places that are a step apart, the first and the last included."""
+    kept = [0] if len(places) else []
+    for index in range(1, len(places)):
+        if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:
+            kept.append(index)
+    return np.union1d(kept, len(places) - 1).astype(np.intp) if kept else np.arange(0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data
     from stoptime.spectrum.dense import DenseData
+    from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
 
 FAINTEST = 1e-5  # shrinkage below which oscillations are left out at the latest stops
@@ -93,21 +94,37 @@ class Problem:
         scale = 1 / (1 - share) if share < 1 else 1.0
         return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, scale)
 
+    def visible(self, level: float) -> float:
+        """Return the phase t√s beyond which oscillations are below a level; 0 if unknown."""
+        flow = self.tuned.as_flow()
+        phase = flow.visible_until(level)[0] if self.tuned.oscillates else 0.0
+        return phase if np.isfinite(phase) else 0.0
+
     def limit(self, stops: Array, level: float, phase: float) -> float:
         """Return the eigenvalue beyond which oscillations may be left out at all these stops.
 
         They are resolved up to this ``phase`` t√s, and further while they exceed ``level``.
         """
-        visible = self.tuned.as_flow().visible_until(level)[0] if self.tuned.oscillates else 0.0
+        visible = self.visible(level)
         inner = stops[(stops > 0) & np.isfinite(stops)]
-        if not (0 < visible < np.inf and inner.size):
+        if not (visible > 0 and inner.size):
             return np.inf
         time = (self.tuned.pace * inner.min()) ** (self.tuned.order / 2)
         return float((max(visible, phase) / time) ** 2)
 
-    def left_out_residuals(self, stop: Array) -> Floats:
+    def exact_limit(self, stops: Array, errors: ArrayLike) -> float:
+        """Return the limit at stops whose errors, of the size of these, are to be exact."""
+        return self.limit(stops, max(FAINTEST * self.remains(errors), FAINTEST**2), EXACT_PHASE)
+
+    def remains(self, errors: ArrayLike) -> float:
+        """Return the size of residuals relative to the response, for the smallest error."""
+        power = float(np.mean(self.spectrum.target_power)) or 1.0
+        return min(float(np.sqrt(np.min(errors) / power)), 1.0)
+
+    def left_out_residuals(self, choice: Choice) -> Floats:
         """Return the residual of every row from the fit without it, in the shape of y."""
-        limit = self.limit(stop, FAINTEST, EXACT_PHASE)
+        stop = np.asarray(choice.stop, np.float64)
+        limit = self.exact_limit(stop, choice.error)
         return self.left_out.residuals(self.tuned, stop, limit)
 
     @property

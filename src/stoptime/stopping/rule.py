@@ -124,12 +124,12 @@ class CurveRule(Rule):
         problem, curve = self._extended(problem, curve, per_target=per_target)
         return problem, self._refined(problem, curve, per_target=per_target)
 
-    def _far(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Estimate errors at late stops, where a first look suffices."""
+    def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:  # noqa: ARG002
+        """Estimate errors at late stops, given those of earlier ones."""
         return self.errors(problem, stops)
 
-    def _near(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Estimate errors at stops close to the best."""
+    def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:  # noqa: ARG002
+        """Estimate errors at stops close to the best, given those of others."""
         return self.errors(problem, stops)
 
     def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
@@ -138,13 +138,13 @@ class CurveRule(Rule):
             closer = _lowest_points(curve, per_target=per_target)
             if not closer.size:
                 return curve
-            return curve.joined(self._near(problem, closer))
+            return curve.joined(self._near(problem, closer, curve))
         for _ in range(WHOLE_STOP_ZOOMS):
             best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
             closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
             if not closer.size:
                 break
-            curve = curve.joined(self._near(problem, closer))
+            curve = curve.joined(self._near(problem, closer, curve))
         return curve
 
     def _extended(
@@ -164,7 +164,7 @@ class CurveRule(Rule):
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            curve = curve.joined(self._far(problem, later))
+            curve = curve.joined(self._far(problem, later, curve))
         columns = columns_of(curve, per_target=per_target)
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
