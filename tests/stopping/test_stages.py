@@ -50,10 +50,45 @@ def test_stages_choose_as_well_as_the_whole_grid(rng, monkeypatch, method):
 
 def test_late_stops_of_ill_conditioned_data_are_not_looked_at():
     X, y = load_diabetes(return_X_y=True)
-    model = st.StoppedRegressorCV("nesterov-flow").fit(quadratic(X), y)
+    cubic = PolynomialFeatures(3, include_bias=False).fit_transform(StandardScaler().fit_transform(X))
+    cubic = StandardScaler().fit_transform(cubic)
+    model = st.StoppedRegressorCV("nesterov-flow").fit(cubic, y)
     finite = model.stops_[np.isfinite(model.stops_)]
-    settled = st.default_stops(st.decompose(quadratic(X), y), "nesterov-flow")[-2]
+    settled = st.default_stops(st.decompose(cubic, y), "nesterov-flow")[-2]
     assert finite.max() < settled / 100
+
+
+def test_errors_are_exact_near_the_best_stop_and_rough_far_beyond(rng):
+    X = rng.standard_normal((150, 40)) * np.arange(1, 41) ** -2.0
+    y = X @ rng.standard_normal(40) + 0.3 * rng.standard_normal(150)
+    model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
+    curve = model.choice_.curve
+    exact = st.leave_one_out(X, y, model.method_, curve.stops).errors
+    np.testing.assert_allclose(curve.errors[curve.exact], exact[curve.exact], rtol=1e-8)
+    np.testing.assert_allclose(curve.errors, exact, rtol=0.01)
+    assert not curve.exact.all()
+    best = np.argmin(curve.errors)
+    assert curve.exact[: best + 2].all()
+    assert curve.stops[best] == model.stop_
+    spread = st.leave_one_out(X, y, model.method_, curve.stops).standard_errors
+    assert curve.standard_errors[best] == pytest.approx(spread[best], rel=1e-8)
+    np.testing.assert_allclose(curve.standard_errors, spread, rtol=0.2)
+
+
+def test_curves_of_other_rules_are_exact():
+    X, y = load_diabetes(return_X_y=True)
+    assert st.StoppedRegressorCV(cv=3).fit(X, y).choice_.curve.exact.all()
+    assert st.StoppedRegressorCV(stops=[1.0, 1e6]).fit(X, y).choice_.curve.exact.all()
+
+
+def test_little_noise_leads_to_a_late_stop_in_directions_that_products_lose():
+    x = np.random.default_rng(48).uniform(-1, 1, 33)
+    X = np.vander(x, 25, increasing=True)[:, 1:]
+    y = np.exp(x) * np.sin(9 * x)
+    late = st.StoppedRegressorCV("gradient-flow").fit(X, y)
+    full = st.leave_one_out(X, y, late.method_, [late.stop_]).errors[0]
+    assert late.choice_.error == pytest.approx(full, rel=1e-6)
+    assert late.choice_.error < 1e-4 * y.var()
 
 
 def test_given_stops_are_all_looked_at():

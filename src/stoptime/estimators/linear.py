@@ -242,7 +242,7 @@ class StoppedRegressorCV(_LinearRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
     >>> model.choice_.message
-    'least loo error at 298 stops'
+    'least loo error at 155 stops'
     """
 
     def __init__(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-
 from stoptime.support.arrays import Floats
 
 
@@ -42,13 +41,15 @@ class ErrorCurve:
         return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
 
     def joined(self, other: ErrorCurve) -> ErrorCurve:
-        """Return both curves as one, in the order of their stops; the other one's errors prevail."""
+        """Return both curves as one; where both have a stop, the other one's error is kept."""
         stops, order = np.unique(np.concatenate([other.stops, self.stops]), return_index=True)
         deviation = None
         if self.standard_errors is not None and other.standard_errors is not None:
             deviation = np.concatenate([other.standard_errors, self.standard_errors])[order]
         errors = np.concatenate([other.errors, self.errors])[order]
-        return ErrorCurve(stops, errors, deviation, np.concatenate([other.exact, self.exact])[order])
+        return ErrorCurve(
+            stops, errors, deviation, np.concatenate([other.exact, self.exact])[order]
+        )
 
 
 def standard_error(values: Floats) -> Floats:

@@ -41,12 +41,13 @@ Numbers = NDArray[np.inexact[Any]]
 MAX_DEGREE = 16384  # beyond it the secular equation costs less and rounds less
 FIRST_DEGREE = 32  # of the Chebyshev expansion; it is doubled until it resolves the shrinkage
 DEGREES_PER_RADIAN = {1: 7.0, 2: 1.25}  # that iterations need at most, by their order
+FLOW_DEGREES_PER_RADIAN = 0.65  # that oscillating flows need as a rule
 FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a drop not resolved
 RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
 LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
 SHARED_WEIGHT = 1000.0  # of a mixture on penalties that were chosen for another one
-SHARED_RANGE = 4.0  # times its own largest eigenvalue: an ellipse so large may be shared
+SHARED_RANGE = 20.0  # times its own largest eigenvalue: an ellipse so large may be shared
 KEPT_BITS = 40  # of a stop that is looked up
 FEWEST_LOOKED_UP = 8  # stops of a mixture that is worth looking up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
@@ -229,10 +230,11 @@ def _radians(method: Method, stops: Array, largest: float) -> float:
 
 def _coefficients(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
     degree = FIRST_DEGREE
-    if method.whole_stops:
-        # every attempt runs all iterations, so the first one has a degree that may suffice
+    if method.oscillates or method.whole_stops:
+        # a degree that suffices as a rule: every attempt evaluates the filter again
         radians = _radians(method, stops, scales.max() * largest)
-        degree = int(np.clip(DEGREES_PER_RADIAN[method.order] * radians, FIRST_DEGREE, MAX_DEGREE))
+        slope = DEGREES_PER_RADIAN[method.order] if method.whole_stops else FLOW_DEGREES_PER_RADIAN
+        degree = next_fast_len(int(np.clip(degree + slope * radians, 1, MAX_DEGREE)))
     while degree <= MAX_DEGREE:
         # Chebyshev nodes as squared sines: eigenvalues near zero keep their relative accuracy
         s = largest * np.sin(np.pi * (np.arange(degree) + 0.5) / (2 * degree)) ** 2
@@ -338,13 +340,14 @@ class ByMixture:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
         inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
-        out = empty(block.scores, (coef.shape[1], len(block.rest), as_real(self._shrinkages).shape[1]))
+        out = empty(
+            block.scores, (coef.shape[1], len(block.rest), as_real(self._shrinkages).shape[1])
+        )
         for target, residual in enumerate(block.residual.T):
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
             ridges = _times(block.scores * coef[:, target], self._shrinkages)
             ridges += residual[:, None]
-            ridges *= inverse
-            out[target] = as_real(ridges)
+            out[target] = as_real(ridges * inverse)
         return out
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:

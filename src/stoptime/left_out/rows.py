@@ -31,7 +31,7 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
-MOST_SETS_OF_RIDGES = 3  # that a block remembers: those of one stage of a search, and of the first
+MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
@@ -65,7 +65,7 @@ class RowBlock:
         """Return the same block in main memory; nothing is remembered there."""
         return RowBlock(*(on_host(getattr(self, field.name)) for field in fields(self)[:-1]))
 
-    def remembered(self, penalties: Array, make: Callable[[], Array]) -> Array:
+    def remembered(self, penalties: NDArray[Any], make: Callable[[], Array]) -> Array:
         """Return the left-out residuals of ridges, made once if this block remembers them."""
         if self.ridges is None:
             return make()

@@ -10,7 +10,7 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops
 from stoptime.stopping.problem import FAINTEST
-from stoptime.stopping.rule import MOST_REFINED, CurveRule, columns_of
+from stoptime.stopping.rule import MOST_REFINED, NEARLY_LEAST, CurveRule, columns_of
 from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
 
@@ -44,7 +44,6 @@ SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate th
 FAINT = 5e-3  # shrinkage below which oscillations are left out at late stops
 RESOLVED_PHASE = 48.0  # t√s up to which oscillations are resolved, or further until they are faint
 UNLEARNED = 0.03  # largest share learned of directions that products of X have lost
-MOST_LATE_DIPS = 8  # of a curve, each of which is filled
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 
@@ -147,20 +146,19 @@ class LeaveOneOut(CurveRule):
         self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
     ) -> ErrorCurve:
         """Fill the grid in the deepest dips, any of which may hold the least error."""
-        early = [curve.stops[:0]]
-        late = list[Any]()
+        wanted = [curve.stops[:0]]
         for errors in columns_of(curve, per_target=per_target).T[:MOST_REFINED]:
             places = dips(errors)
-            places = places[errors[places] <= CLEARLY_WORSE * errors.min()]
-            places = places[np.argsort(errors[places])]
-            # the ridges of the first stage are remembered: there another look costs little
-            first = _phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
-            early += [_between(curve, place, grid) for place in places[first]]
-            late += [_between(curve, place, grid) for place in places[~first][:MOST_LATE_DIPS]]
-        for stops in (np.unique(np.concatenate(early)), *late):
-            new = np.setdiff1d(stops, curve.stops)
-            if new.size:
-                curve = curve.joined(self._rough(problem, new, _faint(problem, new, curve)))
+            early = _phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
+            # another look at late stops costs more, and they have been seen closer
+            limit = errors.min() * np.where(early, CLEARLY_WORSE, NEARLY_LEAST)
+            places = places[errors[places] <= limit]
+            wanted += [_between(curve, place, grid) for place in places]
+        new = np.setdiff1d(np.concatenate(wanted), curve.stops)
+        stage = _stages(problem, new)
+        for number in np.unique(stage):
+            stops = new[stage == number]
+            curve = curve.joined(self._rough(problem, stops, _faint(problem, stops, curve)))
         return curve
 
     def _near_best(
@@ -180,9 +178,7 @@ class LeaveOneOut(CurveRule):
             curve = curve.joined(self._near(problem, wanted, curve))
         return problem, curve
 
-    def _with_spread(
-        self, problem: Problem, curve: ErrorCurve, *, per_target: bool
-    ) -> ErrorCurve:
+    def _with_spread(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
         """Return the curve with standard errors, computed where the stop is chosen."""
         if self.standard_errors is not None or not problem.has_few_targets:
             return curve
@@ -219,7 +215,7 @@ def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
     return grid[(grid > low) & (grid < high)]
 
 
-def _phases(problem: Problem, stops: Array) -> Array:
+def _phases(problem: Problem, stops: Floats) -> Array:
     """Return t√L, or √(tL) for methods of the first order."""
     tuned = problem.tuned
     largest = float(problem.spectrum.eigenvalues.max(initial=0))
@@ -240,7 +236,7 @@ def _rough_reach(problem: Problem) -> float:
 def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
     """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
     logs = np.log(np.clip(_phases(problem, stops), TINY, 1 / TINY))
-    if not problem.tuned.oscillates or logs[-1] <= np.log(ONE_STAGE_PHASE):
+    if not (problem.tuned.oscillates and len(stops)) or logs[-1] <= np.log(ONE_STAGE_PHASE):
         return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
     stages = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
     return np.maximum(stages, 0).astype(np.intp)

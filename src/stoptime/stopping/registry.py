@@ -216,7 +216,7 @@ class OneStandardError(Rule):
     ``rule`` is another rule; it estimates the error curve and its standard errors.
     """
 
-    rule: CurveRule | str = LeaveOneOut(standard_errors=True)
+    rule: CurveRule | str = LeaveOneOut(standard_errors=True)  # noqa: RUF009 - it is frozen
     name: ClassVar[str] = "one-standard-error"
 
     @property
