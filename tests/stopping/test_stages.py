@@ -86,9 +86,10 @@ def test_little_noise_leads_to_a_late_stop_in_directions_that_products_lose():
     X = np.vander(x, 25, increasing=True)[:, 1:]
     y = np.exp(x) * np.sin(9 * x)
     late = st.StoppedRegressorCV("gradient-flow").fit(X, y)
-    full = st.leave_one_out(X, y, late.method_, [late.stop_]).errors[0]
-    assert late.choice_.error == pytest.approx(full, rel=1e-6)
-    assert late.choice_.error < 1e-4 * y.var()
+    grid = st.default_stops(st.decompose(X, y), "gradient-flow")
+    least = st.leave_one_out(X, y, "gradient-flow", grid).errors.min()
+    assert late.choice_.error <= (1 + AS_GOOD) * least
+    assert late.stop_ * late.eigenvalues_.max() > 1e10
 
 
 def test_given_stops_are_all_looked_at():
