@@ -10,17 +10,19 @@ import stoptime as st
 from iteration_cases import make_data
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.ridge import IteratedRidge
 from stoptime.theory.search import risk_ratio, stop_with_gain
 
 S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
 TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]
 FILTERS = [method for method in TUNED if method.has_filter]
 MORE = [
+    IteratedRidge(9),
     AcceleratedFlow(0.3),
     AcceleratedFlow(9.0),
     HeavyBallFlow(1e-3),
@@ -50,7 +52,7 @@ def test_a_method_that_does_not_oscillate_falls_monotonically(method):
 
 def test_the_methods_that_are_said_to_be_monotone():
     monotone = {name for name, cls in ALL_METHODS.items() if not cls.oscillates}
-    assert monotone == {"ridge", "gradient-flow"}
+    assert monotone == {"ridge", "gradient-flow", "critical-flow", "iterated-ridge"}
 
 
 @each_filter
@@ -98,6 +100,9 @@ REACHES = (1e4, 1e8)
 GUARANTEED = [
     lambda _: st.Ridge(),
     lambda _: GradientFlow(),
+    lambda _: CriticalFlow(),
+    lambda _: IteratedRidge(),
+    lambda _: IteratedRidge(9),
     lambda _: AcceleratedFlow(2.0),
     lambda _: AcceleratedFlow(3.0),
     lambda _: AcceleratedFlow(9.0),

@@ -9,12 +9,13 @@ from functools import partial, singledispatch
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import nonnegative
 
 Formula = Callable[[Array, Array], Array]
+Complex = NDArray[np.complex128]
 Checks = dict[str, Callable[[str, object], float]]
 
 
@@ -44,8 +45,10 @@ class Method(ABC):
     """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
     """Whether a stop t costs t steps of a recurrence."""
-    mixture: ClassVar[Literal["pole", "hyperbola", "ellipse"]] = "ellipse"
+    mixture: ClassVar[Literal["pole", "hyperbola", "rays", "ellipse"]] = "ellipse"
     """The contour of penalties on which the filter is a mixture of ridges."""
+    pole_order: ClassVar[int] = 1
+    """The order of the pole at minus the penalty, where ``mixture`` is "pole"."""
     gcv_is_consistent: ClassVar[bool] = False
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
     stop_meaning: ClassVar[str] = "time of the flow"
@@ -57,7 +60,7 @@ class Method(ABC):
         for name, check in self._checks.items():
             value = getattr(self, name)
             default = getattr(type(self), name)
-            if isinstance(default, float) or value != default:
+            if isinstance(default, int | float) or value != default:
                 object.__setattr__(self, name, check(name, value))
 
     @property
@@ -108,6 +111,10 @@ class Method(ABC):
     def is_tuned(self) -> bool:
         """Whether every parameter is a number."""
         return not any(isinstance(value, str) for value in vars(self).values())
+
+    def continued(self, s: Complex, t: Array) -> Complex:
+        """Return g at complex eigenvalues off the negative axis, for mixtures on "rays"."""
+        raise NotImplementedError
 
     def check_convergence(self, largest: float) -> None:  # noqa: B027 - flows converge
         """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
