@@ -10,6 +10,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
@@ -59,6 +60,7 @@ from stoptime.theory.risk import (
     marchenko_pastur,
     risk,
 )
+from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
@@ -66,14 +68,14 @@ __all__ = [
     "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
     "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
     "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
-    "Path", "PathGCV", "Plan", "PlugIn", "PreparationWarning", "Problem", "Ridge", "RiskCurve",
-    "Rule", "Spectrum", "Statistics", "StopWarning", "StoppedKernelRegressor",
-    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk",
-    "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
-    "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
-    "guarantee", "inflation", "leave_one_out", "left_out_residuals", "limiting_risk", "load",
-    "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan", "risk", "save", "summarise",
-    "training_error",
+    "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
+    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning",
+    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
+    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
+    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method",
+    "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_residuals",
+    "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
+    "power_signal", "risk", "risk_exponent", "save", "summarise", "training_error",
 ]  # fmt: skip
 
 

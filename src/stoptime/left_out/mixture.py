@@ -83,8 +83,10 @@ def ridge_mixture(
     """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
     The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. The result is
-    None where more than ``MAX_DEGREE`` penalties would be needed.
+    None where more than ``MAX_DEGREE`` penalties would be needed, or the method counts eigenvalues.
     """
+    if method.counts_eigenvalues:
+        return None
     if method.mixture == "pole":
         nodes, shares = _around_pole(method.pole_order)
         if method.pole_order == 1 or len(nodes) * stops.size * scales.size <= MOST_POLE_RIDGES:

@@ -39,6 +39,8 @@ class Method(ABC):
     """Whether stops are whole numbers, as for iterations."""
     has_filter: ClassVar[bool] = True
     """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
+    counts_eigenvalues: ClassVar[bool] = False
+    """Whether g depends on how many eigenvalues are larger, and not on the eigenvalue alone."""
     oscillates: ClassVar[bool] = True
     """False only where the shrinkage falls monotonically to zero in every direction."""
     oscillates_at_limit: ClassVar[bool] = False
@@ -51,6 +53,8 @@ class Method(ABC):
     """The order of the pole at minus the penalty, where ``mixture`` is "pole"."""
     gcv_is_consistent: ClassVar[bool] = False
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
+    qualification: ClassVar[float] = np.nan
+    """The q with g ~ (λ/s)^q at large s, λ the equivalent penalty; NaN where it is not known."""
     stop_meaning: ClassVar[str] = "time of the flow"
     """What a stop is, for labels."""
     _checks: ClassVar[Checks] = {}
@@ -87,6 +91,11 @@ class Method(ABC):
     def possible_eigenvalues(self) -> tuple[float, float]:
         """The range of eigenvalues for which a calibration holds where no spectrum is given."""
         return 0.0, np.inf
+
+    @property
+    def counted(self) -> Array:
+        """The positive eigenvalues that are counted, in ascending order; mostly none."""
+        return np.empty(0)
 
     def require_filter(self) -> None:  # noqa: B027 - most methods have a filter
         """Raise a ValueError if the filter depends on the response."""
@@ -161,6 +170,14 @@ class Method(ABC):
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
         return _evaluate(self._gain, s, t, lambda s: 1 / s)
+
+    def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
+        """Return φ of shape (n, rank, n_stops) for n spectra, those of the data without a row.
+
+        ``s`` has shape (n, rank); ``others`` are further eigenvalues of each spectrum, for methods
+        that count them.
+        """
+        return self.gain(s[..., None], stops)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""

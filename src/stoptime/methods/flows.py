@@ -43,6 +43,7 @@ class GradientFlow(Method):
     name: ClassVar[str] = "gradient-flow"
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
+    qualification: ClassVar[float] = np.inf
     mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
@@ -97,6 +98,11 @@ class AcceleratedFlow(Method):
         """Whether friction ≥ 2; below 2, bias over ridge bias grows without bound in s."""
         return self.friction >= 2
 
+    @property
+    def qualification(self) -> float:  # type: ignore[override]
+        """A quarter of the friction: the envelope of g falls like u^(-r/2) = (t²s)^(-r/4)."""
+        return self.friction / 4
+
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
         return cast("Nesterov", discretise(self, step))
@@ -137,8 +143,9 @@ class CriticalFlow(Method):
         g(s, t) = (1 + u) e^{-u}, \quad u = t\sqrt s
 
     No direction oscillates, and all of them learn on the time scale of accelerated flow. At
-    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum. See
-    Wang, Zhou, Fu (2022), arXiv 2201.05405.
+    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum; this
+    constant is computed by :func:`stoptime.calibrate`, and not certified. See Wang, Zhou, Fu
+    (2022), arXiv 2201.05405.
 
     Examples
     --------
@@ -149,6 +156,7 @@ class CriticalFlow(Method):
     name: ClassVar[str] = "critical-flow"
     order: ClassVar[int] = 2
     oscillates: ClassVar[bool] = False
+    qualification: ClassVar[float] = np.inf
     mixture: ClassVar[Literal["rays"]] = "rays"
     universal_guarantee: ClassVar[bool] = True
     """The excess over ridge is s(g/√λ - √λφ)²: √s·g ≤ 0.84/t, and φ is at most t²/2 and 1/s."""

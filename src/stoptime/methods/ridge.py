@@ -27,6 +27,7 @@ class Ridge(Method):
     name: ClassVar[str] = "ridge"
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
+    qualification: ClassVar[float] = 1.0
     mixture: ClassVar[Literal["pole"]] = "pole"
     gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
@@ -81,6 +82,11 @@ class IteratedRidge(Method):
     universal_guarantee: ClassVar[bool] = True
     """The excess over ridge is s(g/√λ - √λφ)²: g is at most that of ridge, and φ at most 1/s."""
     _checks: ClassVar[Checks] = {"times": _times}
+
+    @property
+    def qualification(self) -> float:  # type: ignore[override]
+        """The number of times."""
+        return float(self.times)
 
     @property
     def pole_order(self) -> int:  # type: ignore[override]
