@@ -110,7 +110,9 @@ def test_rays_need_few_ridges_however_long(method, ridges):
     assert len(mixture.penalties) < ridges
     assert np.abs(mixture.weights).sum(axis=1).max() < 10
     np.testing.assert_allclose(found, method.shrinkage(s[:, None], stops), rtol=0, atol=1e-13)
-    assert ridge_mixture(method, 1e130 ** (3 - method.order) * stops, 1.0, np.ones(1)) is None
+    for extreme in (1e-130, 1e130):
+        far = extreme ** (3 - method.order) * stops
+        assert ridge_mixture(method, far, 1.0, np.ones(1)) is None
 
 
 @pytest.mark.parametrize("last", [1.0, 100.0, 1e4])

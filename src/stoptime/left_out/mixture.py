@@ -55,7 +55,7 @@ RAY_STEP_ORDERS = 20.0  # orders of a pole on the negative axis for which the st
 RAY_START = 1e-14  # of s·φ(0, t), which is 1 - g there
 RAY_END = 1e-15  # shrinkage
 SUBTRACTED = 2.0 ** np.arange(4)  # penalties of the ridges that cancel g(0) = 1 at the origin
-FARTHEST_RAY = 1e250  # largest φ(0, t)·L, so that no penalty underflows
+FARTHEST_RAY = 1e250  # of φ(0, t) and φ(0, t)·L, so that penalties neither overflow nor underflow
 LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
 
 
@@ -233,7 +233,7 @@ def _on_rays(method: Method, stops: Array, largest: float, scales: Array) -> Rid
     which is itself a mixture of ridges with real penalties.
     """
     slopes = np.multiply.outer(scales, method.gain(0.0, stops))
-    if slopes.max() * largest > FARTHEST_RAY:
+    if slopes.min() < 1 / FARTHEST_RAY or slopes.max() * max(largest, 1.0) > FARTHEST_RAY:
         return None
     # the shrinkage of the flow falls like exp(-u/√2) on the imaginary axis, not like exp(-u)
     end = 2 * (method.settled_at(1.0, RAY_END) / stops.min()) ** method.order / scales.min()
