@@ -10,6 +10,8 @@ from sklearn.linear_model import LinearRegression
 
 import stoptime as st
 from left_out.cases import KINDS, assert_same, problem, with_condition
+from stoptime.support.wording import method_in_words
+from stoptime.theory.search import risk_ratio
 
 CUTOFF = st.SpectralCutoff()
 
@@ -131,6 +133,9 @@ def test_the_guarantee_is_two():
         assert stop == np.sum(s > penalty)
         known = {"eigenvalues": s, "signal": 61.0, "noise": penalty, "n_samples": 1}
         assert st.inflation(CUTOFF, **known).ratio <= 2
+        scaled = CUTOFF.tuned_to(s).in_units_of(penalty)
+        assert risk_ratio(scaled, s / penalty, stop).max() <= st.calibrate(scaled).inflation == 2
+    assert CUTOFF.universal_guarantee
     assert st.equivalent_penalty(CUTOFF, 3, eigenvalues=[4, 3, 2, 0.5]) == pytest.approx(1.0)
     assert st.equivalent_penalty(CUTOFF, 4, eigenvalues=[4, 3, 2, 0.5]) == 0
     for stop in (1, 30, 60):
@@ -169,6 +174,7 @@ def test_values_files_and_repr(tmp_path, rng):
     assert pickle.loads(pickle.dumps(tuned)) == tuned
     assert hash(tuned) == hash(pickle.loads(pickle.dumps(tuned)))
     assert repr(tuned) == repr(CUTOFF) == "SpectralCutoff()"
+    assert method_in_words(tuned) == "spectral-cutoff"
     model = st.StoppedRegressor(CUTOFF, stop=2).fit(X, y)
     st.save(model, tmp_path / "model.json")
     again = st.load(tmp_path / "model.json")

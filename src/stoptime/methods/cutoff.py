@@ -56,6 +56,8 @@ class SpectralCutoff(Method):
     counts_eigenvalues: ClassVar[bool] = True
     qualification: ClassVar[float] = np.inf
     stop_meaning: ClassVar[str] = "components"
+    universal_guarantee: ClassVar[bool] = True
+    """Learn the directions with s > λ: the excess over ridge is λ/s in these, and s/λ in others."""
 
     @property
     def counted(self) -> Array:

@@ -38,6 +38,7 @@ Kind = Literal["risk", "parameter", "paper"]
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
 CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
+COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
 
@@ -290,8 +291,8 @@ def _best_count(method: Method, ratio: search.Ratio) -> Calibration:
     x = method.counted
     worst = [ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]
     stop = float(np.argmin(worst))
-    inflation = search.risk_ratio(method, x, stop).max(initial=1)
-    return Calibration(stop, inflation, search.distance_ratio(method, x, stop).max(initial=0))
+    error = search.distance_ratio(method, x, stop).max(initial=0)
+    return Calibration(stop, COUNT_INFLATION, float(error))
 
 
 def _penalty_of_count(method: Method, stop: float) -> float:
