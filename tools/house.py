@@ -38,6 +38,9 @@ METHOD_CLASSES = {
     "HeavyBall",
     "NuMethod",
     "ConjugateGradient",
+    "CriticalFlow",
+    "IteratedRidge",
+    "SpectralCutoff",
 }
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Krylov, Spectrum
-from stoptime.spectrum.data import goals, worst_goals
+from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import new_rows
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
@@ -184,6 +184,7 @@ def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | Non
     krylov = spectrum.krylov
     if krylov is None:
         return None
+    require_every_eigenvalue([given])
     pairs = spectrum.eigenvalues, spectrum.response
     known = spectrum.padded_eigenvalues
     method = given.tuned_to(known)

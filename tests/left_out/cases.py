@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from stoptime import AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, decompose
+from stoptime import (
+    AcceleratedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+    IteratedRidge,
+    Ridge,
+    decompose,
+)
 from stoptime.left_out.rows import Rows
 from stoptime.spectrum.decompose import open_data
 
@@ -10,6 +18,9 @@ METHODS = [
     Ridge(),
     GradientFlow(),
     AcceleratedFlow(),
+    CriticalFlow(),
+    IteratedRidge(),
+    IteratedRidge(times=6),
     AcceleratedFlow(friction=1.5),
     AcceleratedFlow(friction=6.0),
     HeavyBallFlow(damping=0.3),

@@ -10,17 +10,19 @@ import stoptime as st
 from iteration_cases import make_data
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.ridge import IteratedRidge
 from stoptime.theory.search import risk_ratio, stop_with_gain
 
 S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
 TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]
 FILTERS = [method for method in TUNED if method.has_filter]
 MORE = [
+    IteratedRidge(9),
     AcceleratedFlow(0.3),
     AcceleratedFlow(9.0),
     HeavyBallFlow(1e-3),
@@ -43,6 +45,7 @@ def test_a_method_that_does_not_oscillate_falls_monotonically(method):
     if method.oscillates:
         return
     t = np.concatenate([[0.0], np.geomspace(1e-4, 1e6, 2000)])
+    t = np.unique(np.round(t)) if method.whole_stops else t
     g = method.shrinkage(np.geomspace(1e-6, 1e6, 60)[:, None], t)
     assert np.all(np.diff(g, axis=1) <= 0)
     assert np.all((g >= 0) & (g <= 1))
@@ -50,7 +53,13 @@ def test_a_method_that_does_not_oscillate_falls_monotonically(method):
 
 def test_the_methods_that_are_said_to_be_monotone():
     monotone = {name for name, cls in ALL_METHODS.items() if not cls.oscillates}
-    assert monotone == {"ridge", "gradient-flow"}
+    assert monotone == {
+        "ridge",
+        "gradient-flow",
+        "critical-flow",
+        "iterated-ridge",
+        "spectral-cutoff",
+    }
 
 
 @each_filter
@@ -98,6 +107,9 @@ REACHES = (1e4, 1e8)
 GUARANTEED = [
     lambda _: st.Ridge(),
     lambda _: GradientFlow(),
+    lambda _: CriticalFlow(),
+    lambda _: IteratedRidge(),
+    lambda _: IteratedRidge(9),
     lambda _: AcceleratedFlow(2.0),
     lambda _: AcceleratedFlow(3.0),
     lambda _: AcceleratedFlow(9.0),
@@ -173,7 +185,7 @@ def test_a_method_diverges_from_its_largest_eigenvalue_on(method):
     low, high = method.possible_eigenvalues
     assert low == 0
     assert high <= most
-    if not method.whole_stops:
+    if not method.whole_stops or method.counts_eigenvalues:
         assert most == high == np.inf
         method.check_convergence(1e300)
         return
@@ -224,6 +236,10 @@ def test_a_safer_method_has_a_better_guarantee(method):
 
 @each_filter
 def test_the_flow_of_a_method_is_a_flow(method):
+    if method.counts_eigenvalues:
+        with pytest.raises(ValueError, match="no flow"):
+            method.as_flow()
+        return
     flow = method.as_flow()
     assert not flow.whole_stops
     assert flow.order == method.order
@@ -234,8 +250,23 @@ def test_the_flow_of_a_method_is_a_flow(method):
 @each_registered
 def test_searches_end_and_stops_have_a_meaning(method):
     assert method.horizon >= 100
-    assert method.whole_stops == (method.stop_meaning == "iterations")
-    assert (method.horizon < np.inf) == method.whole_stops
+    counts = method.counts_eigenvalues
+    meaning = "components" if counts else "iterations"
+    assert method.whole_stops == (method.stop_meaning == meaning)
+    assert (method.horizon < np.inf) == (method.whole_stops and not counts)
+
+
+@each_filter
+def test_the_shrinkage_falls_with_the_power_that_the_qualification_says(method):
+    """The ratio of the envelopes at two eigenvalues, far beyond the equivalent penalty."""
+    if method.counts_eigenvalues or np.isnan(method.qualification) or method.whole_stops:
+        return
+    phases = np.array([1e3, 1e5])[:, None] + np.linspace(0, np.pi, 100)
+    near, far = np.abs(method.shrinkage(phases**2, 1.0)).max(axis=1)
+    if method.qualification == np.inf:
+        assert far == 0
+        return
+    assert np.log(near / far) / np.log(1e4) == pytest.approx(method.qualification, rel=1e-3)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from reference import accuracy
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.registry import METHODS, get_method
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.registry import FAMILY, METHODS, get_method
+from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import whole_number
 
 EPS = np.finfo(float).eps
@@ -31,6 +31,9 @@ CONCRETE = [
     HeavyBallFlow(0.01),
     HeavyBallFlow(1.0),
     HeavyBallFlow(30.0),
+    CriticalFlow(),
+    IteratedRidge(),
+    IteratedRidge(5),
 ]
 each_method = pytest.mark.parametrize("method", CONCRETE, ids=str)
 moderate = st.floats(1e-6, 1e6)
@@ -40,7 +43,8 @@ def reference():
     groups = defaultdict(list)
     for point in accuracy.points():
         if point.method in METHODS:
-            groups[point.method, point.parameters.get("friction", 0)].append(point)
+            parameter = point.parameters.get("friction", point.parameters.get("times", 0))
+            groups[point.method, parameter].append(point)
     return groups
 
 
@@ -119,7 +123,11 @@ def test_broadcasting_and_scalars(method):
     assert method.gain(np.array([1, 2]), np.array([3, 4])).dtype == np.float64
 
 
-@pytest.mark.parametrize("method", [Ridge(), GradientFlow(), HeavyBallFlow(2.0)], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [Ridge(), GradientFlow(), HeavyBallFlow(2.0), CriticalFlow(), IteratedRidge(3)],
+    ids=str,
+)
 def test_monotone_where_nothing_swings(method):
     t = np.linspace(0, 50, 500)
     for s in [0.1, 1.0, 3.9]:
@@ -134,6 +142,8 @@ def motion(method, s):
             return lambda _, b: [1 - s * b[0]], 1
         case HeavyBallFlow(damping=damping):
             return lambda _, b: [b[1], 1 - s * b[0] - 2 * damping * b[1]], 2
+        case CriticalFlow():
+            return lambda _, b: [b[1], 1 - s * b[0] - 2 * np.sqrt(s) * b[1]], 2
         case AcceleratedFlow(friction=r):
             return lambda t, b: [b[1], 1 - s * b[0] - r / t * b[1]], 2
 
@@ -149,6 +159,7 @@ def motion(method, s):
         HeavyBallFlow(0.1),
         HeavyBallFlow(1.0),
         HeavyBallFlow(4.0),
+        CriticalFlow(),
     ],
     ids=str,
 )
@@ -205,6 +216,50 @@ def test_known_values():
     np.testing.assert_allclose(HeavyBallFlow(1).shrinkage(1, u), np.exp(-u) * (1 + u), rtol=1e-13)
     assert AcceleratedFlow(3).gain(0, 2.0) == 0.5
     assert HeavyBallFlow(0.5).gain(0, 1.0) == pytest.approx(1 - (1 - np.exp(-1)), rel=1e-14)
+
+
+def test_iterated_ridge_fits_its_own_residuals_again():
+    s, t = np.array([0.0, 1e-6, 0.3, 2.0, 1e5])[:, None], np.array([1e-3, 1.0, 50.0])
+    for times in (1, 2, 3, 10):
+        penalty = times / t
+        coefficient = np.zeros((5, 3))
+        for _ in range(times):
+            coefficient += (1 - s * coefficient) / (s + penalty)
+        np.testing.assert_allclose(IteratedRidge(times).gain(s, t), coefficient, rtol=1e-12)
+    np.testing.assert_array_equal(IteratedRidge(1).gain(s, t), Ridge().gain(s, t))
+
+
+def test_many_ridges_tend_to_gradient_flow():
+    s = np.geomspace(1e-3, 1e2, 40)
+    gaps = [
+        np.abs(IteratedRidge(times).shrinkage(s, 0.7) - GradientFlow().shrinkage(s, 0.7)).max()
+        for times in (10, 100, 1000)
+    ]
+    np.testing.assert_allclose(np.array(gaps[1:]) / gaps[:-1], 0.1, rtol=0.1)
+
+
+def test_the_critical_flow_is_every_heavy_ball_at_its_own_critical_damping():
+    for s in (1e-4, 0.3, 7.0):
+        t = np.geomspace(1e-3, 30, 50) / np.sqrt(s)
+        own = HeavyBallFlow(float(np.sqrt(s)))
+        np.testing.assert_allclose(CriticalFlow().gain(s, t), own.gain(s, t), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "often", None, True])
+def test_ridges_are_iterated_a_whole_number_of_times(value):
+    with pytest.raises(ValueError, match="times must be a whole number of at least 1"):
+        IteratedRidge(value)
+    assert IteratedRidge(3.0) == IteratedRidge(np.int64(3))
+    assert repr(IteratedRidge(3.0)) == "IteratedRidge(times=3)"
+
+
+def test_a_family_of_methods_for_signals_of_every_smoothness():
+    assert [method.name for method in FAMILY] == [
+        "ridge", "gradient-flow", "nesterov-flow", "nesterov-flow", "nesterov-flow",
+        "critical-flow",
+    ]  # fmt: skip
+    assert [method.friction for method in FAMILY[2:5]] == [3, 5, 9]
+    assert all(method.universal_guarantee for method in FAMILY)
 
 
 def test_critical_damping_is_tuned_to_the_smallest_eigenvalue():
@@ -291,7 +346,11 @@ def test_swings_of_heavy_ball_end_where_it_says(damping):
 
 
 @pytest.mark.parametrize("s", [0.01, 0.3, 1.5, 100.0])
-@pytest.mark.parametrize("method", [Ridge(), GradientFlow(), HeavyBallFlow(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [Ridge(), GradientFlow(), HeavyBallFlow(1.0), CriticalFlow(), IteratedRidge(3)],
+    ids=str,
+)
 def test_settled_means_below_the_level_from_then_on(method, s):
     level = 1e-4
     settled = method.settled_at(s, level)

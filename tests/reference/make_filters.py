@@ -17,6 +17,7 @@ FRICTIONS += [0.1, 0.5, 1, 1.37, 2, 2.5, 3, 4, 5, 6.2, 7.5, 9, 13.7, 21, 33.3, 5
 # damping over the square root of the eigenvalue: far below, below, near, at and above critical
 DAMPINGS = [1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.5]
 DAMPINGS += [1 - 1e-9, 1, 1 + 1e-15, 1 + 1e-9, 1.01, 2, 10, 1e4, 1e100]
+TIMES = [1, 2, 3, 7, 40]
 ROWS = 80
 
 
@@ -47,6 +48,15 @@ def heavy_ball_flow(damping, s, t):
     return mp.re(value)
 
 
+def critical_flow(_, s, t):
+    u = t * mp.sqrt(s)
+    return (1 + u) * mp.exp(-u)
+
+
+def iterated_ridge(times, s, t):
+    return (1 + t * s / times) ** -times
+
+
 def points(rng, *, limit=5.0):
     """Draw (s, t): anywhere in range, and often at phases u where something happens."""
     for i in range(ROWS):
@@ -75,6 +85,15 @@ def rows():
             damping = float(relative * np.sqrt(s))
             if 1e-150 < damping < 1e150 and damping * t < 1e6:
                 yield "heavy-ball-flow", damping, s, t, heavy_ball_flow
+    yield from monotone_rows(rng)
+
+
+def monotone_rows(rng):
+    for s, t in points(rng):
+        yield "critical-flow", 0.0, s, t, critical_flow
+    for times in TIMES:
+        for s, t in points(rng):
+            yield "iterated-ridge", float(times), s, (t * t if t < 1e70 else t), iterated_ridge
 
 
 def main() -> None:

@@ -96,6 +96,13 @@ def conjugate_gradient(s, k, *, eigenvalues, response):
     return residual[here] / response[here], value[here] / response[here]
 
 
+def spectral_cutoff(s, k, eigenvalues):
+    """Average over the orders of equal eigenvalues: the k first ones are learned."""
+    places = [i for i, one in enumerate(sorted(eigenvalues, reverse=True)) if one == s]
+    learned = mp.mpf(sum(place < k for place in places)) / len(places)
+    return 1 - learned, learned / s
+
+
 def drawn(rng: np.random.Generator, largest: float) -> Iterator[tuple[float, float, int]]:
     """Draw a step, an eigenvalue and an iteration, with εs from 1e-12 up to ``largest``."""
     for i in range(ROWS):
@@ -129,6 +136,7 @@ def rows() -> Iterator[Row]:
             yield "nu-method", {"step": step, "nu": nu}, s, k, nu_method
     yield from oscillators(rng)
     yield from problems(rng)
+    yield from spectra(rng)
 
 
 def oscillators(rng: np.random.Generator) -> Iterator[Row]:
@@ -158,6 +166,16 @@ def problems(rng: np.random.Generator) -> Iterator[Row]:
         for k in range(1, size + 1):
             for s in eigenvalues:
                 yield "conjugate-gradient", given, s, k, conjugate_gradient
+
+
+def spectra(rng: np.random.Generator) -> Iterator[Row]:
+    """Yield all numbers of components on small spectra, some with equal eigenvalues."""
+    for size, unit, copies in ((1, 1.0, 1), (4, 1e100, 1), (3, 1e-100, 2), (3, 1.0, 3)):
+        distinct = sorted(map(float, unit * 10 ** rng.uniform(-3, 0, size)))
+        given = {"eigenvalues": [one for one in distinct for _ in range(copies)]}
+        for k in range(size * copies + 2):
+            for s in distinct:
+                yield "spectral-cutoff", given, s, k, spectral_cutoff
 
 
 def exactly(value):

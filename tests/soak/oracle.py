@@ -83,6 +83,10 @@ def shrinkage(method: st.Method, s, t):  # noqa: PLR0911 - one formula for each 
         return 1 / (1 + t * s)
     if isinstance(method, st.GradientFlow):
         return mp.exp(-t * s)
+    if isinstance(method, st.IteratedRidge):
+        return (1 + t * s / method.times) ** -method.times
+    if isinstance(method, st.CriticalFlow):
+        return (1 + t * mp.sqrt(s)) * mp.exp(-t * mp.sqrt(s))
     if isinstance(method, st.AcceleratedFlow):
         u, nu = t * mp.sqrt(s), (mp.mpf(method.friction) - 1) / 2
         if u < 1:
@@ -107,7 +111,7 @@ def _oscillator(a, square, velocity, t):
     return mp.re(mp.exp(-a * t) * (mp.cos(omega * t) + (a + velocity) * mp.sin(omega * t) / omega))
 
 
-def gain(method: st.Method, s, t):  # noqa: PLR0911 - one limit for each method
+def gain(method: st.Method, s, t):  # noqa: C901, PLR0911 - one limit for each method
     """Return (1 - g)/s, at s = 0 by its limit."""
     if t == 0:
         return mp.mpf(0)
@@ -124,6 +128,8 @@ def gain(method: st.Method, s, t):  # noqa: PLR0911 - one limit for each method
     if s > 0:
         with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), t * s)):
             return (1 - shrinkage(method, s, t)) / s
+    if isinstance(method, st.CriticalFlow):
+        return t**2 / 2
     if isinstance(method, st.AcceleratedFlow):
         return t**2 / (2 * (mp.mpf(method.friction) + 1))
     if isinstance(method, st.HeavyBallFlow):
@@ -197,7 +203,7 @@ def coefficients(data: Exact, method: st.Method, stop: float, cut: float) -> lis
 
 def too_long(method, stop: float, largest) -> bool:
     """Tell whether there are more iterations, or more swings, than are followed here."""
-    if isinstance(method, st.Ridge | st.GradientFlow | st.GradientDescent) or np.isinf(stop):
+    if not method.oscillates or isinstance(method, st.GradientDescent) or np.isinf(stop):
         return False
     if isinstance(method, st.Iteration):
         return stop > MOST_ITERATIONS

@@ -199,7 +199,9 @@ def data(draw, kinds: list[str] = KINDS, least_rows: int = 1) -> Generated:
 @some.composite
 def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # noqa: PLR0911 - one for each
     """Draw a method for eigenvalues of about this size."""
-    name = draw(some.sampled_from([*st.METHODS, *st.ITERATIONS]))
+    # spectral cut-off jumps where eigenvalues meet: no first-order bound of rounding holds for it
+    names = [name for name in (*st.METHODS, *st.ITERATIONS) if name != "spectral-cutoff"]
+    name = draw(some.sampled_from(names))
     root = float(np.sqrt(scale))
     step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
     if name == "nesterov-flow":
@@ -224,6 +226,8 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
         return st.NuMethod(step, draw(some.sampled_from([1.0, 0.5, 3.0])))
     if name == "gradient-descent":
         return st.GradientDescent(step)
+    if name == "iterated-ridge":
+        return st.IteratedRidge(draw(some.sampled_from([1, 2, 5])))
     if name == "conjugate-gradient" and not conjugate:
         return st.Ridge()
     return st.get_method(name)

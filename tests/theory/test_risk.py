@@ -19,6 +19,8 @@ METHODS = [
     st.AcceleratedFlow(5),
     st.HeavyBallFlow(),
     st.HeavyBallFlow(0.4),
+    st.CriticalFlow(),
+    st.IteratedRidge(),
 ]
 each_method = pytest.mark.parametrize("method", METHODS, ids=str)
 

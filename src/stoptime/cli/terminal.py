@@ -46,7 +46,7 @@ def parsed_method(word: str) -> Method:
     """Return the method for a word such as ``nesterov-flow:friction=5``."""
     name, _, rest = word.partition(":")
     kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind) if field.repr]
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, _, value = pair.partition("=")

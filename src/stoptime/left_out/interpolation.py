@@ -45,6 +45,8 @@ class Interpolation:
         cls, method: Method, stops: Array, largest: float, accuracy: float = REDUNDANT
     ) -> Interpolation:
         """Return the interpolation, to a relative accuracy, of values linear in the shrinkage."""
+        if method.counts_eigenvalues:
+            return cls.trivial(len(stops))
         return _thinned(_shrinkages(method, stops, largest), accuracy)[0]
 
     @classmethod
@@ -56,6 +58,8 @@ class Interpolation:
         With :math:`g(\cdot, t) = QR_t` values linear in the shrinkage are :math:`R_t^T\xi`, and
         their squares are linear in :math:`R_t\otimes R_t`.
         """
+        if method.counts_eigenvalues:
+            return cls.trivial(len(stops))
         columns = _thinned(_shrinkages(method, stops, largest), accuracy)[1]
         found, squares = _thinned(_products(columns), accuracy)
         if not fourths:

@@ -8,9 +8,12 @@ Ridge with penalty λ has the shrinkage λ/(λ + s). Every smooth shrinkage is a
 with complex λ that do not depend on t. Every quantity that is linear in the shrinkage, such as
 the left-out residual, is the same mixture of its values for ridge, which have a closed form.
 
-Ridge is its own mixture. Gradient flow is an inverse Laplace transform, and a few nodes on a
-hyperbola suffice for all stops of one decade, even if tL is large. Other methods are expanded in
-Chebyshev polynomials, each a mixture of ridges by Cauchy's formula on an ellipse around [0, L].
+Ridge is its own mixture, and the pole of iterated ridge is replaced by a few on a circle around it.
+Gradient flow is an inverse Laplace transform, and a few nodes on a hyperbola suffice for all stops
+of one decade, even if tL is large. The critically damped flow depends on √s, which is not analytic
+at s = 0: its penalties lie on the imaginary axis, evenly spaced in decades. Other methods are
+expanded in Chebyshev polynomials, each a mixture of ridges by Cauchy's formula on an ellipse around
+[0, L].
 
 References
 ----------
@@ -52,6 +55,14 @@ KEPT_BITS = 40  # of a stop that is looked up
 FEWEST_LOOKED_UP = 8  # stops of a mixture that is worth looking up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
 SPAN = 40.0  # about the ratio of the last stop to the first one on one hyperbola
+LARGEST_POLE_WEIGHT = 100.0  # of the penalties around a pole of higher order
+MOST_POLE_RIDGES = 400  # around poles; rays need about half as many, for any number of stops
+RAY_STEP = 0.28  # between logarithms of penalties: an error of exp(-π²/0.28) = 5e-16, times 20
+RAY_STEP_ORDERS = 20.0  # orders of a pole on the negative axis for which the step is halved
+RAY_START = 1e-14  # of s·φ(0, t), which is 1 - g there
+RAY_END = 1e-15  # shrinkage
+SUBTRACTED = 2.0 ** np.arange(4)  # penalties of the ridges that cancel g(0) = 1 at the origin
+FARTHEST_RAY = 1e250  # of φ(0, t) and φ(0, t)·L, so that penalties neither overflow nor underflow
 LEAST_SPAN = 2.0  # and the least one, for which the best angle is found
 
 
@@ -149,13 +160,21 @@ def ridge_mixture(
 
     The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. If one of the
     ``known`` ellipses serves, it is used. The result is None where more than ``MAX_DEGREE``
-    penalties would be needed.
+    penalties would be needed, or the method counts eigenvalues.
     """
+    if method.counts_eigenvalues:
+        return None
     if method.mixture == "pole":
-        # ridge itself: the shrinkage at cs has the penalty 1/(ct), with weight one
-        penalties = 1 / np.multiply.outer(scales, stops)
-        own = np.eye(penalties.size).reshape(*penalties.shape, penalties.size)
-        return RidgeMixture(penalties.ravel(), own.swapaxes(1, 2))
+        nodes, shares = _around_pole(method.pole_order)
+        if method.pole_order == 1 or len(nodes) * stops.size * scales.size <= MOST_POLE_RIDGES:
+            # the shrinkage at cs has its pole at -q/(ct), and weight on its own penalties only
+            centres = method.pole_order / np.multiply.outer(scales, stops)
+            penalties = np.multiply.outer(centres, nodes)
+            own = np.eye(centres.size).reshape(*centres.shape, centres.size)
+            weights = np.multiply.outer(own, shares).reshape(*centres.shape, penalties.size)
+            return RidgeMixture(penalties.ravel(), weights.swapaxes(1, 2))
+    if method.mixture in {"pole", "rays"}:
+        return _on_rays(method, stops, largest, scales)
     with np.errstate(over="ignore"):
         late = stops * (scales.max() * largest) > EARLY
     if method.mixture == "hyperbola" and late.any():
@@ -290,6 +309,52 @@ def _on_hyperbolas(stops: Array, scales: Array) -> RidgeMixture:
     np.put_along_axis(weights, place[..., None, None], values[..., None, :], axis=2)
     weights = weights.reshape(*times.shape, p.size)
     return RidgeMixture(p.ravel(), np.swapaxes(weights, -1, -2))
+
+
+def _around_pole(order: int) -> tuple[Numbers, Numbers]:
+    """Return penalties and weights of (1 + s)^(-order): one, or a circle around the pole at -1.
+
+    On a circle of radius ρ the trapezoidal rule of M nodes has the error ρ^M, and weights up to
+    ρ^(1 - order).
+    """
+    if order == 1:
+        return np.ones(1), np.ones(1)
+    log_radius = -np.log(LARGEST_POLE_WEIGHT) / (order - 1)
+    count = int(np.ceil(-ALIASING / log_radius / 2))
+    # half of the circle, and weights doubled, because the other half is the conjugate
+    angles = np.pi * (np.arange(count) + 0.5) / count
+    penalties = 1 - np.exp(log_radius + 1j * angles)
+    return penalties, np.exp((1 - order) * (log_radius + 1j * angles)) / penalties / count
+
+
+def _on_rays(method: Method, stops: Array, largest: float, scales: Array) -> RidgeMixture | None:
+    r"""Use Cauchy's formula on both halves of the imaginary axis, for g analytic but at s ≤ 0.
+
+    The variable is log z, in which the trapezoidal rule converges exponentially for all s ≥ 0 at
+    once. The integrand must vanish at the origin, so a product of ridges is subtracted from g,
+    which is itself a mixture of ridges with real penalties.
+    """
+    slopes = np.multiply.outer(scales, method.gain(0.0, stops))
+    if slopes.min() < 1 / FARTHEST_RAY or slopes.max() * max(largest, 1.0) > FARTHEST_RAY:
+        return None
+    # the shrinkage of the flow falls like exp(-u/√2) on the imaginary axis, not like exp(-u)
+    end = 2 * (method.settled_at(1.0, RAY_END) / stops.min()) ** method.order / scales.min()
+    step = RAY_STEP / (1 + (method.pole_order - 1) / RAY_STEP_ORDERS)
+    z = 1j * np.exp(np.arange(np.log(RAY_START / slopes.max()), np.log(end) + step, step))
+    values = method.continued(np.multiply.outer(scales, z)[:, None], stops[:, None])
+    # powers of two, so that neighbouring stops share their real penalties
+    power = np.floor(-np.log2(2 * slopes)).astype(np.intp)
+    first = power.min()
+    real = 2.0 ** np.arange(first, power.max() + len(SUBTRACTED))
+    product = np.prod([1 / (1 + z / (p * 2.0**power)[..., None]) for p in SUBTRACTED], axis=0)
+    weights = np.zeros((*slopes.shape, len(z) + len(real)), np.complex128)
+    weights[..., : len(z)] = (1j * step / np.pi) * (values - product)
+    ratios = SUBTRACTED[:, None] / SUBTRACTED
+    # partial fractions: the weight of a penalty is the product of 1/(1 - ratio) over the others
+    shares = 1 / np.prod(1 - ratios, axis=1, where=ratios != 1)
+    places = len(z) + (power - first)[..., None] + np.arange(len(SUBTRACTED))
+    np.put_along_axis(weights, places, shares + 0j, axis=2)
+    return RidgeMixture(np.concatenate([-z, real]), np.swapaxes(weights, -1, -2))
 
 
 @dataclass(frozen=True)

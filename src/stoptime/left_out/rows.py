@@ -247,7 +247,9 @@ class Rows:
 def target_units(spectrum: Spectrum) -> Array:
     """Return the unit of every target, so that fourth powers neither overflow nor underflow."""
     power = np.atleast_1d(np.asarray(on_host(spectrum.target_power), np.float64))
-    return np.sqrt(np.where(power > 0, power, 1.0))
+    # a constant response has rounding errors of the size of its mean
+    mean = np.abs(np.atleast_1d(np.asarray(on_host(spectrum.target_mean), np.float64)))
+    return np.where(power > 0, np.sqrt(power), np.where(mean > 0, mean, 1.0))
 
 
 def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:

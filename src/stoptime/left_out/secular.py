@@ -188,7 +188,10 @@ class BySecular:
         """Return the remaining eigenvalues, and cφ(cλ, t)/h′ for every row, pole and stop."""
         found = downdate(self._poles[0], self._gathered(block.shares), block.rest)
         scale = block.scale[:, None] * self._unit
-        gain = self.method.gain((scale * found.eigenvalues)[..., None], self.stops)
+        poles, place = self._poles
+        # of m equal eigenvalues the row changes one, and the others remain
+        others = np.repeat(poles, np.bincount(place, minlength=len(poles)) - 1)
+        gain = self.method.gain_of_spectra(scale * found.eigenvalues, scale * others, self.stops)
         # without a row of leverage one a null direction remains, which is learned at no stop
         gain[block.rest == 0, :1] = 0.0
         return found, gain * (scale / found.slopes)[..., None]

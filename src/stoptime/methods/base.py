@@ -9,12 +9,13 @@ from functools import partial, singledispatch
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import nonnegative
 
 Formula = Callable[[Array, Array], Array]
+Complex = NDArray[np.complex128]
 Checks = dict[str, Callable[[str, object], float]]
 
 
@@ -38,18 +39,24 @@ class Method(ABC):
     """Whether stops are whole numbers, as for iterations."""
     has_filter: ClassVar[bool] = True
     """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
+    counts_eigenvalues: ClassVar[bool] = False
+    """Whether g depends on how many eigenvalues are larger, and not on the eigenvalue alone."""
     oscillates: ClassVar[bool] = True
     """False only where the shrinkage falls monotonically to zero in every direction."""
     oscillates_at_limit: ClassVar[bool] = False
     """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
     """Whether a stop t costs t steps of a recurrence."""
-    mixture: ClassVar[Literal["pole", "hyperbola", "ellipse"]] = "ellipse"
+    mixture: ClassVar[Literal["pole", "hyperbola", "rays", "ellipse"]] = "ellipse"
     """The contour of penalties on which the filter is a mixture of ridges."""
     scale_free: ClassVar[bool] = False
     """Whether g(s, t) depends on ts (order 1) or t²s (order 2) alone."""
+    pole_order: ClassVar[int] = 1
+    """The order of the pole at minus the penalty, where ``mixture`` is "pole"."""
     gcv_is_consistent: ClassVar[bool] = False
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
+    qualification: ClassVar[float] = np.nan
+    """The q with g ~ (λ/s)^q at large s, λ the equivalent penalty; NaN where it is not known."""
     stop_meaning: ClassVar[str] = "time of the flow"
     """What a stop is, for labels."""
     _checks: ClassVar[Checks] = {}
@@ -59,7 +66,7 @@ class Method(ABC):
         for name, check in self._checks.items():
             value = getattr(self, name)
             default = getattr(type(self), name)
-            if isinstance(default, float) or value != default:
+            if isinstance(default, int | float) or value != default:
                 object.__setattr__(self, name, check(name, value))
 
     @property
@@ -87,6 +94,11 @@ class Method(ABC):
         """The range of eigenvalues for which a calibration holds where no spectrum is given."""
         return 0.0, np.inf
 
+    @property
+    def counted(self) -> Array:
+        """The positive eigenvalues that are counted, in ascending order; mostly none."""
+        return np.empty(0)
+
     def require_filter(self) -> None:  # noqa: B027 - most methods have a filter
         """Raise a ValueError if the filter depends on the response."""
 
@@ -110,6 +122,10 @@ class Method(ABC):
     def is_tuned(self) -> bool:
         """Whether every parameter is a number."""
         return not any(isinstance(value, str) for value in vars(self).values())
+
+    def continued(self, s: Complex, t: Array) -> Complex:
+        """Return g at complex eigenvalues off the negative axis, for mixtures on "rays"."""
+        raise NotImplementedError
 
     def check_convergence(self, largest: float) -> None:  # noqa: B027 - flows converge
         """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
@@ -156,6 +172,14 @@ class Method(ABC):
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
         return _evaluate(self._gain, s, t, lambda s: 1 / s)
+
+    def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
+        """Return φ of shape (n, rank, n_stops) for n spectra, those of the data without a row.
+
+        ``s`` has shape (n, rank); ``others`` are further eigenvalues of each spectrum, for methods
+        that count them.
+        """
+        return self.gain(s[..., None], stops)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""

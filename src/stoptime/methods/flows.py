@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import exprel, lambertw
+from scipy.special import exprel, gammainc, hyp1f1, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import (
+    Checks,
+    Complex,
+    Method,
+    concrete,
+    discretise,
+    smallest_positive,
+)
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 MOST_FRICTION = 1e12
+LEARNED_PHASE = 1e3  # exp(-1000) is zero, and larger phases could overflow
 LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
 
 
@@ -35,6 +43,7 @@ class GradientFlow(Method):
     name: ClassVar[str] = "gradient-flow"
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
+    qualification: ClassVar[float] = np.inf
     mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
@@ -91,6 +100,11 @@ class AcceleratedFlow(Method):
         """Whether friction ≥ 2; below 2, bias over ridge bias grows without bound in s."""
         return self.friction >= 2
 
+    @property
+    def qualification(self) -> float:  # type: ignore[override]
+        """A quarter of the friction: the envelope of g falls like u^(-r/2) = (t²s)^(-r/4)."""
+        return self.friction / 4
+
     def as_iteration(self, step: float) -> Nesterov:
         """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
         return cast("Nesterov", discretise(self, step))
@@ -117,6 +131,57 @@ class AcceleratedFlow(Method):
             (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
             # g never exceeds one, but with hardly any friction its rounding may
             (~early, lambda s, _, u: np.maximum(1 - special.bessel_decay(self._nu, u), 0.0) / s),
+        ]
+        return special.piecewise(cases, s, t, u)
+
+
+@dataclass(frozen=True)
+class CriticalFlow(Method):
+    r"""Momentum with the damping that is critical in every direction at once.
+
+    .. math::
+
+        \ddot\beta + 2\hat\Sigma^{1/2}\dot\beta = X^T(y - X\beta)/n, \qquad
+        g(s, t) = (1 + u) e^{-u}, \quad u = t\sqrt s
+
+    No direction oscillates, and all of them learn on the time scale of accelerated flow. At
+    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum; this
+    constant is computed by :func:`stoptime.calibrate`, and not certified. See Wang, Zhou, Fu
+    (2022), arXiv 2201.05405.
+
+    Examples
+    --------
+    >>> float(CriticalFlow().gain(0.0, 2.0))  # t²/2
+    2.0
+    """
+
+    name: ClassVar[str] = "critical-flow"
+    order: ClassVar[int] = 2
+    oscillates: ClassVar[bool] = False
+    qualification: ClassVar[float] = np.inf
+    mixture: ClassVar[Literal["rays"]] = "rays"
+    universal_guarantee: ClassVar[bool] = True
+    """The excess over ridge is s(g/√λ - √λφ)²: √s·g ≤ 0.84/t, and φ is at most t²/2 and 1/s."""
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the shrinkage has fallen to level."""
+        return _critical_phase(level) / float(np.sqrt(s))
+
+    def continued(self, s: Complex, t: Array) -> Complex:
+        """Return g at complex eigenvalues: √s is the root with a positive real part."""
+        u = t * np.sqrt(s)
+        return np.asarray((1 + u) * np.exp(-u))
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        u = np.minimum(t * np.sqrt(s), LEARNED_PHASE)
+        return np.asarray((1 + u) * np.exp(-u))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        u = t * np.sqrt(s)
+        # 1 - g is the distribution function of a gamma variable, which has no cancellation
+        cases = [
+            (u <= 1, lambda _, t, u: t * (t * (hyp1f1(2, 3, -u) / 2))),
+            (u > 1, lambda s, _, u: gammainc(2, u) / s),
         ]
         return special.piecewise(cases, s, t, u)
 
@@ -162,8 +227,7 @@ class HeavyBallFlow(Method):
 
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
-        # the t with (1 + γt)exp(-γt) = level
-        return np.inf, float((-lambertw(-level / np.e, -1).real - 1) / self._gamma)
+        return np.inf, _critical_phase(level) / self._gamma
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction has settled, oscillating or overdamped."""
@@ -194,3 +258,8 @@ class HeavyBallFlow(Method):
 
     def _gain(self, s: Array, t: Array) -> Array:
         return special.oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))
+
+
+def _critical_phase(level: float) -> float:
+    """Return the u with (1 + u)exp(-u) = level."""
+    return float(-lambertw(-level / np.e, -1).real - 1)

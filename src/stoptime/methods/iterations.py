@@ -40,6 +40,7 @@ class GradientDescent(Iteration):
     name: ClassVar[str] = "gradient-descent"
     order: ClassVar[int] = 1
     runs_steps: ClassVar[bool] = False
+    qualification: ClassVar[float] = np.inf
     universal_guarantee: ClassVar[bool] = True
     """As that of gradient flow: every step of at most 1/L shrinks every direction."""
     limit: ClassVar[float] = 2.0
@@ -236,6 +237,11 @@ class NuMethod(Iteration):
     def universal_guarantee(self) -> bool:
         """As for the accelerated flow that it follows, with friction 4ν."""
         return self.as_flow().universal_guarantee
+
+    @property
+    def qualification(self) -> float:  # type: ignore[override]
+        """The ν."""
+        return self.nu
 
     @property
     def pace(self) -> float:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import IteratedRidge, Ridge
 
-CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow)
+CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
 STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
-ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in STEPPED}
-"""The methods with a step by their names: the iterations, and the flow that models one of them."""
+ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, SpectralCutoff)}
+"""The methods with a step by their names: the iterations, the flow that models one of them, and
+spectral cut-off, whose stops are whole numbers too."""
 
 ALL_METHODS = METHODS | ITERATIONS
+
+FAMILY: tuple[Method, ...] = (
+    Ridge(),
+    GradientFlow(),
+    AcceleratedFlow(3.0),
+    AcceleratedFlow(5.0),
+    AcceleratedFlow(9.0),
+    CriticalFlow(),
+)
+"""Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
 
 
 def get_method(method: str | Method) -> Method:

@@ -7,7 +7,7 @@ it, once, where data come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -64,6 +64,16 @@ def worst_goals(max_gain: float) -> tuple[Goal, ...]:
     damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
     oscillating = Goal(HeavyBallFlow(damping), time)
     return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
+
+
+def require_every_eigenvalue(methods: Iterable[Method]) -> None:
+    """Raise a ValueError if any of the methods counts eigenvalues: a Krylov space misses some."""
+    for method in methods:
+        if method.counts_eigenvalues:
+            raise ValueError(
+                f"{method.name} counts eigenvalues, and a Krylov space does not have all of them: "
+                'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
+            )
 
 
 def largest_gain(wanted: Sequence[Goal]) -> float:

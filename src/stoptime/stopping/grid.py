@@ -55,6 +55,8 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if not method.has_filter:
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
+    if method.counts_eigenvalues:
+        return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
     if method.whole_stops:
         return _whole_stops(spectrum, method, size)
     largest = float(spectrum.eigenvalues[-1])
@@ -86,7 +88,7 @@ def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array
 
 def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to try."""
-    if not problem.method.has_filter:
+    if problem.method.counts_eigenvalues or not problem.method.has_filter:
         return np.empty(0)
     limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
     later = last * EXTENSION

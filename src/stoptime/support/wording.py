@@ -50,7 +50,9 @@ def aligned(rows: Iterable[Sequence[str]]) -> str:
 
 def method_in_words(method: Method) -> str:
     """Return the name of a method and its parameters, such as "nesterov-flow (friction 3)"."""
-    values = ((f.name.replace("_", " "), getattr(method, f.name)) for f in fields(method))
+    # the eigenvalues of spectral cut-off are data, and too many to show
+    shown = [one.name for one in fields(method) if one.repr]
+    values = ((name.replace("_", " "), getattr(method, name)) for name in shown)
     parts = [
         f"{name} {number(value) if isinstance(value, float) else value}"
         for name, value in values

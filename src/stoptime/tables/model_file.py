@@ -264,7 +264,12 @@ def _read_recipe(content: Any) -> Recipe:
 _read_numbers = partial(np.array, dtype=np.float64)
 READERS: dict[str, Callable[[Any], Any]] = {
     "method": lambda content: ALL_METHODS[content["name"]](
-        **{name: value for name, value in content.items() if name != "name"}
+        **{
+            # the eigenvalues of spectral cut-off are a tuple, which JSON does not have
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in content.items()
+            if name != "name"
+        }
     ),
     "stop": _read_stop,
     "dtype": {"float32": np.float32, "float64": np.float64}.__getitem__,

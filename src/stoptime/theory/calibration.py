@@ -21,7 +21,7 @@ from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import TINY
-from stoptime.support.checks import nonnegative, positive_number
+from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 from stoptime.theory import search
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ Kind = Literal["risk", "parameter", "paper"]
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
 CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
+COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
 
@@ -79,6 +80,8 @@ def calibrate(
 def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibration:
     method.require_filter()
     ratio = _ratio(kind)
+    if method.counts_eigenvalues:
+        return _best_count(method, ratio)
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
         if search.stop_with_gain(method) > LIKE_A_FLOW:
@@ -198,6 +201,9 @@ def equivalent_penalty(
     stop = float(nonnegative("stop", stop, infinite=True))
     if stop == 0 or np.isinf(stop):
         return np.inf if stop == 0 else 0.0
+    if method.counts_eigenvalues:
+        tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
+        return _penalty_of_count(tuned, stop)
     if method.whole_stops:
         return _penalty_of_iterate(method, stop, calibration, eigenvalues)
     if calibration == "paper" or method.universal_guarantee:
@@ -278,6 +284,23 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     return search.lowest_whole(
         lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
     )[0]
+
+
+def _best_count(method: Method, ratio: search.Ratio) -> Calibration:
+    """Return the number of components with the best guarantee for unit penalty, on its spectrum."""
+    x = method.counted
+    worst = [ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]
+    stop = float(np.argmin(worst))
+    error = search.distance_ratio(method, x, stop).max(initial=0)
+    return Calibration(stop, COUNT_INFLATION, float(error))
+
+
+def _penalty_of_count(method: Method, stop: float) -> float:
+    """Return the mean, in decades, of the last eigenvalue that is learned and the next one."""
+    # the excess over ridge is λ/s in directions that are learned, and s/λ in the others
+    kept = int(iteration_numbers(np.array(stop)))
+    below = np.append(method.counted[::-1], 0.0)
+    return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
 
 
 def _penalty_of_iterate(

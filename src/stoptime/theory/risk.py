@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
+from stoptime.theory.signals import PowerSignal, Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
-
-Target = Literal["estimation", "prediction"]
 
 COVARIANCE_ROUNDING = 1e-10  # relative error allowed in the symmetry or positivity of a covariance
 STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge
@@ -95,6 +94,8 @@ class RiskModel:
         positive = self.eigenvalues[self.eigenvalues > 0]
         if positive.size == 0:
             return np.unique([first, last])
+        if self.method.counts_eigenvalues:
+            return np.append(np.arange(first, min(last, len(self.method.counted)) + 1), last)
         power = 1 / self.method.order
         pace = self.method.pace
         largest = positive.max()
@@ -105,7 +106,7 @@ class RiskModel:
             return np.unique([first, last])
         decades = np.geomspace(begin, end, int(STOPS_PER_DECADE * np.log10(end / begin)) + 2)
         grids = [np.array([first, last]), decades]
-        if self.method.order == 2:
+        if self.method.order == 2 and self.method.oscillates:
             step = np.pi / (np.sqrt(largest) * POINTS_PER_HALF_SWING) / pace
             step = max(step, 1.0) if self.method.whole_stops else step
             # with many eigenvalues, oscillations average out and points are expensive
@@ -160,7 +161,7 @@ class RiskCurve:
 
 @dataclass(frozen=True)
 class Inflation:
-    """Least Bayes risk over the Bayes risk of the best ridge, and the stop that attains it."""
+    """Least risk over the risk of the best ridge, and the stop that attains it."""
 
     ratio: float
     stop: float
@@ -171,7 +172,7 @@ def risk(
     stops: ArrayLike,
     *,
     eigenvalues: ArrayLike,
-    signal: ArrayLike,
+    signal: ArrayLike | PowerSignal,
     noise: float,
     n_samples: float,
     target: Target = "estimation",
@@ -186,7 +187,8 @@ def risk(
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method that draws the path, and non-negative stops; ``inf`` is least squares.
     eigenvalues, signal : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients.
+        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients, or
+        :func:`stoptime.power_signal`.
     noise, n_samples : float
         Variance σ² of the noise, and number of observations n.
     target : {"estimation", "prediction"}, default="estimation"
@@ -202,11 +204,7 @@ def risk(
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
-    a = np.asarray(signal, dtype=np.float64)
-    if a.ndim != 1 or not np.isfinite(a).all():
-        raise ValueError(
-            f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
-        )
+    a = coordinates_of(signal, _spectrum(eigenvalues))
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
     model = _model(method, eigenvalues, weight, noise, n_samples, target, covariance)
     return _curve_of(model, stops)
@@ -243,17 +241,25 @@ def bayes_risk(
 
 
 def inflation(
-    method: str | Method, *, eigenvalues: ArrayLike, signal: float, noise: float, n_samples: float
+    method: str | Method,
+    *,
+    eigenvalues: ArrayLike,
+    signal: ArrayLike | PowerSignal,
+    noise: float,
+    n_samples: float,
+    target: Target = "estimation",
 ) -> Inflation:
     r"""Return the risk of the method at its best stop over that of the best ridge, on one spectrum.
 
-    .. math:: \min_t R(t) \Big/ \min_\lambda R_{\mathrm{ridge}}(\lambda), \qquad
-        \min_\lambda R_{\mathrm{ridge}} = \frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1},
-        \quad \alpha = \frac{r^2 n}{\sigma^2 p}
+    .. math:: \min_t R(t) \Big/ \min_\lambda R_{\mathrm{ridge}}(\lambda)
 
-    This is at least 1 and at most ``stoptime.bounds.risk_inflation(method).upper``. An iteration
-    that would need very many steps is replaced by its flow. The parameters are those of
-    :func:`bayes_risk`; noise and signal must be positive.
+    A number is the ``signal`` r² of :func:`bayes_risk`. The best ridge then has the risk
+    :math:`\frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1}` with
+    :math:`\alpha = r^2 n/(\sigma^2 p)`, no method has less, and the ratio is at most
+    ``stoptime.bounds.risk_inflation(method).upper``. Coordinates, or
+    :func:`stoptime.power_signal`, are those of :func:`risk`; for such a fixed signal the ratio is
+    below one where ridge loses. An iteration is replaced by its flow where a number as the signal
+    asks for very many steps. Noise and signal must be positive.
 
     Examples
     --------
@@ -262,24 +268,47 @@ def inflation(
     1.0047
     """
     s = _spectrum(eigenvalues)
-    r2 = positive_number("signal", signal)
-    sigma2 = positive_number("noise", noise)
-    n = positive_number("n_samples", n_samples)
-    alpha = r2 * n / (sigma2 * s.size)
-    oracle = sigma2 / n * float(np.sum(alpha / (alpha * s + 1)))
+    positive_number("noise", noise)
+    check_target(target)
     tuned = get_method(method).tuned_to(s)
     tuned.require_filter()
-    if isinstance(tuned, Ridge):
-        return Inflation(1.0, alpha)
-    # the best stop may be later than the one with the gain of ridge, though rarely four times
-    searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
-    centre = float(latest) / 4
+    if not isinstance(signal, PowerSignal) and np.ndim(signal) == 0:
+        r2 = positive_number("signal", signal)
+        return _bayes_inflation(tuned, s, r2, noise, n_samples, target)
+    squares = coordinates_of(signal, s) ** 2
+    if not squares.any():
+        raise ValueError("signal must have a coordinate other than zero; got none.")
+    ridge, model = (
+        _model(one, s, squares, noise, n_samples, target, None) for one in (Ridge(), tuned)
+    )
+    best = ridge.minimum(0.0, np.inf)
+    stop, least = best if isinstance(tuned, Ridge) else model.minimum(0.0, np.inf)
+    return Inflation(least / best[1], stop)
+
+
+def _bayes_inflation(
+    tuned: Method, s: Array, r2: float, noise: float, n_samples: float, target: Target
+) -> Inflation:
+    """Return the ratio for a signal that is the same in all directions: its best ridge is known."""
+    n = positive_number("n_samples", n_samples)
+    alpha = r2 * n / (noise * s.size)
     # equal eigenvalues, such as the zeros of a wide design, are evaluated once
     distinct, found = np.unique(s, return_counts=True)
     counts = found.astype(np.float64)
-    model = RiskModel(searched, distinct, r2 / s.size * counts, sigma2 / n * counts)
-    stop, _ = model.minimum(centre / STOP_RANGE, min(centre * STOP_RANGE, searched.horizon))
-    stops = np.array([0.0, stop, np.inf])
+    if target == "prediction":
+        counts *= distinct
+    oracle = noise / n * float(counts @ (alpha / (alpha * distinct + 1)))
+    if isinstance(tuned, Ridge):
+        return Inflation(1.0, alpha)
+    searched, first, last = tuned, 0.0, np.inf
+    if not tuned.counts_eigenvalues:
+        # the best stop may be later than the one with the gain of ridge, though rarely four times
+        searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
+        centre = float(latest) / 4
+        first = centre / STOP_RANGE
+        last = min(centre * STOP_RANGE, searched.horizon)
+    model = RiskModel(searched, distinct, r2 / s.size * counts, noise / n * counts)
+    stops = np.array([0.0, model.minimum(first, last)[0], np.inf])
     totals = model.total(stops)
     best = int(np.argmin(totals))
     # a time of the flow is turned back into iterations
@@ -303,8 +332,7 @@ def _model(
         raise ValueError(
             f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}."
         )
-    if target not in {"estimation", "prediction"}:
-        raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+    check_target(target)
     if covariance is not None and target == "prediction":
         raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
     error = np.ones(len(s)) if target == "estimation" else s
@@ -404,6 +432,8 @@ def limiting_risk(
             f"stops must be at most {LATEST_LIMIT_STOP:g}, or inf for the limit; got {last:g}."
         )
     method = get_method(method)
+    if method.counts_eigenvalues:
+        raise ValueError(f"{method.name} counts eigenvalues, and in the limit there is no number.")
     nodes, weights = marchenko_pastur(aspect, 2 * last if method.order == 2 else 0.0)
     missing = max(0.0, 1 - 1 / aspect)
     # the smallest node is not the edge of the bulk, so the method is tuned to the edges

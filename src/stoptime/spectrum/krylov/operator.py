@@ -106,7 +106,8 @@ class MatrixFreeData(DenseData):
             _ = self.spaces  # checks the options, even if they are not needed
         if solver == "svd":
             raise ValueError('solver="svd" needs a dense X: use "krylov", "gram" or "auto".')
-        if self.is_whole:
+        counts = any(method.counts_eigenvalues for method, _ in wanted)
+        if self.is_whole or (counts and min(self.X.shape) <= LARGEST_GRAM):
             return self.complete(largest_gain(wanted))
         if solver == "gram" or (solver == "auto" and self.is_small):
             spectrum = self._by_products

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoptime.spectrum.base import Density, Krylov, Spectrum
-from stoptime.spectrum.data import Goal, ReachError
+from stoptime.spectrum.data import Goal, ReachError, require_every_eigenvalue
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz, check_scale
 from stoptime.support.checks import positive_number, whole_number
@@ -89,6 +89,7 @@ class KrylovSpaces:
     def spectrum(self, goals: Iterable[Goal]) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""
         goals = tuple(goals)
+        require_every_eigenvalue(method for method, _ in goals)
         ticker = Ticker("Krylov space", self.verbose)
         for run in self.runs:
             self._grow(run, goals, ticker)

@@ -1,0 +1,134 @@
+r"""Signals that lean towards the leading directions, and the rates at which methods learn them.
+
+Let the eigenvalues fall like :math:`i^{-a}` and the squared coordinates of the signal like
+:math:`i^{-b}`. A stop learns the first k directions: the penalty equivalent to it is
+:math:`\lambda \sim k^{-a}`. The directions after them leave the prediction bias
+:math:`\sum_{i>k} i^{-a-b} \sim k^{1-a-b}`. In the first ones a method of qualification q still has
+:math:`g \sim (\lambda/s)^q`, which leaves
+:math:`\sum_{i\le k} i^{-a-b} (i/k)^{2qa} \sim k^{-\min(a+b-1,\,2qa)}`. The variance is
+:math:`k\sigma^2/n`. With :math:`m = \min(a+b-1,\,2qa)` both are equal where
+:math:`k \sim n^{1/(m+1)}`, and the least risk falls like
+
+.. math:: n^{-m/(m+1)}, \qquad\text{for estimation}\quad
+    n^{-m/(m+1+a)} \quad\text{with}\quad m = \min(b-1,\,2qa),
+
+because the bias then lacks the factor :math:`i^{-a}`, and a learned direction has the variance
+:math:`\sigma^2/(ns)`. Where 2qa is the smaller one, the method *saturates*: in prediction ridge,
+with q = 1, does so for b > a + 1, and no penalty makes up for it. In directions that are not yet
+learned the gain is about 1/λ. Their variance sums to the same order if a > 1/2, or a > 1 for
+estimation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from stoptime.methods.registry import get_method
+from stoptime.support.checks import nonnegative, positive_number
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from stoptime.methods.base import Method
+    from stoptime.support.arrays import Array
+
+Target = Literal["estimation", "prediction"]
+
+
+@dataclass(frozen=True)
+class PowerSignal:
+    """Squared coordinates that fall like a power of the number of their direction."""
+
+    decay: float
+
+    def coordinates(self, eigenvalues: ArrayLike) -> Array:
+        """Return the coordinates for these eigenvalues, in their order."""
+        s = np.asarray(eigenvalues, dtype=np.float64)
+        number = np.empty(len(s))
+        number[np.argsort(-s, kind="stable")] = np.arange(1, len(s) + 1)
+        return number ** (-self.decay / 2)
+
+
+def power_signal(decay: float) -> PowerSignal:
+    r"""Return the signal with squared coordinates :math:`(v_i^T\beta_0)^2 = i^{-b}`.
+
+    The direction i = 1 has the largest eigenvalue. The ``decay`` is the b: 0 is the same size in
+    all directions, and a larger b leans more towards the leading ones. It is a ``signal`` of
+    :func:`stoptime.risk` and of :func:`stoptime.inflation`.
+
+    Examples
+    --------
+    >>> power_signal(2.0).coordinates([0.1, 5.0, 1.0])
+    array([0.33333333, 1.        , 0.5       ])
+    """
+    return PowerSignal(float(nonnegative("decay", decay)))
+
+
+def coordinates_of(signal: ArrayLike | PowerSignal, eigenvalues: Array) -> Array:
+    """Return the coordinates of a signal; refuse all but a list of finite numbers."""
+    given = signal.coordinates(eigenvalues) if isinstance(signal, PowerSignal) else signal
+    a = np.asarray(given, dtype=np.float64)
+    if a.ndim != 1 or not np.isfinite(a).all():
+        raise ValueError(
+            f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
+        )
+    return a
+
+
+def check_target(target: Target) -> None:
+    """Raise a ValueError unless this is one of the two risks."""
+    if target not in {"estimation", "prediction"}:
+        raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+
+
+def risk_exponent(
+    method: str | Method,
+    *,
+    eigenvalue_decay: float,
+    signal_decay: float,
+    target: Target = "prediction",
+) -> float:
+    r"""Return the power of n with which the least risk of a method falls.
+
+    .. math:: \min_t R(t) \sim n^{-m/(m+1)}, \qquad m = \min(a + b - 1,\, 2qa)
+
+    for eigenvalues :math:`i^{-a}`, a signal of squared coordinates :math:`i^{-b}` and a method of
+    qualification q; for ``target="estimation"``, :math:`n^{-m/(m+1+a)}` with
+    :math:`m = \min(b - 1, 2qa)`. Equal arguments of the minimum add a logarithm.
+
+    Parameters
+    ----------
+    method : Method or str
+        A method that knows its qualification: 1 for ridge, q for ridge iterated q times, infinite
+        for gradient flow, the critically damped flow and spectral cut-off, r/4 for accelerated flow
+        of friction r, and ν for the ν-method. The last two oscillate: this is the rate of their
+        envelope, and a stop at which the leading directions pass zero may do better.
+    eigenvalue_decay, signal_decay : float
+        The a, above 1/2, and the b, with a + b above 1. For estimation both exceed 1.
+    target : {"prediction", "estimation"}, default="prediction"
+        The risk; see :func:`stoptime.risk`.
+
+    Examples
+    --------
+    >>> known = {"eigenvalue_decay": 1.0, "signal_decay": 4.0}
+    >>> risk_exponent("gradient-flow", **known), round(risk_exponent("ridge", **known), 3)
+    (-0.8, -0.667)
+    """
+    check_target(target)
+    least = 0.5 if target == "prediction" else 1.0
+    a = positive_number("eigenvalue_decay", eigenvalue_decay, low=least)
+    b = float(nonnegative("signal_decay", signal_decay))
+    method = get_method(method)
+    if np.isnan(method.qualification):
+        raise ValueError(f"The qualification of {method} is not known, so neither is its rate.")
+    spare = a if target == "prediction" else 0.0
+    m = min(spare + b - 1, 2 * method.qualification * a)
+    if m <= 0:
+        raise ValueError(
+            "The signal falls too slowly for any rate: signal_decay must exceed "
+            f"{1 - spare:g}; got {b:g}."
+        )
+    return -m / (m + 1 + a - spare)

@@ -1,0 +1,213 @@
+"""Spectral cut-off: principal component regression, equal eigenvalues, and where it is refused."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+
+import stoptime as st
+from left_out.cases import KINDS, assert_same, problem, with_condition
+from stoptime.support.wording import method_in_words
+from stoptime.theory.search import risk_ratio
+
+CUTOFF = st.SpectralCutoff()
+
+
+def components(X, y, k, new):
+    """Predictions of least squares on the first k principal components, by scikit-learn."""
+    if k == 0:
+        return np.full(len(new), y.mean())
+    pca = PCA(k, svd_solver="full").fit(X)
+    return LinearRegression().fit(pca.transform(X), y).predict(pca.transform(new))
+
+
+@pytest.fixture(params=["tall", "wide", "condition 1e6", "rank deficient"])
+def data(request):
+    X, y, _ = problem(request.param)
+    return X, y, st.decompose(X, y).rank
+
+
+def test_the_path_is_principal_component_regression(data):
+    X, y, rank = data
+    stops = np.arange(rank + 1)
+    drawn = st.path(X, y, CUTOFF, [*stops, rank + 5, np.inf])
+    for k in stops:
+        np.testing.assert_allclose(drawn.predict(X)[k], components(X, y, k, X), atol=1e-8)
+    np.testing.assert_allclose(drawn.degrees_of_freedom[:-2], stops + 1)
+    np.testing.assert_allclose(drawn.coef[-2], drawn.coef[-1], rtol=1e-9)
+
+
+def test_leave_one_out_is_that_of_refits_by_scikit_learn(data):
+    X, y, rank = data
+    stops = np.arange(rank)
+    found = np.array([st.left_out_residuals(X, y, CUTOFF, k) for k in stops])
+    refits = np.empty_like(found)
+    for row in range(len(X)):
+        kept = np.arange(len(X)) != row
+        for k in stops:
+            count = min(k, st.decompose(X[kept], y[kept]).rank)
+            refits[k, row] = y[row] - components(X[kept], y[kept], count, X[[row]])[0]
+    assert_same(found, refits, 1e-8)
+    curve = st.leave_one_out(X, y, CUTOFF, stops)
+    np.testing.assert_allclose(curve.errors, (refits**2).mean(axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leave_one_out_is_that_of_refits_on_all_kinds_of_data(kind):
+    """Equal eigenvalues, weights, rows of leverage one, many targets."""
+    X, y, options = problem(kind)
+    weights = options["sample_weight"]
+    rank = st.decompose(X, y, **options).rank
+    stops = np.append(np.arange(rank + 2), np.inf)
+    shape = (len(stops), len(X), y[0].size)
+    refits = np.empty(shape)
+    for row in range(len(X)):
+        kept = np.arange(len(X)) != row
+        given = options | {"sample_weight": None if weights is None else weights[kept]}
+        drawn = st.path(X[kept], y[kept], CUTOFF, stops, **given)
+        refits[:, row] = (y[row] - drawn.predict(X[[row]])[:, 0]).reshape(len(stops), -1)
+    found = [st.left_out_residuals(X, y, CUTOFF, k, **options).reshape(shape[1:]) for k in stops]
+    assert_same(np.array(found), refits, 1e-8 if kind == "condition 1e12" else 1e-10)
+
+
+def test_equal_eigenvalues_share_so_that_no_basis_matters(rng):
+    """A rotation of the tied eigenspace changes nothing but rounding."""
+    left = np.linalg.qr(rng.standard_normal((30, 5)))[0]
+    y = left @ rng.standard_normal(5) + rng.standard_normal(30)
+    X = left * np.sqrt(30 * np.array([4.0, 2.0, 2.0, 2.0, 1.0]))
+    turn = np.eye(5)
+    turn[1:4, 1:4] = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    stops = np.arange(6)
+    plain = st.path(X, y, CUTOFF, stops, fit_intercept=False)
+    turned = st.path(X @ turn, y, CUTOFF, stops, fit_intercept=False)
+    np.testing.assert_allclose(plain.predict(X), turned.predict(X @ turn), atol=1e-12)
+    np.testing.assert_allclose(plain.degrees_of_freedom, stops, atol=1e-12)
+    # the mean over which of the three directions enter
+    orders = [[0, i] for i in (1, 2, 3)]
+    fits = [left[:, order] @ left[:, order].T @ y for order in orders]
+    np.testing.assert_allclose(plain.predict(X)[2], np.mean(fits, axis=0), atol=1e-12)
+
+
+def test_eigenvalues_that_are_not_counted_are_compared():
+    cutoff = CUTOFF.tuned_to([0.0, 1.0, 3.0])
+    np.testing.assert_array_equal(cutoff.counted, [1, 3])
+    s = [5.0, 3.0, 2.0, 1.0, 0.5, 0.0]
+    np.testing.assert_array_equal(cutoff.shrinkage(s, 1), [0, 0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(cutoff.gain(s, 2), [1 / 5, 1 / 3, 1 / 2, 1, 0, 0])
+    np.testing.assert_array_equal(cutoff.gain(s, 99), cutoff.gain(s, 2))
+    np.testing.assert_array_equal(cutoff.gain(s[:-1], np.inf), 1 / np.array(s[:-1]))
+
+
+def test_extremes():
+    for unit in (1e-150, 1e150):
+        cutoff = CUTOFF.tuned_to(unit * np.array([1.0, 2.0]))
+        np.testing.assert_allclose(cutoff.gain([unit, 2 * unit], 1) * unit, [0, 0.5])
+    assert CUTOFF.tuned_to([]).gain(1.0, 3) == 0
+    assert CUTOFF.tuned_to([0.0]).shrinkage(0.0, 3) == 1
+
+
+def test_risk_by_monte_carlo(rng):
+    X = with_condition(rng, 40, 5, 30.0)
+    s, V = np.linalg.eigh(X.T @ X / 40)
+    beta = rng.standard_normal(5)
+    stops = np.arange(6)
+    Y = (X @ beta)[:, None] + rng.standard_normal((40, 4000))
+    coef = st.path(X, Y, CUTOFF, stops, fit_intercept=False).coef
+    losses = ((coef - beta[:, None]) ** 2).sum(axis=1)
+    known = {"eigenvalues": s, "signal": V.T @ beta, "noise": 1.0, "n_samples": 40}
+    exact = st.risk(CUTOFF, stops, **known)
+    error = losses.std(axis=1) / np.sqrt(4000)
+    np.testing.assert_array_less(np.abs(losses.mean(axis=1) - exact.total), 4.5 * error + 1e-9)
+    assert exact.best == np.argmin(exact.total)
+    assert exact.best_total == exact.total.min()
+
+
+def test_the_guarantee_is_two():
+    """Learn what exceeds the penalty: λ/s in these directions, s/λ in the others, at most one."""
+    s = np.geomspace(1e-3, 1e3, 61) * 1.01
+    for penalty in (1e-4, 0.5, 1.0, 7.0, 1e4):
+        stop = st.equivalent_stop(CUTOFF, penalty, eigenvalues=s)
+        assert stop == np.sum(s > penalty)
+        known = {"eigenvalues": s, "signal": 61.0, "noise": penalty, "n_samples": 1}
+        assert st.inflation(CUTOFF, **known).ratio <= 2
+        scaled = CUTOFF.tuned_to(s).in_units_of(penalty)
+        assert risk_ratio(scaled, s / penalty, stop).max() <= st.calibrate(scaled).inflation == 2
+    assert CUTOFF.universal_guarantee
+    assert st.equivalent_penalty(CUTOFF, 3, eigenvalues=[4, 3, 2, 0.5]) == pytest.approx(1.0)
+    assert st.equivalent_penalty(CUTOFF, 4, eigenvalues=[4, 3, 2, 0.5]) == 0
+    for stop in (1, 30, 60):
+        penalty = st.equivalent_penalty(CUTOFF, stop, eigenvalues=s)
+        assert st.equivalent_stop(CUTOFF, penalty, eigenvalues=s) == stop
+
+
+@pytest.mark.parametrize("rule", ["loo", "path-gcv", "sure", "discrepancy", "plug-in"])
+def test_every_rule_chooses_the_components(rule, rng):
+    X = rng.standard_normal((60, 8)) * np.geomspace(3, 0.1, 8)
+    y = X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(60)
+    model = st.StoppedRegressorCV(CUTOFF, rule=rule).fit(X, y)
+    assert 3 <= model.stop_ <= 8
+    expected = components(X, y, int(model.stop_), X)
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-9)
+    np.testing.assert_array_equal(model.choice_.curve.stops, np.arange(9))
+
+
+def test_folds_and_default_stops():
+    X, y, _ = problem("wide")
+    spectrum = st.decompose(X, y)
+    np.testing.assert_array_equal(st.default_stops(spectrum, CUTOFF), np.arange(14))
+    np.testing.assert_array_equal(st.default_stops(spectrum, CUTOFF, 3), [0, 6, 13])
+    model = st.StoppedRegressorCV(CUTOFF, cv=4, stops=[0, 1, 2]).fit(X, y)
+    assert model.stop_ in {0, 1, 2}
+    fold = np.arange(len(X)) // 4 == 0
+    drawn = st.path(X[~fold], y[~fold], CUTOFF, [2])
+    np.testing.assert_allclose(drawn.predict(X)[0], components(X[~fold], y[~fold], 2, X), atol=1e-9)
+
+
+def test_values_files_and_repr(tmp_path, rng):
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    tuned = st.path(X, y, CUTOFF, [1]).method
+    assert tuned.is_tuned
+    assert not CUTOFF.is_tuned
+    assert pickle.loads(pickle.dumps(tuned)) == tuned
+    assert hash(tuned) == hash(pickle.loads(pickle.dumps(tuned)))
+    assert repr(tuned) == repr(CUTOFF) == "SpectralCutoff()"
+    assert method_in_words(tuned) == "spectral-cutoff"
+    model = st.StoppedRegressor(CUTOFF, stop=2).fit(X, y)
+    st.save(model, tmp_path / "model.json")
+    again = st.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.method == model.method_
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match=r"counts the eigenvalues of a spectrum: call tuned_to"):
+        CUTOFF.gain(1.0, 2)
+    with pytest.raises(ValueError, match="give the eigenvalues"):
+        st.equivalent_stop(CUTOFF, 0.1)
+    with pytest.raises(ValueError, match="give the eigenvalues"):
+        st.calibrate(CUTOFF)
+    with pytest.raises(ValueError, match="A plan counts iterations"):
+        st.plan(0.1, method=CUTOFF, spectrum=[1.0, 0.5])
+    with pytest.raises(ValueError, match="in the limit there is no number"):
+        st.limiting_risk(CUTOFF, [1], aspect=0.5, signal=1.0, noise=1.0)
+    with pytest.raises(TypeError, match="Certified constants exist for"):
+        st.bounds.risk_inflation(CUTOFF)
+
+
+def test_sparse_data_need_every_eigenvalue(rng, monkeypatch):
+    from stoptime.spectrum.krylov import operator
+
+    X = sparse.random(300, 40, density=0.2, random_state=0, format="csr")
+    y = rng.standard_normal(300)
+    dense = st.path(X.toarray(), y, CUTOFF, [1, 5])
+    np.testing.assert_allclose(st.path(X, y, CUTOFF, [1, 5]).coef, dense.coef, atol=1e-9)
+    monkeypatch.setattr(operator, "LARGEST_GRAM", 39)
+    monkeypatch.setattr(operator, "SMALL", 39)
+    with pytest.raises(ValueError, match="a Krylov space does not have all of them"):
+        st.path(X, y, CUTOFF, [1, 5])
+    krylov = st.decompose(X, y, solver="krylov", max_gain=1.0)
+    with pytest.raises(ValueError, match="a Krylov space does not have all of them"):
+        st.path(krylov, CUTOFF, [1])
