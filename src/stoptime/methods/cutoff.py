@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -82,9 +82,9 @@ class SpectralCutoff(Method):
         """Refuse: components follow no flow."""
         raise ValueError("The components of spectral cut-off follow no flow.")
 
-    def largest_gain(self, stop: float) -> float:
+    def largest_gain(self, stop: ArrayLike) -> Any:
         """Return infinity: the gain is 1/s for every component, however small its eigenvalue."""
-        return np.inf if stop > 0 else 0.0
+        return np.where(np.asarray(stop) > 0, np.inf, 0.0)[()]
 
     def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:
         """Return the gain of each spectrum of a list, which has eigenvalues ``others`` too."""

@@ -39,6 +39,7 @@ LATE_LOOK_RATIO = 1.08  # of neighbouring t√L in later stages
 GUARD_STRIDE = 3  # of the stops at which path GCV guards
 CLEARLY_WORSE = 1.05  # times the least error so far
 GUARD_WORSE = 1.2  # times the least path GCV so far
+LONG_AGO = 1e3  # ratio of gains at the last stop that is known and at the best one
 CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 FAINT = 5e-3  # shrinkage below which oscillations are left out at late stops
@@ -114,10 +115,12 @@ class LeaveOneOut(CurveRule):
         columns = columns_of(curve, per_target=per_target)
         least = columns.min(axis=0)
         rises = (columns[-1] > SURELY_WORSE * least).all()
-        # beyond the last stop that is known, a curve that has risen is taken to stay above, unless
-        # there is so little noise that directions which products have lost may matter
+        # beyond the last stop that is known, a curve that rose long ago is taken to stay above,
+        # unless there is so little noise that directions which products have lost may matter
+        best = curve.stops[np.argmin(columns, axis=0)].max()
+        early = problem.tuned.largest_gain(best) * LONG_AGO <= _rough_reach(problem)
         noisy = problem.remains(least) > CLEAN
-        return curve, bool(rises and noisy and not known.all())
+        return curve, bool(rises and early and noisy and not known.all())
 
     def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at some of these late stops, without oscillations that are faint there."""
@@ -244,6 +247,8 @@ def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
 
 def _first_look(problem: Problem, stops: Array) -> Array:
     """Return some of the stops, close enough to show every dip of the error."""
+    if problem.tuned.counts_eigenvalues:
+        return stops  # their errors jump from one to the next
     phases = _phases(problem, stops)
     steps = np.full(len(stops), np.log(LOOK_RATIO))
     if problem.tuned.oscillates:

@@ -96,8 +96,9 @@ class Problem:
 
     def visible(self, level: float) -> float:
         """Return the phase t√s beyond which oscillations are below a level; 0 if unknown."""
-        flow = self.tuned.as_flow()
-        phase = flow.visible_until(level)[0] if self.tuned.oscillates else 0.0
+        if not self.tuned.oscillates:
+            return 0.0
+        phase = self.tuned.as_flow().visible_until(level)[0]
         return phase if np.isfinite(phase) else 0.0
 
     def limit(self, stops: Array, level: float, phase: float) -> float:
