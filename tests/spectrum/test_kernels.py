@@ -396,13 +396,13 @@ def test_distances_keep_their_digits_far_from_zero(choose, rng):
 
 def test_values_of_a_kernel_that_are_no_numbers_are_refused(rng):
     X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
-    with pytest.raises(ValueError, match="Rescale the columns of X"):
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
         st.StoppedKernelRegressor("ridge", 10.0).fit(1e200 * X, y)
-    with pytest.raises(ValueError, match="Rescale the columns of X"):
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
         st.StoppedKernelRegressor("ridge", 10.0).fit(
             1e200 * X[:2], y[:2]
         )  # distances overflow, their kernel does not
-    with pytest.raises(ValueError, match="Rescale the columns of X"):
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
         st.StoppedKernelRegressor("ridge", 10.0).fit(X, y).predict(1e200 * X)
     with pytest.raises(ValueError, match="choose another kernel"):
         st.StoppedKernelRegressor("ridge", 10.0, kernel=lambda *_: np.inf).fit(X, y)

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
 from stoptime.estimators.validation import check_in_memory
-from stoptime.spectrum.kernel import KernelData, largest_entry
+from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.range_check import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,9 @@ class _KernelRegressor(_LinearRegressor):
             rows = rows - centre
             others = None if others is None else others - centre
             with np.errstate(over="ignore"):
-                _check_finite(4 * float(np.einsum("ij,ij->", rows, rows)))
+                square = np.einsum("ij,ij->", rows, rows)
+            # squared distances are at most four times the largest square; small ones are harmless
+            check_range("X", square, False, room=4.0)
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
@@ -102,7 +105,11 @@ class _KernelRegressor(_LinearRegressor):
         options = {"metric": self.kernel, "filter_params": True} | parameters
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
             values = pairwise_kernels(rows, others, **options)
-        _check_finite(largest_entry(values))
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+                "StandardScaler, or choose another kernel or other parameters."
+            )
         return np.asarray(values)
 
     def __sklearn_tags__(self) -> Tags:
@@ -110,14 +117,6 @@ class _KernelRegressor(_LinearRegressor):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
-
-
-def _check_finite(largest: float) -> None:
-    if not np.isfinite(largest):
-        raise ValueError(
-            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
-            "StandardScaler, or choose another kernel or other parameters."
-        )
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):

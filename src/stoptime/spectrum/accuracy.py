@@ -1,13 +1,12 @@
-"""How accurate a factorisation is, which columns it resolves, and whether squares stay in range."""
+"""How accurate a factorisation is, and which columns it resolves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
-from stoptime.support.arrays import TINY, Floats, on_host
+from stoptime.support.arrays import TINY, Floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,50 +15,6 @@ if TYPE_CHECKING:
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
-
-MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constant
-
-
-def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary by no more than the rounding of their mean."""
-    rounding = MEAN_ULPS * np.finfo(power.dtype).eps * np.abs(mean)
-    return np.asarray(power <= rounding * rounding)
-
-
-def check_overflow(name: str, powers: Floats, values: Any) -> None:
-    """Raise a ValueError if mean squares, or their sum, overflow; NaN has its own message."""
-    if np.isfinite(powers.sum()):
-        return
-    values = on_host(values)
-    assert_all_finite(values, input_name=name)
-    raise ValueError(
-        f"{name} is too large: squares of its entries (up to {np.abs(values).max():.3g}) overflow "
-        f"in {powers.dtype}. Rescale it, for example with StandardScaler."
-    )
-
-
-def check_underflow(name: str, powers: Floats, values: Any, means: Any, shares: Any) -> None:
-    """Raise a ValueError if mean squares underflow in a column that is not constant.
-
-    ``powers`` has one entry for each column, or one for all of them.
-    """
-    info = np.finfo(powers.dtype)
-    smallest = float(info.tiny / info.eps)  # smaller squares are subnormal, or nearly
-    small = powers < smallest
-    if not small.any():
-        return
-    weights = on_host(shares)
-    counts = weights > 0
-    means = on_host(means)
-    spread = np.abs(on_host(values) - means).max(axis=0, initial=0, where=counts[:, None])
-    # a constant column of ordinary size may differ from its rounded mean: that is no underflow
-    tiny = spread < np.sqrt(smallest / weights[counts].min())
-    varies = spread > MEAN_ULPS * info.eps * np.abs(means)
-    if np.any(small & tiny & varies):
-        raise ValueError(
-            f"{name} is too small: squares of its entries (they vary by {spread.max():.3g}) "
-            f"underflow in {powers.dtype}. Rescale it, for example with StandardScaler."
-        )
 
 
 def reach(

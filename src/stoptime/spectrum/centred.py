@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.base import DualVectors
+from stoptime.spectrum.range_check import check_range
 from stoptime.support.arrays import is_device_array
 
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
@@ -146,9 +148,10 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
     if np.iscomplexobj(image):
         raise ValueError("Complex data not supported: products with X are complex.")
     if not np.isfinite(image).all():
-        raise ValueError(
-            "A product with X contains NaN or infinity: X is too large, or no valid operator."
-        )
+        # entries of a matrix are finite, so that only overflow makes its products NaN
+        if sparse.issparse(X) or not np.isnan(image).any():
+            check_range("X", np.inf, varies=True)
+        raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
     return image.astype(other.dtype, copy=False)
 
 

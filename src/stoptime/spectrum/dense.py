@@ -16,13 +16,14 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_overflow, check_underflow, constant
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import DTYPES, new_rows
 from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
+from stoptime.spectrum.range_check import check_range, constant, entries_vary
 from stoptime.support.arrays import (
     EPS,
     Array,
@@ -54,12 +55,12 @@ CANCELLED_SHARE = 1e-6  # of a variance that must remain for a difference of mom
 
 
 class Centred(NamedTuple):
-    """Data with RᵀR = XᵀX/n, the means that were subtracted, and the mean squares of columns."""
+    """Data with RᵀR = XᵀX/n, the means that were subtracted, and mean squares of columns."""
 
     rows: Any
     targets: Any
     means: Pair
-    powers: Floats
+    powers: Any  # None if they are not known
 
 
 @dataclass(frozen=True)
@@ -168,12 +169,11 @@ class DenseData(Data):
                 "scipy.sparse.linalg.aslinearoperator."
             )
         max_gain = largest_gain(wanted)
-        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
-            if solver != "svd":
-                spectrum = self._by_gram
-                if solver == "gram" or max_gain <= spectrum.reach:
-                    return spectrum
-            return by_svd(self, max_gain)
+        if solver != "svd":
+            spectrum = self._by_gram
+            if solver == "gram" or max_gain <= spectrum.reach:
+                return spectrum
+        return by_svd(self, max_gain)
 
     @cached_property
     def _by_gram(self) -> Spectrum:
@@ -236,7 +236,6 @@ class DenseData(Data):
             np.subtract(self.X, means[0], out=rows)
         rows *= root if self.uneven_shares is not None else root[0, 0]
         powers = self._squares(rows)
-        self.check_finite(powers)
         limit = (FAR_MEAN * max(self.X.shape)) ** 2
         if self.fit_intercept and np.any(on_host(means[0]) ** 2 > limit * powers):
             # centre once more: the mean of large numbers is itself rounded
@@ -244,7 +243,7 @@ class DenseData(Data):
             rows -= root * remainder
             means = means[0] + remainder, means[1]
             powers = self._squares(rows)
-        self.check_underflow(powers.max(), means[0])
+        self.check_features(powers, means[0])
         flat = constant(powers, on_host(means[0]))
         rows[:, like(rows, flat)] = 0
         targets = root * (as_dtype(self.y, self.dtype) - means[1])
@@ -260,26 +259,31 @@ class DenseData(Data):
             total = total + self.shares[rows] @ images**2
         return np.asarray(np.sqrt(on_host(total)))
 
-    def check_finite(self, powers: Floats) -> None:
-        """Raise a ValueError if squares of X overflow."""
-        check_overflow("X", powers, self.X)
+    def check_features(self, powers: Floats, means: Any) -> None:
+        """Raise a ValueError if X contains NaN, or if squares of its entries leave the range."""
+        if not np.isfinite(powers.sum()):
+            assert_all_finite(on_host(self.X), input_name="X")  # NaN has its own message
+        check_range("X", powers, partial(entries_vary, self.X, means, self.shares))
 
-    def check_underflow(self, largest: Any, means: Any) -> None:
-        """Raise a ValueError if even the largest squares of X underflow though a column varies."""
-        check_underflow("X", largest, self.X, means, self.shares)
-
-    @np.errstate(over="ignore", invalid="ignore")  # the power of y is checked for overflow
-    def assembled(
-        self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
-    ) -> Spectrum:
-        """Check the response and assemble the result; a vector y gives a vector response."""
+    @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_range
+    def target_power(self, means: Pair, response: Floats | None = None) -> Floats:
+        """Return the mean squares of y; raise a ValueError if they, or a response, overflow."""
         power: Any = 0
         for rows in self.blocks(self.n_targets):
             residual = as_dtype(self.y[rows], self.dtype) - means[1]
             power = power + self.shares[rows] @ residual**2
-        power = on_host(power)
-        check_overflow("y", power + np.abs(response).max(axis=0, initial=0), self.y)
-        check_underflow("y", power, self.y, means[1], self.shares)
+        power = np.asarray(on_host(power))
+        # a response that overflows comes from a y that is too large beside X
+        finite = True if response is None else np.isfinite(response).all(axis=0)
+        known = np.where(finite, power, np.inf).astype(power.dtype)
+        check_range("y", known, partial(entries_vary, self.y, means[1], self.shares))
+        return power
+
+    def assembled(
+        self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
+    ) -> Spectrum:
+        """Check the response and assemble the result; a vector y gives a vector response."""
+        power = self.target_power(means, response)
         one = (..., 0) if self.single_target else ...
         sizes = self.n_samples, self.n_observations
         centre = means[0], means[1][one]

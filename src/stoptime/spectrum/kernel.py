@@ -21,6 +21,7 @@ from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
 from stoptime.spectrum.data import EVERYTHING, Goal
 from stoptime.spectrum.dense import DenseData, RowsToTest
+from stoptime.spectrum.range_check import check_range
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ CENTRINGS = 4.0  # rounding errors of an entry, in units of eps times the larges
 PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
 LOW_RANK = 0.6  # share of the rows up to which a factor with fewer columns is faster
 PROBES = 4  # random vectors that reveal whether a matrix is zero
-LARGEST_ENTRY = 1e150  # squares of larger entries overflow when they are summed
 
 
 def decompose_kernel(
@@ -84,11 +84,10 @@ class KernelData(DenseData):
         """Check a kernel matrix, including its symmetry."""
         K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
         largest = largest_entry(K)
-        if largest > LARGEST_ENTRY:
-            raise ValueError(
-                f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) "
-                "overflow. Rescale X, for example with StandardScaler, or the kernel."
-            )
+        # room for the sums of squares below; small entries are harmless, as they are not squared
+        with np.errstate(over="ignore"):
+            square = np.square(largest)
+        check_range("The kernel matrix", square, False, float(K.size) ** 2)
         if K.shape[0] != K.shape[1]:
             raise ValueError(
                 "The kernel matrix must be square, with values between all training rows; got "

@@ -403,7 +403,7 @@ def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, targ
             found = drawn.coef * scale / target_scale
         except ValueError as error:
             message = str(error)
-        assert re.search("^$|too small" if scale < 1 else "^$|too large|NaN or infinity", message)
+        assert re.search("^$|too small" if scale < 1 else "^$|too large", message)
         np.testing.assert_allclose(found, right, atol=1e-9)
 
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
+from scipy.linalg import eigh_tridiagonal, norm
 
+from stoptime.spectrum.range_check import check_range
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
 TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference
 REORTHOGONALISE_BELOW = np.sqrt(0.5)  # fraction of a vector's length that must remain
-SAFE_SIZES = (1e-285, 1e285)  # of lengths, eigenvalues and their products, with room for sums
+PRODUCT_ROOM = 1e7  # factor for sums of products of eigenvalues and lengths
+SAFE_LENGTHS = (1e-140, 1e140)  # squares of other lengths may overflow, or lose digits
 
 
 class Ritz(NamedTuple):
@@ -92,13 +94,13 @@ class Basis:
 
     def orthogonalise(self, vector: Floats) -> Floats:
         """Subtract the projection of a vector on the basis, in place."""
-        before = np.linalg.norm(vector)
+        before = _length(vector)
         # a difference much shorter than the vector consists of rounding to a visible part, which
         # is not orthogonal to the basis; a second pass removes it ("twice is enough")
         for _ in range(2):
             for block in self.blocks():
                 vector -= (block @ vector) @ block
-            after = np.linalg.norm(vector)
+            after = _length(vector)
             if after > REORTHOGONALISE_BELOW * before:
                 break
             before = after
@@ -126,7 +128,7 @@ class GolubKahan:
         self.basis = Basis(len(start))
         self.alphas: list[float] = []
         self.betas: list[float] = []
-        self.power = 0.0 if target is None else _length(target, "y")
+        self.power = 0.0 if target is None else _length(target)
         self.length = _length(start)
         # a start this short is what rounding leaves of the means in Aᵀy
         self.exhausted = self.length <= floor * self.power
@@ -197,11 +199,19 @@ class GolubKahan:
         self.betas = []
         self.exhausted = True
 
+    @np.errstate(over="ignore")
+    def _check_range(self) -> None:
+        """Raise a ValueError if eigenvalues, or their products with y, leave the range."""
+        square = np.square(max(self.corner, *self.alphas))
+        check_range("X", square, True, PRODUCT_ROOM)
+        check_range("X or y", square * self.length, True, PRODUCT_ROOM)
+
     def ritz(self, *, accurate: bool) -> Ritz:
         """Diagonalise T, accurately by the singular values of B, or faster by T itself."""
         k = self.size
         if k == 0:
             return Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0, 0.0)
+        self._check_range()
         alphas = np.array(self.alphas)
         betas = np.array(self.betas)
         steps = np.append(self.corner, betas[:-1])
@@ -220,23 +230,14 @@ class GolubKahan:
         return Ritz(lengths[::-1] ** 2, right[::-1].T, first[::-1], coupling, unlearned)
 
 
-def check_scale(name: str, size: float) -> None:
-    """Raise a ValueError where a length, an eigenvalue or their product over- or underflows."""
-    low, high = SAFE_SIZES
-    if not low < size < high:
-        reason = (
-            "small: products of entries under" if size < 1 else "large: products of entries over"
-        )
-        raise ValueError(f"{name} is too {reason}flow. Rescale the columns of X, or y.")
-
-
-def _length(vector: Floats, name: str = "X or y") -> float:
-    """Return the length of a vector; refuse one whose squares overflow or underflow."""
+def _length(vector: Floats) -> float:
+    """Return the length of a vector whose squares may overflow or underflow."""
     with np.errstate(over="ignore"):
         length = float(np.linalg.norm(vector))
-    if length > 0 or vector.any():
-        check_scale(name, length)
-    return length
+    if SAFE_LENGTHS[0] < length < SAFE_LENGTHS[1]:
+        return length
+    # the norm of SciPy divides by the largest entry first, which is slower
+    return float(norm(vector, check_finite=False))
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, g
 from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, sample_sizes
 from stoptime.spectrum.factorise import by_svd, lengths_of
 from stoptime.spectrum.kinds import checked_matrix
-from stoptime.spectrum.krylov.golub_kahan import check_scale
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments
-from stoptime.support.arrays import EPS, TINY, Floats
+from stoptime.spectrum.range_check import check_range
+from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,8 +187,7 @@ class MatrixFreeData(DenseData):
                 f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond '
                 f'{LARGEST_GRAM}: use solver="krylov" with a finite stop or max_gain.'
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
-            spectrum = self._by_gram
+        spectrum = self._by_gram
         # if even the largest eigenvalue is rounding of the means, all columns are constant
         if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
             basis = np.zeros((self.n_features, 0))
@@ -250,7 +249,7 @@ class MatrixFreeData(DenseData):
 
     def centred_in_products(self) -> Centred:
         """Return operator and targets; the mean squares of single columns are unknown."""
-        return Centred(self.operator, self.targets, self.means, np.zeros(self.n_features))
+        return Centred(self.operator, self.targets, self.means, None)
 
     def moments(self) -> Moments:
         """Return means and second moments, a few columns at a time."""
@@ -265,15 +264,12 @@ class MatrixFreeData(DenseData):
         """Return some centred rows of a sparse matrix times vectors."""
         return np.asarray(self._by_rows[index] @ vectors - mean @ vectors)
 
-    def check_finite(self, products: Floats) -> None:
-        """Raise a ValueError where squares of entries overflow."""
-        if not np.isfinite(products).all():
-            check_scale("X", np.inf)
+    def check_features(self, powers: Floats, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
+        """Raise a ValueError if the sum of the squares of X leaves the range."""
+        check_range("X", powers.sum(), lambda _: self._is_learnable)
 
-    def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
-        """Raise a ValueError where the squares of X underflow."""
-        if largest >= TINY / EPS:
-            return
-        # Xᵀy beyond the rounding of the means shows that X is not constant
-        if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
-            check_scale("X", largest)
+    @property
+    def _is_learnable(self) -> bool:
+        """Whether Xᵀy exceeds the rounding of the means, which shows that X is not constant."""
+        response = self.operator.T @ self.targets
+        return bool(np.abs(response).max() > self.floor * np.linalg.norm(self.targets))

@@ -19,7 +19,7 @@ import numpy as np
 from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.data import Goal, ReachError
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz, check_scale
+from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
 
@@ -65,6 +65,7 @@ class KrylovSpaces:
         self._probe_products = 0
         most = max(2, KRYLOV_MEMORY // (8 * data.n_features))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
+        data.target_power(data.means)  # checks the range of y before any work
         starts = data.operator.T @ data.targets
         self.runs = [
             GolubKahan(data.operator, start, data.rounding, data.floor, target)
@@ -111,8 +112,6 @@ class KrylovSpaces:
             self._step(run)
         if run.size:
             image = float(np.hypot(run.corner, run.alphas[0]))  # length of A times the first vector
-            # the bound multiplies eigenvalues with the response: refuse data where that overflows
-            check_scale("X or y", image * image * run.length)
             if run.length <= self.data.rounding * image * run.power:
                 # Xᵀy is so small beside X and y that it consists of rounding alone
                 run.forget()

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.spectrum.streamed.statistics import Statistics, check_range
+from stoptime.spectrum.range_check import check_range, constant
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
+    from stoptime.spectrum.streamed.statistics import Statistics
 
 PRODUCT_ROUNDINGS = 2.0  # rounding units, of the lengths of two columns: error of their product
 UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
@@ -51,8 +52,8 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
         raise ValueError("There is no row of positive weight to fit.")
     m, power = statistics.about(fit_intercept)
     flat = constant(np.diagonal(m.gram), m.feature_mean)
-    check_range("X", np.diagonal(m.gram), ~flat)
-    check_range("y", power, ~constant(power, m.target_mean))
+    check_range("X", np.diagonal(m.gram), lambda small: ~flat[small])
+    check_range("y", power, lambda small: ~constant(power, m.target_mean)[small])
     if flat.any():
         # products with constant columns are rounding alone
         gram = np.where(flat | flat[:, None], 0, m.gram)
