@@ -12,10 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
-from stoptime.estimators.validation import check_in_memory
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES
-from stoptime.spectrum.range_check import check_range
+from stoptime.spectrum.kinds import DTYPES, array_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +59,7 @@ class _KernelRegressor(_LinearRegressor):
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        check_in_memory(X)
+        _check_in_memory(X)
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
@@ -75,7 +74,7 @@ class _KernelRegressor(_LinearRegressor):
 
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
-        check_in_memory(X)
+        _check_in_memory(X)
         rows = validate_data(self, X, reset=False, **self._accepted)
         return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
@@ -117,6 +116,11 @@ class _KernelRegressor(_LinearRegressor):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+
+def _check_in_memory(X: Any) -> None:
+    if array_options(X) is None:
+        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):

@@ -1,20 +1,83 @@
-"""How accurate a factorisation is, and which columns it resolves."""
+"""Whether squares of the data stay in range, and how accurate a factorisation is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.support.arrays import TINY, Floats
+from stoptime.support.arrays import TINY, Floats, like, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from stoptime.spectrum.dense import DenseData
 
+    Varies = Callable[[NDArray[np.bool_]], Any]
+
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
+
+RESCALE = "Rescale it, for example with StandardScaler."
+MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constant
+
+
+def check_range(name: str, powers: Any, varies: bool | Varies, room: float = 1.0) -> None:
+    """Raise a ValueError if mean squares overflow, or underflow in a column that varies.
+
+    ``powers`` has one entry for each column, or is one number if columns are not known. ``varies``
+    says whether the columns vary, or is a function that tells which of the columns in a mask do.
+    ``room`` is a factor for sums and products that are formed later.
+    """
+    powers = np.atleast_1d(powers)
+    info = np.finfo(powers.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # eigenvalues are at most the sum, so that they do not overflow either
+        finite = np.isfinite(room * powers.sum())
+    if not finite:
+        where = _place(powers, np.where(np.isnan(powers), np.inf, powers))
+        raise ValueError(f"{name} is too large: squares of its entries overflow {where}. {RESCALE}")
+    # mean squares below tiny/eps have lost digits, because some of their terms are subnormal
+    small = powers < room * float(info.tiny / info.eps)
+    if small.any():
+        lost = np.zeros_like(small)
+        lost[small] = varies(small) if callable(varies) else varies
+        if lost.any():
+            where = _place(powers, lost)
+            raise ValueError(
+                f"{name} is too small: squares of its entries underflow {where}. {RESCALE}"
+            )
+
+
+def _place(powers: Floats, fault: Floats | NDArray[np.bool_]) -> str:
+    column = f", first in column {int(np.argmax(fault))}" if len(powers) > 1 else ""
+    return f"in {powers.dtype}{column}"
+
+
+def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
+    """Tell which columns vary by no more than the rounding of their mean."""
+    rounding = MEAN_ULPS * np.finfo(power.dtype).eps * np.abs(mean)
+    return np.asarray(power <= rounding * rounding)
+
+
+def entries_vary(
+    values: Any, means: Any, shares: Any, columns: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Tell which of these columns, whose mean squares are small, have small entries that vary.
+
+    ``shares`` are weights of the rows, of at most one.
+    """
+    weights = on_host(shares)
+    present = weights > 0
+    centre = on_host(means)[columns]
+    info = np.finfo(centre.dtype)
+    distances = np.abs(on_host(values[:, like(values, columns)]) - centre)
+    spread = distances.max(axis=0, initial=0, where=present[:, None])
+    # a constant column of ordinary size may differ from its rounded mean: that is no underflow
+    tiny = spread < np.sqrt(info.tiny / info.eps / weights[present].min(initial=1))
+    return np.asarray(tiny & (spread > MEAN_ULPS * info.eps * np.abs(centre)))
 
 
 def reach(

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors
-from stoptime.spectrum.range_check import check_range
 from stoptime.support.arrays import is_device_array
 
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import check_columns, reach
+from stoptime.spectrum.accuracy import check_columns, constant, reach
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.range_check import constant
 from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
 from stoptime.spectrum.data import EVERYTHING, Goal
-from stoptime.spectrum.dense import DenseData, RowsToTest
-from stoptime.spectrum.range_check import check_range
+from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.held_out import RowsToTest
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:

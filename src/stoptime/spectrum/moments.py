@@ -179,3 +179,16 @@ def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
             f"sample_weight must be finite and non-negative; got {weights[wrong][0]!r}."
         )
     return weights
+
+
+def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
+    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
+    if sample_weight is None:
+        return None, float(n), float(n)
+    weights = checked_weights(on_host(sample_weight), n)
+    total = float(weights.sum())
+    if not 0 < total < np.inf:
+        raise ValueError(
+            "sample_weight must have a positive finite sum; with zero weights there are no data."
+        )
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))

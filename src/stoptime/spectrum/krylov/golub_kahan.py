@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, norm
 
-from stoptime.spectrum.range_check import check_range
+from stoptime.spectrum.accuracy import check_range
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from scipy import linalg, sparse
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, goals, largest_gain
-from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, sample_sizes
+from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import by_svd, lengths_of
+from stoptime.spectrum.held_out import RowsToTest
 from stoptime.spectrum.kinds import checked_matrix
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
-from stoptime.spectrum.moments import Moments
-from stoptime.spectrum.range_check import check_range
+from stoptime.spectrum.moments import Moments, sample_sizes
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet
-from stoptime.spectrum.dense import RowsToTest, checked_test
-from stoptime.spectrum.kinds import kind_of, new_rows
+from stoptime.spectrum.held_out import RowsToTest, checked_test
+from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.streamed.dask import DaskRows
 from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
 from stoptime.spectrum.streamed.gram import by_statistics
@@ -124,7 +124,7 @@ class StreamedData(Data):
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows in memory as a test set."""
         y = np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val"))
-        X = new_rows(X, y, dtype=np.float64, name="X_val")
+        X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
         targets = () if self.single_target else (self.n_targets,)
         return checked_test(X, y, (self.n_features, *targets))
 
@@ -182,7 +182,7 @@ def _total(parts: Parts, names: tuple[str, ...] | None) -> Statistics:
 
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Stream:
     """Return streamed data with their response; chunks and statistics hold their own."""
-    if kind_of(X) == "dask":
+    if hasattr(X, "__dask_graph__"):
         return DaskRows.of(X, y, sample_weight)
     if not isinstance(X, Chunks | Statistics):
         if y is None:

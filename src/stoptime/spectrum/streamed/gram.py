@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.spectrum.range_check import check_range, constant
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.spectrum.accuracy import check_range, entries_vary
 from stoptime.spectrum.moments import Moments, checked_weights, sums
-from stoptime.spectrum.range_check import check_range, entries_vary
 from stoptime.support.arrays import Floats
 from stoptime.support.files import load_arrays, save_arrays
 

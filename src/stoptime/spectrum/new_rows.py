@@ -1,0 +1,110 @@
+"""New rows of any kind: opened once, they say how a linear model predicts them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
+from stoptime.spectrum.streamed.dask import dask_rows
+from stoptime.spectrum.streamed.sources import Chunks
+from stoptime.support.arrays import is_device_array
+
+
+class NewRows(ABC):
+    """Rows to be predicted; ``names`` are those of their columns, if they were not checked yet."""
+
+    names: Any = None
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @abstractmethod
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions; coefficients have a row for each feature."""
+
+    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:  # noqa: ARG002
+        """Return response, predictions and weights in one pass, if the rows contain them."""
+        raise ValueError(
+            "y must be given with X: only chunks contain both rows and their response."
+        )
+
+
+class Matrix(NewRows):
+    """An array, a sparse matrix, an operator or a tensor."""
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions where the coefficients are."""
+        return self.X @ coef + intercept
+
+
+class DaskCollection(NewRows):
+    """A Dask array or dataframe."""
+
+    def __init__(self, X: Any) -> None:
+        super().__init__(X)
+        self.names = getattr(X, "columns", None)
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return lazy predictions."""
+        return dask_rows(self.X) @ coef + intercept
+
+
+class Blocks(NewRows):
+    """Chunks, or an array on disk that is read in chunks."""
+
+    def __init__(self, X: Any) -> None:
+        super().__init__(X if isinstance(X, Chunks) else Chunks.of(X))
+        self.names = self.X.names
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions, which are computed block by block."""
+        return np.concatenate([_predicted(block, coef, intercept) for block in self.X])
+
+    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return response, predictions and weights in one pass."""
+        if sample_weight is not None:
+            raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
+        parts = []
+        for block in self.X:
+            if block.y is None:
+                raise ValueError(
+                    "Chunks have no response: give y, or the target column, when you create them."
+                )
+            weight = np.ones(len(block.X)) if block.weight is None else block.weight
+            parts.append((block.y, _predicted(block, coef, intercept), weight))
+        if not parts:
+            raise ValueError("There are no rows: every block is empty, or there is no block.")
+        response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return response, predicted, weights
+
+
+def _predicted(block: Any, coef: Any, intercept: Any) -> Any:
+    assert_all_finite(block.X, input_name="X")
+    return block.X @ coef + intercept
+
+
+def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
+    """Open new rows of any kind for a model with these coefficients.
+
+    Arrays and sparse matrices in memory are checked by ``validate``, which takes the options of
+    scikit-learn's ``check_array``.
+    """
+    kind = kind_of(X)
+    on_device = is_device_array(X) or is_device_array(coef)
+    if kind in {"dense", "sparse"} and not on_device:
+        return Matrix(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
+    if kind in {"dense", "sparse", "operator"} or on_device:
+        return Matrix(rows_in_memory(X, coef))
+    if kind == "statistics":
+        raise TypeError("Statistics contain no rows to predict.")
+    return DaskCollection(X) if kind == "dask" else Blocks(X)
