@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
-    from stoptime.paths import Path
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
+    from stoptime.spectrum.held_out import TestSet
+    from stoptime.support.arrays import Floats
 
 NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
 WITHOUT_ROWS = (
@@ -69,28 +68,6 @@ def worst_goals(max_gain: float) -> tuple[Goal, ...]:
 def largest_gain(wanted: Sequence[Goal]) -> float:
     """Return a bound on the gain φ(s, t) that any of these paths reaches."""
     return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
-
-
-@dataclass(frozen=True)
-class TestErrors:
-    """Weighted sums over the rows of one test set, each of shape (n_stops, n_targets).
-
-    ``weighted_squares`` and ``fourths``, which give a standard error over rows, are None if single
-    rows are not known.
-    """
-
-    weight: float
-    weight_squares: float
-    squares: Floats
-    weighted_squares: Floats | None = None
-    fourths: Floats | None = None
-
-
-class TestSet(Protocol):
-    """Rows on which a path is tested."""
-
-    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared prediction errors at the stops, in the unit of each target."""
 
 
 Fold = Callable[[], "tuple[Data, TestSet]"]

@@ -18,9 +18,9 @@ from sklearn.utils import assert_all_finite, check_array
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant, entries_vary
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestSet, largest_gain
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
-from stoptime.spectrum.held_out import RowsToTest, checked_test
+from stoptime.spectrum.held_out import RowsToTest, TestSet, checked_test
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
 from stoptime.support.arrays import (

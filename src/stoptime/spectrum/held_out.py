@@ -1,15 +1,14 @@
-"""Rows in memory on which a path is tested."""
+"""Rows on which a path is tested, and sums of its errors there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from stoptime.spectrum.data import TestErrors
-from stoptime.support.arrays import Array, as_float64, like, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +16,28 @@ if TYPE_CHECKING:
     from stoptime.paths import Path
 
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
+
+
+@dataclass(frozen=True)
+class TestErrors:
+    """Weighted sums over the rows of one test set, each of shape (n_stops, n_targets).
+
+    ``weighted_squares`` and ``fourths``, which give a standard error over rows, are None if single
+    rows are not known.
+    """
+
+    weight: float
+    weight_squares: float
+    squares: Floats
+    weighted_squares: Floats | None = None
+    fourths: Floats | None = None
+
+
+class TestSet(Protocol):
+    """Rows on which a path is tested."""
+
+    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
+        """Return sums of squared prediction errors at the stops, in the unit of each target."""
 
 
 @dataclass(frozen=True)

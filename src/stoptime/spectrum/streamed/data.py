@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet
-from stoptime.spectrum.held_out import RowsToTest, checked_test
+from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal
+from stoptime.spectrum.held_out import RowsToTest, TestErrors, TestSet, checked_test
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.streamed.dask import DaskRows
 from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
