@@ -103,10 +103,7 @@ def sums(
     power = 0 * target_shift
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
-        features = as_dtype(X[rows], dtype)
-        # BLAS rounds products of arrays that are not aligned in memory differently
-        if not getattr(getattr(features, "flags", None), "aligned", True):
-            features = features.copy(order="K")
+        features = _aligned(as_dtype(X[rows], dtype))
         if shifted:
             features = features - shift
         targets = as_dtype(y[rows], dtype) - target_shift
@@ -135,6 +132,12 @@ def sums(
     cross -= total[:, None] * target_total
     power = xp.clip(power - target_total**2, 0, None)
     return Sums(weight, origin, (total, target_total), gram, cross, power)
+
+
+def _aligned(values: Any) -> Any:
+    """Return the values aligned in memory: BLAS rounds products of other arrays differently."""
+    aligned = getattr(getattr(values, "flags", None), "aligned", True)
+    return values if aligned else values.copy(order="K")
 
 
 def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:

@@ -21,8 +21,9 @@ from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
+from stoptime.tables.columns import Kind
 from stoptime.tables.reading import pandas
-from stoptime.tables.recipe import Column, Kind, Prepared, Recipe
+from stoptime.tables.recipe import Column, Prepared, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
