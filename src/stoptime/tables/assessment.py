@@ -82,7 +82,11 @@ class Request:
             options.append(f"methods=[{', '.join(f'st.{method!r}' for method in self.methods)}]")
         for name, value in vars(self).items():
             if name != "methods" and value != getattr(default, name):
-                options.append(f"{name}={value!r}")
+                text = repr(value)
+                if name == "stops":
+                    # Python prints an infinite stop as a name that does not exist
+                    text = text.replace("inf", 'float("inf")')
+                options.append(f"{name}={text}")
         return f"""import stoptime as st
 from stoptime.tables import Policy
 from stoptime.tables.fitting import Request, fit_table

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from stoptime.methods.recurrence import closer_stops
+from stoptime.support.arrays import EPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
+PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
+MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
@@ -61,7 +64,9 @@ def lowest(
         # A parabola through three points dips by at most a quarter of their spread below the
         # lowest of them. A bracket that cannot reach the best point so far is given up.
         around = heights[middle + np.array([[-1], [0], [1]]), columns]
-        kept = 2 * around.min(axis=0) - around.max(axis=0) <= least
+        spread = np.ptp(around, axis=0)
+        # heights that are equal to rounding, as on a plateau, promise nothing lower
+        kept = (around.min(axis=0) - spread <= least) & (spread > PLATEAU * abs(least))
         left = points[middle - 1, columns][kept]
         right = points[middle + 1, columns][kept]
     return point, least
@@ -71,7 +76,11 @@ def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, fl
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
-    while closer.size:
+    # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
+    # rounds without a limit would look at every whole number
+    for _ in range(MOST_WHOLE_ROUNDS):
+        if not closer.size:
+            break
         points = np.append(points, closer)
         order = np.argsort(points)
         points = points[order]
