@@ -25,15 +25,13 @@ MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constan
 
 
 def check_range(name: str, powers: Any, varies: bool | Varies, room: float = 1.0) -> None:
-    """Raise a ValueError if mean squares overflow, or underflow in a column that varies.
-
-    ``powers`` has one entry for each column, or is one number if columns are not known. ``varies``
-    says whether the columns vary, or is a function that tells which of the columns in a mask do.
-    ``room`` is a factor for sums and products that are formed later.
-    """
+    """Raise a ValueError if mean squares overflow, or underflow in a column that varies."""
+    # powers has one entry for each column, or is one number if columns are not known; varies says
+    # whether the columns vary, or is a function that tells which of the columns in a mask do
     powers = np.atleast_1d(powers)
     info = np.finfo(powers.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
+        # room is a factor for sums and products that are formed later
         # eigenvalues are at most the sum, so that they do not overflow either
         finite = np.isfinite(room * powers.sum())
     if not finite:
@@ -65,10 +63,7 @@ def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
 def entries_vary(
     values: Any, means: Any, shares: Any, columns: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Tell which of these columns, whose mean squares are small, have small entries that vary.
-
-    ``shares`` are weights of the rows, of at most one.
-    """
+    """Tell which of these columns, whose mean squares are small, have small entries that vary."""
     weights = on_host(shares)
     present = weights > 0
     centre = on_host(means)[columns]
@@ -83,23 +78,21 @@ def entries_vary(
 def reach(
     data: DenseData, s: Floats, first: int, response: Floats, dropped: Floats, powers: Floats
 ) -> float:
-    r"""Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
+    """Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
 
-    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut. They are
-    off by about :math:`\epsilon L`, which changes :math:`\varphi z` by the relative amount
-    :math:`\epsilon L\min(1/s, \varphi)`. Dropping the directions below the rank cut is harmless
-    if their images under X, of lengths ``dropped``, vanish to rounding. Otherwise it costs
-    :math:`\varphi|z|`, to be compared with coefficients of at least
-    :math:`\min(\varphi, 1/L)\|z\|`; if these directions carry more than the tolerance of the
-    ``response``, no stop is early enough. ``powers`` are the mean squares of the columns.
+    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut; the
+    images of these directions under X have the lengths ``dropped``.
     """
     if first == len(s):
         return np.inf
     largest = float(s[-1])
+    # eigenvalues are off by about εL, which changes φz by the relative amount εL·min(1/s, φ)
     error = data.eps * largest
     furthest = np.inf
     if error > data.tolerance * float(s[first]):
         furthest = data.tolerance / error
+    # dropping directions is harmless if X maps them to rounding errors; otherwise it costs φ|z|, to
+    # be compared with coefficients of at least min(φ, 1/L)‖z‖: then no stop may be early enough
     share = _share_of_dropped(data, largest, first, response, dropped) if first else 0.0
     if share > data.tolerance:
         return 0.0

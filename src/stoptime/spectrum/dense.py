@@ -18,27 +18,20 @@ from sklearn.utils import assert_all_finite, check_array
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant, entries_vary
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, largest_gain
+from stoptime.spectrum.data import EVERYTHING, Data, RowsToTest, checked_test, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
-from stoptime.spectrum.held_out import RowsToTest, TestSet, checked_test
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
-from stoptime.support.arrays import (
-    EPS,
-    Array,
-    Floats,
-    array_namespace,
-    as_dtype,
-    is_device_array,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import EPS, array_namespace, as_dtype, is_device_array, like, on_host
 from stoptime.support.checks import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from stoptime.spectrum.data import Fold, Goal, TestSet
+    from stoptime.support.arrays import Array, Floats
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
@@ -59,19 +52,17 @@ class Centred(NamedTuple):
 
 @dataclass(frozen=True)
 class DenseData(Data):
-    """Validated arrays.
-
-    ``uneven_shares`` are the weights divided by their sum, None if all are equal. ``known`` are
-    moments that were computed before, which saves a pass over tall data.
-    """
+    """Validated arrays."""
 
     X: Any
     y: Any
+    # weights divided by their sum; None if all are equal, which saves products
     uneven_shares: Any
     n_samples: float
     n_observations: float
     fit_intercept: bool
     single_target: bool
+    # moments that were computed before, which saves a pass over tall data
     known: Moments | None = None
 
     @classmethod

@@ -153,7 +153,7 @@ def _qr(rows: Any) -> tuple[Any, Any]:
 
 
 def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
-    """Return Qᵀy and R; LAPACK needs no Q for this, which would be as large as X."""
+    # Qᵀy and R: LAPACK needs no Q for them, which would be as large as X
     if is_device_array(rows):
         basis, triangle = _qr(rows)
         return basis.T @ targets, triangle

@@ -20,9 +20,8 @@ from sklearn.utils import check_array
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.data import EVERYTHING, Goal
+from stoptime.spectrum.data import EVERYTHING, Goal, RowsToTest
 from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.held_out import RowsToTest
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
@@ -71,11 +70,9 @@ def decompose_kernel(
 
 @dataclass(frozen=True)
 class KernelData(DenseData):
-    """A kernel matrix of the training rows, in double precision, in the place of X.
+    """A kernel matrix of the training rows, in double precision, in the place of X."""
 
-    ``values`` is a function that returns the kernel between new rows and the training rows.
-    """
-
+    # returns the kernel between new rows and the training rows
     values: Callable[[Any], Floats] | None = None
 
     @classmethod
@@ -141,7 +138,7 @@ class KernelData(DenseData):
 
 
 def _probes(n: int) -> Floats:
-    """Return a few random vectors: a matrix that maps all of them to zero is zero."""
+    # a matrix that maps a few random vectors to zero is zero
     return np.random.default_rng(0).standard_normal((n, PROBES))
 
 
@@ -194,7 +191,7 @@ def _cholesky(gram: Floats) -> Floats | None:
 
 
 def _has_full_rank(gram: Floats, tolerance: float) -> bool:
-    """Tell whether the rank is full, without pivoting, which is five times faster."""
+    # Cholesky's factorisation without pivoting is five times faster than with it
     try:
         pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
     except np.linalg.LinAlgError:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.support.arrays import (
-    Floats,
-    array_namespace,
-    as_dtype,
-    as_float64,
-    is_device_array,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
+
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Floats
 
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]
 COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
-CLASSES: dict[Kind, list[tuple[str, str]]] = {
-    "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
-    "chunks": [
-        ("stoptime.spectrum.streamed.sources", "Chunks"),
-        ("zarr", "Array"),
-        ("h5py", "Dataset"),
-    ],
-    "statistics": [("stoptime.spectrum.streamed.statistics", "Statistics")],
+CLASSES: dict[Kind, list[str]] = {
+    "dask": ["dask.array.Array", "dask.dataframe.DataFrame"],
+    "chunks": ["stoptime.spectrum.streamed.sources.Chunks", "zarr.Array", "h5py.Dataset"],
+    "statistics": ["stoptime.spectrum.streamed.statistics.Statistics"],
 }
-"""Module and name of the classes of streamed data."""
+"""The classes of streamed data, by their module and name."""
 
 
 def kind_of(X: Any) -> Kind:
@@ -43,7 +34,8 @@ def kind_of(X: Any) -> Kind:
     if isinstance(X, LinearOperator):
         return "operator"
     for kind, classes in CLASSES.items():
-        for module, name in classes:
+        for path in classes:
+            module, _, name = path.rpartition(".")
             # an instance exists only if its module has been imported
             if module in sys.modules and isinstance(X, getattr(sys.modules[module], name, ())):
                 return kind
@@ -78,11 +70,8 @@ def checked_matrix(X: Any, name: str = "X") -> Any:
 
 
 def rows_in_memory(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> Any:
-    """Return new rows in memory as a matrix that can be multiplied with coefficients.
-
-    The rows are put where the ``reference`` is, coefficients or training rows. Dense rows are
-    converted to ``dtype`` if given. Messages call them ``name``.
-    """
+    """Return new rows in memory as a matrix that can be multiplied with coefficients."""
+    # the rows are put where the reference is, which are coefficients or training rows
     kind = kind_of(X)
     on_device = is_device_array(X) or is_device_array(reference)
     if kind in {"sparse", "operator"} and not on_device:
@@ -159,7 +148,7 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
     _check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
-    y = y if xp.isdtype(y.dtype, floats) else as_float64(y)
+    y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError("Input y contains NaN or infinity.")
-    return as_float64(X) if whole else X, y
+    return as_dtype(X, xp.float64) if whole else X, y

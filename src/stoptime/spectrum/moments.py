@@ -55,12 +55,10 @@ class Moments:
 
 
 class Sums(NamedTuple):
-    """Means as an origin and small offsets, and second moments about the means.
-
-    Every pair is of features and of targets. Without centring, origin and offset are zero.
-    """
+    """Means as an origin and small offsets, and second moments about the means."""
 
     weight: float
+    # pairs of features and of targets, zero without centring
     origin: tuple[Floats, Floats]
     offset: tuple[Floats, Floats]
     gram: Floats
@@ -77,12 +75,9 @@ class Sums(NamedTuple):
 def sums(
     X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool, height: int | None = None
 ) -> Sums:
-    """Accumulate the moments block by block: X is read once and never copied whole.
-
-    X and y have shapes (n, p) and (n, q); ``weights`` are None if all are one. Sums are computed
-    in ``dtype``, about the means if ``centre`` is true. Blocks have ``height`` rows, by default as
-    many as fit into the cache of a processor.
-    """
+    """Accumulate the moments block by block: X is read once and never copied whole."""
+    # sums are computed in dtype, about the means if centre is true; blocks have so many rows that
+    # they stay in the cache of a processor, unless a height is given
     xp = array_namespace(X)
     n, p = X.shape
     weight = float(n)
@@ -135,16 +130,14 @@ def sums(
 
 
 def _aligned(values: Any) -> Any:
-    """Return the values aligned in memory: BLAS rounds products of other arrays differently."""
+    # BLAS rounds products of arrays that are not aligned in memory differently
     aligned = getattr(getattr(values, "flags", None), "aligned", True)
     return values if aligned else values.copy(order="K")
 
 
 def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
-    """Guess the means from a few rows; zeros for features near zero, and without centring.
-
-    Subtracting a large mean first leaves little to be cancelled in the second moments.
-    """
+    """Guess the means from a few rows; zeros for features near zero, and without centring."""
+    # subtracting a large mean first leaves little to be cancelled in the second moments
     few, share = _heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
     index = like(X, few)
     rows = as_dtype(X[index], dtype)

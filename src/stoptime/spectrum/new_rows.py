@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,22 +14,17 @@ from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.support.arrays import is_device_array
 
 
-class NewRows(ABC):
-    """Rows to be predicted; ``names`` are those of their columns, if they were not checked yet."""
+class NewRows:
+    """Rows that can be multiplied with coefficients: array, matrix, operator or tensor."""
 
-    names: Any = None
-
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, names: Any = None) -> None:
+        # names of columns that scikit-learn has not checked already
         self.X = X
+        self.names = names
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
-
-    @abstractmethod
     def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return predictions; coefficients have a row for each feature."""
+        """Return predictions where the coefficients are; lazy ones for Dask."""
+        return self.X @ coef + intercept
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:  # noqa: ARG002
         """Return response, predictions and weights in one pass, if the rows contain them."""
@@ -39,35 +33,11 @@ class NewRows(ABC):
         )
 
 
-class Matrix(NewRows):
-    """An array, a sparse matrix, an operator or a tensor."""
+class NewChunks(NewRows):
+    """Rows that are read block by block."""
 
     def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return predictions where the coefficients are."""
-        return self.X @ coef + intercept
-
-
-class DaskCollection(NewRows):
-    """A Dask array or dataframe."""
-
-    def __init__(self, X: Any) -> None:
-        super().__init__(X)
-        self.names = getattr(X, "columns", None)
-
-    def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return lazy predictions."""
-        return dask_rows(self.X) @ coef + intercept
-
-
-class Blocks(NewRows):
-    """Chunks, or an array on disk that is read in chunks."""
-
-    def __init__(self, X: Any) -> None:
-        super().__init__(X if isinstance(X, Chunks) else Chunks.of(X))
-        self.names = self.X.names
-
-    def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return predictions, which are computed block by block."""
+        """Return predictions of all blocks."""
         return np.concatenate([_predicted(block, coef, intercept) for block in self.X])
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -94,17 +64,16 @@ def _predicted(block: Any, coef: Any, intercept: Any) -> Any:
 
 
 def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
-    """Open new rows of any kind for a model with these coefficients.
-
-    Arrays and sparse matrices in memory are checked by ``validate``, which takes the options of
-    scikit-learn's ``check_array``.
-    """
+    """Open new rows of any kind; ``validate`` checks arrays and sparse matrices in memory."""
     kind = kind_of(X)
     on_device = is_device_array(X) or is_device_array(coef)
     if kind in {"dense", "sparse"} and not on_device:
-        return Matrix(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
+        return NewRows(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
     if kind in {"dense", "sparse", "operator"} or on_device:
-        return Matrix(rows_in_memory(X, coef))
+        return NewRows(rows_in_memory(X, coef))
     if kind == "statistics":
         raise TypeError("Statistics contain no rows to predict.")
-    return DaskCollection(X) if kind == "dask" else Blocks(X)
+    if kind == "dask":
+        return NewRows(dask_rows(X), getattr(X, "columns", None))
+    chunks = X if isinstance(X, Chunks) else Chunks.of(X)
+    return NewChunks(chunks, chunks.names)

@@ -23,8 +23,7 @@ from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.data import Data, Fold
-    from stoptime.spectrum.held_out import TestErrors
+    from stoptime.spectrum.data import Data, Fold, TestErrors
     from stoptime.stopping.problem import Problem
     from stoptime.support.arrays import Array, Floats
     from stoptime.theory.oracle import Oracle

@@ -60,16 +60,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table and how it becomes features.
-
-    A "date" is counted in days since 1970. ``fill`` replaces missing numbers and is None if they
-    are refused. Each of the ``levels`` of a category gets a feature; None stands for missing.
-    """
+    """A column of the table and how it becomes features."""
 
     name: str
-    kind: Kind
-    fill: float | None = None
-    levels: tuple[str | None, ...] = ()
+    kind: Kind  #: A "date" is counted in days since 1970.
+    fill: float | None = None  #: Replaces missing numbers; None if they are refused.
+    levels: tuple[str | None, ...] = ()  #: Each gets a feature; None stands for missing.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -91,14 +87,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the ``columns`` of a table become features.
-
-    Each feature minus its centre is divided by its scale; these are 0 and 1 if not standardised.
-    """
+    """How the ``columns`` of a table become features."""
 
     columns: tuple[Column, ...]
-    centres: tuple[float, ...]
-    scales: tuple[float, ...]
+    centres: tuple[float, ...]  #: Subtracted from the features; zeros if not standardised.
+    scales: tuple[float, ...]  #: Divide the centred features; ones if not standardised.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -106,10 +99,7 @@ class Recipe:
         return tuple(name for column in self.columns for name in column.features)
 
     def transform(self, frame: Any) -> tuple[Array, tuple[str, ...]]:
-        """Return X of shape (n, n_features), and messages on values filled in or not recognised.
-
-        The pandas.DataFrame must have all columns of the recipe; other columns are ignored.
-        """
+        """Return X of shape (n, n_features), and messages on values filled in or not recognised."""
         X, notes = self.encode(frame)
         return X, sentences(notes)
 
@@ -121,17 +111,14 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Matrix, response, weights and recipe of the rows of a table that are used.
-
-    ``messages`` say what was filled in, left out or converted, and how often.
-    """
+    """Matrix, response, weights and recipe of the rows of a table that are used."""
 
     X: Array
     y: Array
     sample_weight: Array | None
     target: str
     recipe: Recipe
-    messages: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()  #: What was filled in, left out or converted, and how often.
 
 
 def prepare(
@@ -331,18 +318,14 @@ def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a file as blocks of a matrix.
-
-    ``target`` and ``weights`` name columns, ``recipe`` and ``policy`` say how the others become
-    features, and ``missing`` lists words for a missing value.
-    """
+    """The rows of a file as blocks of a matrix."""
 
     source: str
     recipe: Recipe
     target: str
     weights: str | None
     policy: Policy
-    missing: Sequence[str] = ()
+    missing: Sequence[str] = ()  # words for a missing value
     _notes: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _left_out: Counter[str] = field(default_factory=Counter, repr=False)
 

@@ -41,14 +41,11 @@ LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
 
 @dataclass(frozen=True, eq=False)
 class RiskModel:
-    """A tuned method, with the weights of g² in the bias and of s·φ² in the variance.
-
-    The bias is the quadratic form of g if its weight is a matrix.
-    """
+    """A tuned method, with the weights of g² in the bias and of s·φ² in the variance."""
 
     method: Method
     eigenvalues: Array
-    bias_weight: Array
+    bias_weight: Array  # the bias is a quadratic form of g if this is a matrix
     variance_weight: Array
 
     def evaluate(self, stops: Array) -> tuple[Array, Array]:

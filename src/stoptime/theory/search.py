@@ -39,21 +39,19 @@ def dips(heights: Array) -> NDArray[np.intp]:
 def lowest(
     curve: Curve, grid: Array, most_dips: int, zooms: int, margin: float = np.inf
 ) -> tuple[float, float]:
-    """Return the lowest point of a curve and its height: on a grid, then ever closer to its dips.
-
-    Every zoom makes the brackets of the deepest dips ten times shorter. A dip that is higher than
-    the lowest grid point by more than the margin, relative to that point, is not refined.
-    """
+    """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
     heights = curve(grid)
     point = float(grid[heights.argmin()])
     least = float(heights.min())
     inner = dips(heights)
+    # a dip that is higher by more than the margin, relative to the lowest point, is not refined
     inner = inner[np.isfinite(grid[inner + 1]) & (heights[inner] - least <= margin * abs(least))]
     deepest = inner[np.argsort(heights[inner], kind="stable")[:most_dips]]
     left = grid[deepest - 1]
     right = grid[deepest + 1]
     while len(left) and zooms > 0:
         zooms -= 1
+        # every zoom makes the brackets of the deepest dips ten times shorter
         points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
         if heights.min() < least:

@@ -39,17 +39,14 @@ SAFE_LENGTHS = (1e-140, 1e140)  # squares of other lengths may overflow, or lose
 
 
 class Ritz(NamedTuple):
-    """Eigenvalues and eigenvectors of the projected matrix T.
-
-    ``first`` is the first row of ``rotation``, and ``coupling`` the η of ÂV = VT + η v eₖᵀ.
-    ``unlearned`` is that of :class:`stoptime.spectrum.base.Krylov`.
-    """
+    """Eigenvalues and eigenvectors of the projected matrix T."""
 
     values: Array
     rotation: Array
-    first: Array
+    first: Array  # row of the rotation
+    # the η of ÂV = VT + η v eₖᵀ: zero if the space is complete
     coupling: float
-    unlearned: float
+    unlearned: float  # as in Krylov
 
     @property
     def leaving(self) -> Array:
@@ -108,11 +105,7 @@ class Basis:
 
 
 class GolubKahan:
-    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times ``target``, if given.
-
-    Entries of B count as zero below ``rounding`` times the largest entry so far, and below
-    ``floor``, which is the rounding error of A itself.
-    """
+    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times the ``target``."""
 
     def __init__(
         self,
@@ -190,6 +183,7 @@ class GolubKahan:
 
     def _vanishes(self, entry: float) -> bool:
         self._scale = max(self._scale, entry)
+        # the floor is the rounding error of A itself, which is larger if its means are large
         return entry <= max(self.rounding * self._scale, self.floor)
 
     def forget(self) -> None:
@@ -242,11 +236,9 @@ def _length(vector: Floats) -> float:
 
 @dataclass(frozen=True)
 class KrylovVectors:
-    """Ritz vectors of one or several spaces, computed on demand.
+    """Ritz vectors of one or several spaces, computed on demand."""
 
-    Each basis, in blocks of rows, times its rotation gives those of a space; ``order`` sorts all.
-    """
-
+    # each basis, in blocks of rows, times its rotation gives the vectors of a space
     spaces: tuple[list[Array], ...]
     rotations: tuple[Array, ...]
     order: NDArray[np.intp]

@@ -14,10 +14,17 @@ from sklearn.utils import check_array, check_consistent_length
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, goals, largest_gain
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    WITHOUT_ROWS,
+    Goal,
+    ReachError,
+    RowsToTest,
+    goals,
+    largest_gain,
+)
 from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import by_svd, lengths_of
-from stoptime.spectrum.held_out import RowsToTest
 from stoptime.spectrum.kinds import checked_matrix
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments, sample_sizes
@@ -49,14 +56,11 @@ MANY_GROWTHS = 20  # times a small space is grown, which nearly exhausts it
 
 @dataclass(frozen=True)
 class MatrixFreeData(DenseData):
-    """Validated data whose X is only multiplied with vectors, in double precision.
-
-    ``options`` are those of :class:`KrylovSpaces`; ``is_whole`` asks for all eigenvalues.
-    """
+    """Validated data whose X is only multiplied with vectors, in double precision."""
 
     X: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    is_whole: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # of KrylovSpaces
+    is_whole: bool = False  # whether all eigenvalues are wanted
 
     dtype = np.dtype(np.float64)  # whatever dtype an operator has
 
@@ -267,10 +271,10 @@ class MatrixFreeData(DenseData):
 
     def check_features(self, powers: Floats, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
         """Raise a ValueError if the sum of the squares of X leaves the range."""
-        check_range("X", powers.sum(), lambda _: self._is_learnable)
 
-    @property
-    def _is_learnable(self) -> bool:
-        """Whether Xᵀy exceeds the rounding of the means, which shows that X is not constant."""
-        response = self.operator.T @ self.targets
-        return bool(np.abs(response).max() > self.floor * np.linalg.norm(self.targets))
+        def varies(_: NDArray[np.bool_]) -> bool:
+            # Xᵀy beyond the rounding of the means shows that X is not constant
+            response = self.operator.T @ self.targets
+            return bool(np.abs(response).max() > self.floor * np.linalg.norm(self.targets))
+
+        check_range("X", powers.sum(), varies)

@@ -41,10 +41,7 @@ STOP_FRACTIONS = np.array([1.0, 0.3, 0.1, 0.03])  # of a goal, where traces are 
 
 
 class KrylovSpaces:
-    """One Krylov space for each target, grown only as far as needed.
-
-    The options are those of :func:`stoptime.decompose`.
-    """
+    """One Krylov space for each target, grown only as far as needed; options as in decompose."""
 
     def __init__(
         self,
@@ -196,6 +193,7 @@ class KrylovSpaces:
         rotations = tuple(one.rotation for one in ritz)
         basis = KrylovVectors(bases, rotations, order, self.data.n_features)
         doubts = (one.doubt for one in ritz if len(one.values) and one.values[-1] == top)
+        grown = [run for run in self.runs if run.size]
         krylov = Krylov(
             residues=residues[order],
             sizes=np.array([run.size for run in self.runs]),
@@ -203,9 +201,7 @@ class KrylovSpaces:
             largest=max(one.largest for one in ritz),
             doubt=max(doubts, default=0.0),
             tol=self.tol,
-            error=max(
-                (e for run in self.runs if run.size for e in self._errors(run, goals)), default=0.0
-            ),
+            error=max([0.0, *(e for run in grown for e in self._errors(run, goals))]),
             products=self.data.operator.products + self.data.fit_intercept - self._probe_products,
         )
         gains = [self._tuned(m, values).largest_gain(t) for m, t in goals if m.has_filter]
@@ -221,10 +217,8 @@ def density(
     r"""Estimate the density of the eigenvalues of AᵀA from m random sign vectors.
 
     .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}m\sum_{k=1}^m\sum_j q_{1j}^2 f(\theta_j)
-
-    A probe ends when its degrees of freedom at the goals, which are tuned methods and their stops,
-    have converged, or after ``most`` steps.
     """
+    # a probe ends when its degrees of freedom at the goals (tuned methods, stops) have converged
     A = data.operator
     before = A.products
     present = A.root > 0

@@ -16,8 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal
-from stoptime.spectrum.held_out import RowsToTest, TestErrors, TestSet, checked_test
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    Data,
+    Fold,
+    Goal,
+    RowsToTest,
+    TestErrors,
+    TestSet,
+    checked_test,
+)
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.streamed.dask import DaskRows
 from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
@@ -146,11 +154,8 @@ class StatisticsToTest:
 
 
 def _mean_squared_error(path: Path, statistics: Statistics) -> Floats:
-    r"""Return the mean squared error of a path, with coefficients b and intercepts a.
-
-    .. math:: \frac1w\sum_i w_i(y_i - x_i^Tb - a)^2
-        = (\bar y - \bar x^Tb - a)^2 + P - 2b^Tc + b^T\hat\Sigma b
-    """
+    """Return the mean squared error of a path, with coefficients b and intercepts a."""
+    # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb, with products about the means
     coef = path.coef.reshape(*path.coef.shape[:2], -1)
     bias = statistics.target_mean - np.tensordot(coef, statistics.feature_mean, axes=(1, 0))
     bias -= path.intercept.reshape(bias.shape)

@@ -107,9 +107,8 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
 
     .. math:: d_i^2 = c_i(c_i + \rho_i/\eta), \qquad c_i^2 = \sum_a V_{ai}^2\hat\Sigma_{aa}, \qquad
         \rho_i = \max_a|\hat\Sigma V - VS|_{ai}/\sqrt{\hat\Sigma_{aa}}
-
-    Products of columns are rounded in proportion to their lengths; ρ is the residual of ``eigh``.
     """
+    # products of columns are rounded in proportion to their lengths; ρ is the residual of eigh
     lengths = np.sqrt(np.diagonal(gram))
     inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     scales = np.empty_like(eigenvalues)
@@ -123,10 +122,8 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
 
 
 def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
-    r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target.
-
-    The method is tuned to the data. Targets that the fit does not explain have no error.
-    """
+    r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target."""
+    # the method is tuned to the data; targets that the fit does not explain have no error
     rounding = spectrum.rounding
     power = np.atleast_1d(on_host(spectrum.target_power))
     errors = np.zeros((len(stops), len(power)))
