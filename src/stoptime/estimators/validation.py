@@ -48,10 +48,9 @@ def scored(model: Any, X: Any, sample_weight: Any = None) -> tuple[Any, Any, Any
 def _opened_rows(model: Any, X: Any) -> NewRows:
     """Open new rows; raise a ValueError if they have other columns than those that were fitted."""
     rows = open_rows(X, model.coef_, partial(validate_data, model, reset=False))
-    if rows.X.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {rows.X.shape[1]} features, but {model.n_features_in_} were fitted."
-        )
+    p = rows.X.shape[1]
+    if p != model.n_features_in_:
+        raise ValueError(f"X has {p} features, but {model.n_features_in_} were fitted.")
     fitted = getattr(model, "feature_names_in_", None)
     if rows.names is not None and fitted is not None and [*map(str, rows.names)] != [*fitted]:
         raise ValueError(

@@ -50,12 +50,9 @@ def by_rows(data: DenseData) -> Spectrum:
     """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
     rows, targets, means, powers = data.centred_in_products()
     product = rows @ rows.T
-    if powers is None:
-        # the trace is the sum of the mean squares of all columns, which are not known one by one
-        data.check_features(on_host(diagonal(product)).sum(), means[0])
-        powers = np.zeros(data.n_features)
-    else:
-        data.check_features(powers, means[0])
+    # the trace is the sum of the mean squares of all columns, if they are not known one by one
+    data.check_features(on_host(diagonal(product)).sum() if powers is None else powers, means[0])
+    powers = np.zeros(data.n_features) if powers is None else powers
     if data.fit_intercept and len(product) > 1:
         # centring leaves a null direction, which is mirrored onto the first axis and cut off
         mirror = Mirror.onto_first(data.shares**0.5)
