@@ -71,8 +71,7 @@ class Path:
         p = self.coef.shape[1]
         if rows.shape[1] != p:
             raise ValueError(f"X has {rows.shape[1]} features, but the path was drawn with {p}.")
-        # sparse matrices and operators multiply columns only
-        if issparse(rows) or isinstance(rows, LinearOperator):
+        if issparse(rows) or isinstance(rows, LinearOperator):  # they multiply columns only
             columns = np.moveaxis(self.coef, 1, 0)
             flat = np.asarray(rows @ columns.reshape(p, -1))
             fit = np.moveaxis(flat.reshape(-1, *columns.shape[1:]), 0, 1)

@@ -27,11 +27,10 @@ MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constan
 def check_range(name: str, powers: Any, varies: bool | Varies, room: float = 1.0) -> None:
     """Raise a ValueError if mean squares overflow, or underflow in a column that varies."""
     # powers has one entry for each column, or is one number if columns are not known; varies says
-    # whether the columns vary, or is a function that tells which of the columns in a mask do
+    # whether they vary, or is a function of a mask of columns; room is a factor for later products
     powers = np.atleast_1d(powers)
     info = np.finfo(powers.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        # room is a factor for sums and products that are formed later
         # eigenvalues are at most the sum, so that they do not overflow either
         finite = np.isfinite(room * powers.sum())
     if not finite:

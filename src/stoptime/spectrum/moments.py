@@ -80,15 +80,7 @@ def sums(
     # they stay in the cache of a processor, unless a height is given
     xp = array_namespace(X)
     n, p = X.shape
-    weight = float(n)
-    scale = float(n) or 1.0
-    if weights is not None:
-        host = on_host(weights)
-        weight = float(host.sum(dtype=np.float64))
-        # dividing weights by a power of two near the largest keeps products from underflow
-        scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
-        scale = float(scaled.sum(dtype=np.float64)) or 1.0
-        weights = as_dtype(like(X, scaled), dtype)
+    weight, scale, weights = _scaled(weights, X, dtype)
     shift, target_shift = _shifts(X, y, weights, dtype, centre=centre)
     shifted = bool(xp.any(shift != 0))
     height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
@@ -127,6 +119,17 @@ def sums(
     cross -= total[:, None] * target_total
     power = xp.clip(power - target_total**2, 0, None)
     return Sums(weight, origin, (total, target_total), gram, cross, power)
+
+
+def _scaled(weights: Any, X: Any, dtype: Any) -> tuple[float, float, Any]:
+    """Return the sum of the weights, and scaled weights where X is, after their own sum."""
+    if weights is None:
+        return float(X.shape[0]), float(X.shape[0]) or 1.0, None
+    host = on_host(weights)
+    # dividing weights by a power of two near the largest keeps products from underflow
+    scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
+    total = float(scaled.sum(dtype=np.float64)) or 1.0
+    return float(host.sum(dtype=np.float64)), total, as_dtype(like(X, scaled), dtype)
 
 
 def _aligned(values: Any) -> Any:

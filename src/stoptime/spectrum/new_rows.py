@@ -28,9 +28,7 @@ class NewRows:
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:  # noqa: ARG002
         """Return response, predictions and weights in one pass, if the rows contain them."""
-        raise ValueError(
-            "y must be given with X: only chunks contain both rows and their response."
-        )
+        raise ValueError("y must be given with X: only chunks contain both rows and response.")
 
 
 class NewChunks(NewRows):
