@@ -230,47 +230,58 @@ def picture(house: House, walk: list[str]) -> str:
             f'<text x="{LEFT + 340}" y="24" font-weight="bold">The walk of a default fit, by '
             f"module ({len(steps)})</text>"
         ),
+        *_boxes(order, row),
+        *_arrows(house, row),
+        *_line(steps, row),
     ]
-    for package, text in order.items():
-        y = row[package]
-        parts += [
-            (
-                f'<rect x="{LEFT}" y="{y}" width="320" height="{HEIGHT - 12}" rx="5" '
-                'fill="#eef3f8" stroke="#6b8cae"/>'
-            ),
-            f'<text x="{LEFT + 10}" y="{y + 16}" font-weight="bold">{package}</text>',
-            f'<text x="{LEFT + 10}" y="{y + 32}" font-size="11">{shortened(text)}</text>',
-        ]
-    for place, (upper, lower) in enumerate(arrows(house)):
-        if upper in row and lower in row:
-            x = LEFT - 12 - 9 * (place % ((LEFT - 20) // 9))
-            start = row[upper] + 14
-            end = row[lower] + HEIGHT - 26
-            parts.append(
-                f'<path d="M{LEFT} {start} H{x} V{end} H{LEFT - 5}" fill="none" stroke="#8aa" '
-                'marker-end="url(#tip)"/>'
-            )
-    points = [
-        (LEFT + 350 + STEP * (place + 0.5), row[package_of(module)] + HEIGHT / 2 - 6)
-        for place, module in enumerate(steps)
-    ]
-    parts.append(
-        '<defs><marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0 L6 3 L0 6 z" fill="#8aa"/></marker></defs>'
-    )
-    path = " ".join(f"{x:g},{y:g}" for x, y in points)
-    parts.append(f'<polyline points="{path}" fill="none" stroke="#c2602e" stroke-width="1.5"/>')
-    for place, (x, y) in enumerate(points, start=1):
-        parts += [
-            f'<circle cx="{x:g}" cy="{y:g}" r="10" fill="#fff4ec" stroke="#c2602e"/>',
-            f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" font-size="11">{place}</text>',
-        ]
     for place, module in enumerate(steps):
         x = LEFT + (width - LEFT - 20) / 4 * (place // lines)
         y = legend + 20 * (place % lines)
         name = module.removeprefix("stoptime.")
         parts.append(f'<text x="{x:g}" y="{y:g}" font-size="12">{place + 1}  {name}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _boxes(order: dict[str, str], row: dict[str, int]) -> Iterator[str]:
+    """Yield a box with its name and its purpose for each package."""
+    for package, text in order.items():
+        y = row[package]
+        yield (
+            f'<rect x="{LEFT}" y="{y}" width="320" height="{HEIGHT - 12}" rx="5" '
+            'fill="#eef3f8" stroke="#6b8cae"/>'
+        )
+        yield f'<text x="{LEFT + 10}" y="{y + 16}" font-weight="bold">{package}</text>'
+        yield f'<text x="{LEFT + 10}" y="{y + 32}" font-size="11">{shortened(text)}</text>'
+
+
+def _arrows(house: House, row: dict[str, int]) -> Iterator[str]:
+    """Yield an arrow for each import between packages, and the shape of its tip."""
+    for place, (upper, lower) in enumerate(arrows(house)):
+        if upper in row and lower in row:
+            x = LEFT - 12 - 9 * (place % ((LEFT - 20) // 9))
+            start = row[upper] + 14
+            end = row[lower] + HEIGHT - 26
+            yield (
+                f'<path d="M{LEFT} {start} H{x} V{end} H{LEFT - 5}" fill="none" stroke="#8aa" '
+                'marker-end="url(#tip)"/>'
+            )
+    yield (
+        '<defs><marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0 0 L6 3 L0 6 z" fill="#8aa"/></marker></defs>'
+    )
+
+
+def _line(steps: list[str], row: dict[str, int]) -> Iterator[str]:
+    """Yield the line of the walk, with a number for each module."""
+    points = [
+        (LEFT + 350 + STEP * (place + 0.5), row[package_of(module)] + HEIGHT / 2 - 6)
+        for place, module in enumerate(steps)
+    ]
+    path = " ".join(f"{x:g},{y:g}" for x, y in points)
+    yield f'<polyline points="{path}" fill="none" stroke="#c2602e" stroke-width="1.5"/>'
+    for place, (x, y) in enumerate(points, start=1):
+        yield f'<circle cx="{x:g}" cy="{y:g}" r="10" fill="#fff4ec" stroke="#c2602e"/>'
+        yield f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" font-size="11">{place}</text>'
 
 
 def shortened(text: str) -> str:

@@ -49,17 +49,10 @@ from stoptime.theory.calibration import (
     equivalent_stop,
     guarantee,
 )
+from stoptime.theory.limits import limiting_risk, marchenko_pastur
 from stoptime.theory.oracle import Oracle, estimate_oracle
 from stoptime.theory.plan import Plan, plan
-from stoptime.theory.risk import (
-    Inflation,
-    RiskCurve,
-    bayes_risk,
-    inflation,
-    limiting_risk,
-    marchenko_pastur,
-    risk,
-)
+from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [

@@ -13,7 +13,7 @@ from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Krylov, Spectrum
 from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
-from stoptime.spectrum.kinds import new_rows
+from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
@@ -67,7 +67,7 @@ class Path:
 
         X is an array, a sparse matrix or a LinearOperator of shape (n, n_features).
         """
-        rows = new_rows(X, self.coef)
+        rows = rows_in_memory(X, self.coef)
         p = self.coef.shape[1]
         if rows.shape[1] != p:
             raise ValueError(f"X has {rows.shape[1]} features, but the path was drawn with {p}.")

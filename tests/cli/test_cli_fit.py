@@ -341,6 +341,7 @@ def test_bounds_speak_json(monkeypatch):
             missing=("?",),
         ),
         fitting.Request("houses.csv", "price", rule="path-gcv", weights="size"),
+        fitting.Request("houses.csv", "price", stops=(2.0, np.inf)),
     ],
 )
 def test_the_code_to_reproduce_runs_and_gives_the_same(houses, monkeypatch, capsys, request_):

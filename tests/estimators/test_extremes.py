@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
@@ -260,6 +261,33 @@ def test_small_columns_beside_constant_ones_are_refused(rng, shape):
     X[:, 0] = 1e6
     with pytest.raises(ValueError, match="X is too small"):
         st.decompose(X, rng.standard_normal(shape[0]))
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (3, 12)], ids=str)
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+def test_a_column_whose_squares_vanish_is_refused_beside_ordinary_ones(rng, shape, solver):
+    """With a mean square of zero it would count as constant, and its coefficient would be zero."""
+    X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    X[:, 1] *= 1e-170
+    with pytest.raises(ValueError, match=r"X is too small.*float64, first in column 1\. Rescale"):
+        st.decompose(X, y, solver=solver)
+    X[:, 1] = 1e-170
+    assert st.decompose(X, y, solver=solver).rank == min(shape[0] - 1, shape[1] - 1)
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, csr_array, aslinearoperator, st.Chunks.of], ids=range(4)
+)
+@pytest.mark.parametrize(
+    ("scale", "fault"), [(1e-200, "X is too small"), (1e200, "X is too large")]
+)
+def test_every_kind_of_data_is_refused_with_the_same_message(data, form, scale, fault):
+    X, y = data
+    streamed = form == st.Chunks.of
+    given = (st.Chunks.of(scale * X, y),) if streamed else (form(scale * X), y)
+    fault = rf"{fault}.*in float64.*Rescale it"
+    with pytest.raises(ValueError, match=fault):
+        st.StoppedRegressor("ridge", np.inf).fit(*given)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,6 +13,10 @@ from stoptime.stopping.rule import CurveRule
 AS_GOOD = 1e-3  # relative excess of the error at the chosen stop
 
 
+def scaled(X):
+    return StandardScaler().fit_transform(X)
+
+
 def quadratic(X):
     steps = StandardScaler(), PolynomialFeatures(2, include_bias=False), StandardScaler()
     return make_pipeline(*steps).fit_transform(X)
@@ -50,8 +54,8 @@ def test_stages_choose_as_well_as_the_whole_grid(rng, monkeypatch, method):
 
 def test_late_stops_of_ill_conditioned_data_are_not_looked_at():
     X, y = load_diabetes(return_X_y=True)
-    cubic = PolynomialFeatures(3, include_bias=False).fit_transform(StandardScaler().fit_transform(X))
-    cubic = StandardScaler().fit_transform(cubic)
+    cubic = PolynomialFeatures(3, include_bias=False).fit_transform(scaled(X))
+    cubic = scaled(cubic)
     model = st.StoppedRegressorCV("nesterov-flow").fit(cubic, y)
     finite = model.stops_[np.isfinite(model.stops_)]
     settled = st.default_stops(st.decompose(cubic, y), "nesterov-flow")[-2]

@@ -1,13 +1,14 @@
 """Reading tables and preparing their columns: nothing silently, every error with what to change."""
 
 import gzip
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from stoptime import tables
-from stoptime.tables import Policy, prepare, read_table
+from stoptime import get_method, tables
+from stoptime.tables import Policy, fitting, prepare, read_table
 
 
 @pytest.fixture
@@ -299,3 +300,15 @@ def test_the_inflation_of_wide_data_counts_null_directions(rng):
         n_samples=spectrum.n_observations,
     ).ratio
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "nu-method", "gradient-descent"])
+def test_a_table_without_noise_is_fitted_and_assessed_by_every_iteration(tmp_path, method):
+    a = np.arange(1, 31)
+    path = tmp_path / "x.csv"
+    pd.DataFrame({"a": a, "b": a**2, "y": 3 * a}).to_csv(path, index=False)
+    start = time.process_time()
+    fitted = fitting.fit_table(fitting.Request(str(path), "y", methods=(get_method(method),)))
+    assert time.process_time() - start < 20  # about a second; a search without end took minutes
+    assert fitted.model.score(fitted.prepared.X, fitted.prepared.y) == pytest.approx(1)
+    assert fitted.assessment.penalty > 0

@@ -124,3 +124,32 @@ def test_bad_arguments():
         st.equivalent_penalty("ridge", np.nan)
     with pytest.raises(ValueError, match='calibration must be "risk"'):
         st.calibrate(st.GradientFlow(), "best")
+
+
+@pytest.mark.parametrize("method", [st.HeavyBall(0.5, 0.9), st.Nesterov(0.5), "nesterov-flow"])
+def test_an_unknown_calibration_is_refused(method):
+    for call in (st.equivalent_stop, st.equivalent_penalty):
+        with pytest.raises(ValueError, match=r'calibration must be "risk".*got \'best\''):
+            call(method, 5.0, calibration="best")
+
+
+def test_the_penalty_of_a_fit_that_is_nearly_least_squares_is_small():
+    """The guarantee improves as the penalty falls, so that its curve has no dip."""
+    a = np.arange(1.0, 31)
+    X = np.column_stack([a, a**2])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    eigenvalues = np.linalg.eigvalsh(X.T @ X / 30)
+    found = st.equivalent_penalty("heavy-ball", 3000.0, eigenvalues=eigenvalues)
+    assert 0 < found < 1e-3 * eigenvalues[0]
+
+
+@pytest.mark.parametrize(
+    "method", [st.Nesterov(0.5), st.HeavyBall(0.5, 0.9), st.GradientDescent(0.1)], ids=str
+)
+def test_a_guarantee_of_an_iteration_is_for_eigenvalues_up_to_one_over_its_step(method):
+    found = st.guarantee(method, 8)
+    assert found == st.guarantee(method, 8, 0.0, 1 / method.step)
+    s = np.linspace(0, 1 / method.step, 10_001)
+    assert found.inflation == pytest.approx(risk_ratio(method, s, 8).max(), rel=1e-4)
+    with pytest.raises(ValueError, match=r"whole numbers; got 2\.5"):
+        st.guarantee(method, 2.5)

@@ -158,3 +158,16 @@ def test_what_cannot_be_planned(data):
     ]:
         with pytest.raises(ValueError, match=message):
             plan(**options)
+
+
+def test_a_heavy_ball_may_have_to_run_long_after_its_gain_has_reached_that_of_ridge():
+    """Hardly damped oscillations of the large eigenvalues end late, as those of the flow do."""
+    spectrum = 1 / np.arange(1.0, 201) ** 4
+    found = plan(1e-7, spectrum=spectrum, method="heavy-ball").run
+    flow = st.equivalent_stop("heavy-ball-flow", 1e-7, eigenvalues=spectrum)
+    assert found.iterations == pytest.approx(flow, rel=0.01)
+    assert found.inflation == pytest.approx(152.9, rel=0.01)
+    small = plan(1e-3, spectrum=spectrum[:20], method="heavy-ball").run  # run as an iteration
+    k = np.arange(1.0, 2000)
+    assert found.inflation > small.inflation
+    assert small.inflation == pytest.approx(small.guarantees(1e-3, k).min(), rel=0.01)

@@ -5,7 +5,7 @@ import pytest
 
 from stoptime import AcceleratedFlow, GradientDescent, GradientFlow, Nesterov
 from stoptime.theory.risk import RiskModel
-from stoptime.theory.search import dips, lowest
+from stoptime.theory.search import dips, lowest, lowest_whole
 
 
 def test_dips_are_no_higher_than_both_neighbours():
@@ -42,3 +42,26 @@ def test_the_grid_follows_the_fastest_swing(method):
     swing = np.pi / 2 / method.pace  # half a period at s = 4
     assert np.diff(grid).max() <= swing / 12 + 1e-9
     assert (grid[0], grid[-1]) == (0, 100)
+
+
+def test_a_plateau_of_rounding_errors_is_searched_a_few_times_only():
+    """Every other point of noise is a dip: without a limit all whole numbers would be tried."""
+    noise = 1 + 2e-16 * np.random.default_rng(0).integers(-2, 3, 20_001)
+    looks = []
+
+    def curve(points):
+        looks.append(points.size)
+        return noise[np.round(points).astype(int)]
+
+    grid = np.unique(np.round(np.geomspace(1, 20_000, 300)))
+    _, height = lowest_whole(curve, grid, 8)
+    assert height == pytest.approx(1)
+    assert len(looks) <= 8
+    looks.clear()
+    lowest(curve, grid, 40, 8)
+    assert len(looks) == 2
+
+
+def test_the_lowest_whole_number_is_found_exactly():
+    grid = np.unique(np.round(np.geomspace(1, 20_000, 300)))
+    assert lowest_whole(lambda k: np.abs(k - 12_345), grid, 8) == (12_345, 0)

@@ -153,11 +153,9 @@ def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
 def supremum(
     bracket: Callable[[Box], Bracket], box: Box, *, known: Bracket, tolerance: float
 ) -> Bracket:
-    """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it.
-
-    The box with the highest cap is halved next, until that cap exceeds the largest attained value
-    by at most ``tolerance`` (relative if the supremum exceeds 1); both ends are returned.
-    """
+    """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it."""
+    # Best first: the box with the highest cap is halved next, until that cap exceeds the largest
+    # attained value by at most the tolerance (relative if the supremum exceeds 1).
     best = known
     queue: list[tuple[float, int, Bracket]] = []
     waiting: tuple[Box, ...] = (box,)
@@ -183,10 +181,8 @@ def supremum(
 
 
 def verify(holds: Callable[[Box], bool], box: Box) -> None:
-    """Prove a statement everywhere in ``box`` by halving it until the statement holds on each part.
-
-    ``holds`` returns False where it cannot decide. WorkLimitError says that the proof failed.
-    """
+    """Prove a statement everywhere in ``box`` by halving it until it holds on each part."""
+    # False means only that a part is too large to decide, so that it is halved.
     waiting = [box]
     for _ in range(WORK_LIMIT):
         part = waiting.pop()
@@ -200,7 +196,7 @@ def verify(holds: Callable[[Box], bool], box: Box) -> None:
 
 
 def _halves(box: Box) -> tuple[Box, Box]:
-    """Cut a box across its longest side; both halves contain the cut, so no gap is left."""
+    # The longest side is cut, and both halves contain the cut, so that no gap is left.
     side = max(range(len(box)), key=lambda i: box[i][1] - box[i][0])
     low, high = box[side]
     middle = 0.5 * (low + high)

@@ -16,21 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from stoptime.bounds.balls import (
-    Box,
-    Bracket,
-    Enclosure,
-    Interval,
-    WorkLimitError,
-    ball,
-    bracket_square,
-    centre_and_radius,
-    downward,
-    exact,
-    supremum,
-    upward,
-    verify,
-)
+from stoptime.bounds.balls import (  # isort: skip
+    Box, Bracket, Enclosure, Interval, WorkLimitError, ball, bracket_square, centre_and_radius,
+    downward, exact, supremum, upward, verify,
+)  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import Piece, make_plan, samples
 
 if TYPE_CHECKING:
@@ -192,9 +181,8 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
     r"""Enclose the parameter error of heavy-ball flow over all dampings.
 
     .. math:: C = \sup_{a, b \ge 0} h(a, b)^2, \qquad h = c\,\varphi(a, b) - g(a, b)
-
-    At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
     """
+    # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
     c = exact(calibration)
 
     def bracket(box: Box) -> Bracket:

@@ -29,21 +29,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from stoptime.bounds.balls import (
-    PRECISION,
-    Box,
-    Bracket,
-    Enclosure,
-    WorkLimitError,
-    ball,
-    bracket_square,
-    centre_and_radius,
-    downward,
-    exact,
-    supremum,
-    upward,
-    working_precision,
-)
+from stoptime.bounds.balls import (  # isort: skip
+    PRECISION, Box, Bracket, Enclosure, WorkLimitError, ball, bracket_square, centre_and_radius,
+    downward, exact, supremum, upward, working_precision,
+)  # fmt: skip
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
@@ -131,11 +120,9 @@ class BesselFilter:
         return _rayleigh(nu, u).upper().max(beyond * nu / u)
 
     def _sonin(self, u: arb, g: arb, slope: arb) -> arb:
-        """Return the envelope from u on, given the shrinkage and its slope there.
-
-        p = u^(r/2)·g solves p'' + qp = 0 with q = 1 - (ν² - 1/4)/u². So p² + p'²/q (if q grows) or
-        qp² + p'² (if q ≥ 1 falls) never grows, and it bounds p² from u on.
-        """
+        """Return the envelope from u on, given the shrinkage and its slope there."""
+        # p = u^(r/2)·g solves p'' + qp = 0 with q = 1 - (ν² - 1/4)/u². So p² + p'²/q (if q grows)
+        # or qp² + p'² (if q ≥ 1 falls) never grows, and it bounds p² from u on.
         velocity = slope + exact(self.friction) / 2 * g / u
         q = 1 - (self._nu**2 - exact(1) / 4) / u**2
         # q grows in u if ν ≥ 1/2, which is friction ≥ 2.
@@ -184,7 +171,7 @@ def _bessel_shrinkage(nu: arb, u: arb) -> arb:
 
 
 def _series(nu: arb, u: arb) -> arb:
-    """Sum 0F1(ν + 1; -u²/4): for large u flint expands at infinity, which fails if ν is larger."""
+    # The sum 0F1(ν + 1; -u²/4): for large u flint expands at infinity, which fails if ν is larger.
     z = u * u / 4
     term = total = exact(1)
     smallest = exact(2.0) ** (-2 * PRECISION)
@@ -288,14 +275,12 @@ def _parts(cosine_filter: CosineFilter, u: float) -> tuple[arb, arb]:
 
 
 def _least(a: arb, b: arb, sigma: arb, *, side: int) -> arb:
-    """Return a lower bound of |A/σ' - σ'B| over σ' ≤ σ (``side`` 1) or over σ' ≥ σ (``side`` -1).
-
-    A > 0: the difference falls in σ', so it keeps its sign on one side of σ; else 0 is the bound.
-    A < 0: the sum |A|/σ' + σ'B falls until σ'² = |A|/B, then grows; its minimum is 2·sqrt(|A|·B).
-    """
+    """Return a lower bound of |A/σ' - σ'B| over σ' ≤ σ (``side`` 1) or σ' ≥ σ (``side`` -1)."""
     value = a / sigma - sigma * b
+    # A > 0: the difference falls in σ', so it keeps its sign on one side of σ; else 0 is the bound.
     if a > 0:
         return (side * value).max(exact(0))
+    # A < 0: the sum |A|/σ' + σ'B falls until σ'² = |A|/B, then grows; its minimum is 2·sqrt(|A|·B).
     if a < 0:
         minimum_is_elsewhere = side * (-a - sigma**2 * b) >= 0
         return -value if minimum_is_elsewhere else 2 * (-a * b).sqrt()
@@ -376,11 +361,9 @@ def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float
 
 
 def _head(cosine_filter: CosineFilter, c: arb) -> float:
-    """Return a point up to which |h| ≤ |h(0)| is certain, or 0 where |h| grows from the origin.
-
-    h is even, so near 0 it moves by h''(0)·u²/2, and h'' keeps its sign while M·u²/2 < |h''(0)|,
-    where M caps the fourth derivative. Without a head, halving cells would never settle the limit.
-    """
+    """Return a point up to which |h| ≤ |h(0)| is certain, or 0 where |h| grows from the origin."""
+    # h is even, so near 0 it moves by h''(0)·u²/2, and h'' keeps its sign while M·u²/2 < |h''(0)|,
+    # where M caps the fourth derivative. Without a head, halving would never settle the limit.
     second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
     start = c * second / 2 - 1
     bend = second - c * fourth / 12

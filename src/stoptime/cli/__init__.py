@@ -53,7 +53,7 @@ def _one_line(error: BaseException) -> str:
 
 @cache
 def _take_buffers() -> None:
-    """Let BLAS allocate its buffers now: OpenBLAS would wait for ever if memory ran out later."""
+    # BLAS allocates its buffers now: OpenBLAS would wait for ever if memory ran out later.
     try:
         np.empty(BLAS_BUFFERS, np.uint8)
     except MemoryError:

@@ -8,15 +8,9 @@ from typing import Annotated
 
 import typer
 
-from stoptime.cli.terminal import (
-    AsJson,
-    bad,
-    checked_output,
-    completed,
-    known_name,
-    parsed_method,
-    parsed_stops,
-)
+from stoptime.cli.terminal import (  # isort: skip
+    AsJson, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
+)  # fmt: skip
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.stopping.registry import RULES
 from stoptime.tables.reading import BUILT_IN

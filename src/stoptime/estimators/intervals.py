@@ -19,11 +19,9 @@ def sizes_of(residuals: Any) -> Floats:
 
 
 def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
-    """Return lower and upper ends of intervals, along a new last axis.
-
-    ``centre`` are predictions, ``sizes`` the absolute left-out residuals, of shape
-    (n_rows, n_targets), and ``observations`` says how many observations each row stands for.
-    """
+    """Return lower and upper ends of intervals, along a new last axis."""
+    # centre are predictions, sizes the absolute left-out residuals of shape (n_rows, n_targets),
+    # and observations says how many observations each row stands for
     confidence = positive_number("confidence", confidence, high=1.0)
     widths = np.array([_width(column, observations, confidence) for column in sizes.T])
     width = like(centre, widths.reshape(centre.shape[1:]))

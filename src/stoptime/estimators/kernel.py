@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
-from stoptime.estimators.validation import check_in_memory
-from stoptime.spectrum.kernel import KernelData, largest_entry
-from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.kernel import KernelData
+from stoptime.spectrum.kinds import DTYPES, array_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class _KernelRegressor(_LinearRegressor):
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        check_in_memory(X)
+        _check_in_memory(X)
         rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
         self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
@@ -74,7 +74,7 @@ class _KernelRegressor(_LinearRegressor):
 
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
-        check_in_memory(X)
+        _check_in_memory(X)
         rows = validate_data(self, X, reset=False, **self._accepted)
         return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
@@ -92,7 +92,9 @@ class _KernelRegressor(_LinearRegressor):
             rows = rows - centre
             others = None if others is None else others - centre
             with np.errstate(over="ignore"):
-                _check_finite(4 * float(np.einsum("ij,ij->", rows, rows)))
+                square = np.einsum("ij,ij->", rows, rows)
+            # squared distances are at most four times the largest square; small ones are harmless
+            check_range("X", square, False, room=4.0)
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:
@@ -102,7 +104,11 @@ class _KernelRegressor(_LinearRegressor):
         options = {"metric": self.kernel, "filter_params": True} | parameters
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
             values = pairwise_kernels(rows, others, **options)
-        _check_finite(largest_entry(values))
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+                "StandardScaler, or choose another kernel or other parameters."
+            )
         return np.asarray(values)
 
     def __sklearn_tags__(self) -> Tags:
@@ -112,12 +118,9 @@ class _KernelRegressor(_LinearRegressor):
         return tags
 
 
-def _check_finite(largest: float) -> None:
-    if not np.isfinite(largest):
-        raise ValueError(
-            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
-            "StandardScaler, or choose another kernel or other parameters."
-        )
+def _check_in_memory(X: Any) -> None:
+    if array_options(X) is None:
+        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):

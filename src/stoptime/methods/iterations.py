@@ -281,7 +281,3 @@ discretise.register(
     HighResolutionFlow,
     lambda flow, step: Nesterov(step, momentum=(1 - flow._root) / (1 + flow._root)),
 )
-discretise.register(
-    HighResolutionFlow,
-    lambda flow, step: Nesterov(step, momentum=(1 - flow._root) / (1 + flow._root)),
-)

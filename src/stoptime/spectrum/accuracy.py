@@ -1,23 +1,56 @@
-"""How accurate a factorisation is, which columns it resolves, and whether squares stay in range."""
+"""Whether squares of the data stay in range, and how accurate a factorisation is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
-from stoptime.support.arrays import TINY, Floats, on_host
+from stoptime.support.arrays import TINY, Floats, like, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from stoptime.spectrum.dense import DenseData
 
+    Varies = Callable[[NDArray[np.bool_]], Any]
+
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
 
+RESCALE = "Rescale it, for example with StandardScaler."
 MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constant
+
+
+def check_range(name: str, powers: Any, varies: bool | Varies, room: float = 1.0) -> None:
+    """Raise a ValueError if mean squares overflow, or underflow in a column that varies."""
+    # powers has one entry for each column, or is one number if columns are not known; varies says
+    # whether they vary, or is a function of a mask of columns; room is a factor for later products
+    powers = np.atleast_1d(powers)
+    info = np.finfo(powers.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # eigenvalues are at most the sum, so that they do not overflow either
+        finite = np.isfinite(room * powers.sum())
+    if not finite:
+        where = _place(powers, np.where(np.isnan(powers), np.inf, powers))
+        raise ValueError(f"{name} is too large: squares of its entries overflow {where}. {RESCALE}")
+    # mean squares below tiny/eps have lost digits, because some of their terms are subnormal
+    small = powers < room * float(info.tiny / info.eps)
+    if small.any():
+        lost = np.zeros_like(small)
+        lost[small] = varies(small) if callable(varies) else varies
+        if lost.any():
+            where = _place(powers, lost)
+            raise ValueError(
+                f"{name} is too small: squares of its entries underflow {where}. {RESCALE}"
+            )
+
+
+def _place(powers: Floats, fault: Floats | NDArray[np.bool_]) -> str:
+    column = f", first in column {int(np.argmax(fault))}" if len(powers) > 1 else ""
+    return f"in {powers.dtype}{column}"
 
 
 def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
@@ -26,62 +59,39 @@ def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
     return np.asarray(power <= rounding * rounding)
 
 
-def check_overflow(name: str, powers: Floats, values: Any) -> None:
-    """Raise a ValueError if mean squares, or their sum, overflow; NaN has its own message."""
-    if np.isfinite(powers.sum()):
-        return
-    values = on_host(values)
-    assert_all_finite(values, input_name=name)
-    raise ValueError(
-        f"{name} is too large: squares of its entries (up to {np.abs(values).max():.3g}) overflow "
-        f"in {powers.dtype}. Rescale it, for example with StandardScaler."
-    )
-
-
-def check_underflow(name: str, powers: Floats, values: Any, means: Any, shares: Any) -> None:
-    """Raise a ValueError if mean squares underflow in a column that is not constant.
-
-    ``powers`` has one entry for each column, or one for all of them.
-    """
-    info = np.finfo(powers.dtype)
-    smallest = float(info.tiny / info.eps)  # smaller squares are subnormal, or nearly
-    small = powers < smallest
-    if not small.any():
-        return
+def entries_vary(
+    values: Any, means: Any, shares: Any, columns: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Tell which of these columns, whose mean squares are small, have small entries that vary."""
     weights = on_host(shares)
-    counts = weights > 0
-    means = on_host(means)
-    spread = np.abs(on_host(values) - means).max(axis=0, initial=0, where=counts[:, None])
+    present = weights > 0
+    centre = on_host(means)[columns]
+    info = np.finfo(centre.dtype)
+    distances = np.abs(on_host(values[:, like(values, columns)]) - centre)
+    spread = distances.max(axis=0, initial=0, where=present[:, None])
     # a constant column of ordinary size may differ from its rounded mean: that is no underflow
-    tiny = spread < np.sqrt(smallest / weights[counts].min())
-    varies = spread > MEAN_ULPS * info.eps * np.abs(means)
-    if np.any(small & tiny & varies):
-        raise ValueError(
-            f"{name} is too small: squares of its entries (they vary by {spread.max():.3g}) "
-            f"underflow in {powers.dtype}. Rescale it, for example with StandardScaler."
-        )
+    tiny = spread < np.sqrt(info.tiny / info.eps / weights[present].min(initial=1))
+    return np.asarray(tiny & (spread > MEAN_ULPS * info.eps * np.abs(centre)))
 
 
 def reach(
     data: DenseData, s: Floats, first: int, response: Floats, dropped: Floats, powers: Floats
 ) -> float:
-    r"""Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
+    """Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
 
-    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut. They are
-    off by about :math:`\epsilon L`, which changes :math:`\varphi z` by the relative amount
-    :math:`\epsilon L\min(1/s, \varphi)`. Dropping the directions below the rank cut is harmless
-    if their images under X, of lengths ``dropped``, vanish to rounding. Otherwise it costs
-    :math:`\varphi|z|`, to be compared with coefficients of at least
-    :math:`\min(\varphi, 1/L)\|z\|`; if these directions carry more than the tolerance of the
-    ``response``, no stop is early enough. ``powers`` are the mean squares of the columns.
+    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut; the
+    images of these directions under X have the lengths ``dropped``.
     """
     if first == len(s):
         return np.inf
     largest = float(s[-1])
+    # eigenvalues are off by about εL, which changes φz by the relative amount εL·min(1/s, φ)
     error = data.eps * largest
     furthest = np.inf
     if error > data.tolerance * float(s[first]):
         furthest = data.tolerance / error
+    # dropping directions is harmless if X maps them to rounding errors; otherwise it costs φ|z|, to
+    # be compared with coefficients of at least min(φ, 1/L)‖z‖: then no stop may be early enough
     share = _share_of_dropped(data, largest, first, response, dropped) if first else 0.0
     if share > data.tolerance:
         return 0.0

@@ -112,14 +112,12 @@ class Krylov:
 
 @dataclass(frozen=True)
 class DroppedDirections:
-    """Directions below the rank cut, and columns too small to be resolved.
+    """Directions below the rank cut, and columns too small to be resolved."""
 
-    Their ``eigenvalues`` are mostly rounding errors; the ``response`` is more accurate. ``scales``
-    are those of :class:`Rounding`, and zero for a column that certainly varies.
-    """
-
+    # eigenvalues are mostly rounding errors; the response is more accurate
     eigenvalues: Floats
     response: Floats
+    # as in Rounding, and zero for a column that certainly varies
     scales: Floats
 
 
@@ -242,10 +240,8 @@ class Spectrum:
         return self.density.nodes, self.density.weights
 
     def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
-        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN if they are unknown.
-
-        ``gain`` is φ at the eigenvalues, one row for each; ``gain_at_atoms`` gives it at others.
-        """
+        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN if they are unknown."""
+        # gain is φ at the eigenvalues, one row for each; gain_at_atoms gives it at all of them
         if self.krylov is None:
             return np.asarray((self.eigenvalues[:, None] * gain).sum(axis=0) + self.fit_intercept)
         if self.density is None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors
 from stoptime.support.arrays import is_device_array
 
@@ -22,15 +24,14 @@ class CentredOperator:
     .. math:: A = D^{1/2}(I - \mathbf 1 d^T)X, \qquad A^TA = X^TX/n
 
     with d the weights divided by their sum, D their diagonal matrix, and ``root`` the square roots
-    of d. Vectors are centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
-    even if the means are large. ``counter`` counts products with X and Xᵀ, column by column; it is
-    shared with the transpose.
+    of d.
     """
 
     X: Any
     root: Any
     centre: bool
     is_transposed: bool = False
+    # counts products with X and Xᵀ, column by column; it is shared with the transpose
     counter: list[int] = field(default_factory=lambda: [0])
 
     @property
@@ -52,6 +53,8 @@ class CentredOperator:
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, CentredOperator):
             return self._gram(other)
+        # vectors are centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
+        # even if the means are large
         self.counter[0] += 1 if other.ndim == 1 else int(other.shape[1])
         if self.is_transposed:
             return product(self.X, self._weighted(other), transposed=True)
@@ -93,12 +96,10 @@ class CentredOperator:
 
 @dataclass(frozen=True)
 class Mirror:
-    r"""The reflection :math:`H = I - 2vv^T/v^Tv`.
+    r"""The reflection :math:`H = I - 2vv^T/v^Tv`."""
 
-    Centring creates a null direction, the square roots of the weights. Once it is mirrored onto
-    the first axis, it can be cut off, so that its zero does not mix with small eigenvalues.
-    """
-
+    # centring creates a null direction, the square roots of the weights; once it is mirrored onto
+    # the first axis, it can be cut off, so that its zero does not mix with small eigenvalues
     normal: Any
 
     @classmethod
@@ -146,9 +147,10 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
     if np.iscomplexobj(image):
         raise ValueError("Complex data not supported: products with X are complex.")
     if not np.isfinite(image).all():
-        raise ValueError(
-            "A product with X contains NaN or infinity: X is too large, or no valid operator."
-        )
+        # entries of a matrix are finite, so that only overflow makes its products NaN
+        if sparse.issparse(X) or not np.isnan(image).any():
+            check_range("X", np.inf, varies=True)
+        raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
     return image.astype(other.dtype, copy=False)
 
 

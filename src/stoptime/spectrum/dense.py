@@ -7,83 +7,69 @@ small; they come to the host, where filters are evaluated.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import check_cv
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array
 
 from stoptime.spectrum.accuracy import (
     GRAM_TOLERANCE,
     check_columns,
-    check_overflow,
-    check_underflow,
+    check_range,
     constant,
+    entries_vary,
 )
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet, largest_gain
+from stoptime.spectrum.data import EVERYTHING, Data, RowsToTest, checked_test, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
-from stoptime.spectrum.kinds import DTYPES, new_rows
-from stoptime.spectrum.moments import NEAR, Moments, checked_weights, sums
-from stoptime.support.arrays import (
-    EPS,
-    Array,
-    Floats,
-    array_namespace,
-    as_dtype,
-    as_float64,
-    is_device_array,
-    like,
-    on_host,
-)
+from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
+from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
+from stoptime.support.arrays import EPS, array_namespace, as_dtype, is_device_array, like, on_host
 from stoptime.support.checks import row_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from stoptime.methods.base import Method
-    from stoptime.paths import Path
+    from stoptime.spectrum.data import Fold, Goal, TestSet
+    from stoptime.support.arrays import Array, Floats
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
 
 TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
-COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
 FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
-PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 CANCELLED_SHARE = 1e-6  # of a variance that must remain for a difference of moments to be exact
 
 
 class Centred(NamedTuple):
-    """Data with RᵀR = XᵀX/n, the means that were subtracted, and the mean squares of columns."""
+    """Data with RᵀR = XᵀX/n, the means that were subtracted, and mean squares of columns."""
 
     rows: Any
     targets: Any
     means: Pair
-    powers: Floats
+    powers: Any  # None if they are not known
 
 
 @dataclass(frozen=True)
 class DenseData(Data):
-    """Validated arrays.
-
-    ``uneven_shares`` are the weights divided by their sum, None if all are equal. ``known`` are
-    moments that were computed before, which saves a pass over tall data.
-    """
+    """Validated arrays."""
 
     X: Any
     y: Any
+    # weights divided by their sum; None if all are equal, which saves products
     uneven_shares: Any
     n_samples: float
     n_observations: float
     fit_intercept: bool
     single_target: bool
+    # moments that were computed before, which saves a pass over tall data
     known: Moments | None = None
 
     @classmethod
@@ -94,7 +80,7 @@ class DenseData(Data):
         if y is None:
             raise ValueError("y must be given with X.")
         with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn too
-            X, y = _checked_device(X, y) if is_device_array(X) else _checked_host(X, y)
+            X, y = checked_device(X, y) if is_device_array(X) else checked_host(X, y)
         shares, n, count = sample_sizes(sample_weight, X.shape[0])
         if shares is not None:
             shares = like(X, shares) if is_device_array(X) else shares.astype(X.dtype)
@@ -175,14 +161,13 @@ class DenseData(Data):
                 "scipy.sparse.linalg.aslinearoperator."
             )
         max_gain = largest_gain(wanted)
-        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
-            if solver != "svd":
-                spectrum = self._by_gram
-                if solver == "gram" or max_gain <= spectrum.reach:
-                    return spectrum
-            spectrum, powers = self._by_svd
-            check_columns(self, powers, max_gain)
-            return spectrum
+        if solver != "svd":
+            spectrum = self._by_gram
+            if solver == "gram" or max_gain <= spectrum.reach:
+                return spectrum
+        spectrum, powers = self._by_svd
+        check_columns(self, powers, max_gain)
+        return spectrum
 
     def opened(
         self,
@@ -268,7 +253,6 @@ class DenseData(Data):
             np.subtract(self.X, means[0], out=rows)
         rows *= root if self.uneven_shares is not None else root[0, 0]
         powers = self._squares(rows)
-        self.check_finite(powers)
         limit = (FAR_MEAN * max(self.X.shape)) ** 2
         if self.fit_intercept and np.any(on_host(means[0]) ** 2 > limit * powers):
             # centre once more: the mean of large numbers is itself rounded
@@ -276,7 +260,7 @@ class DenseData(Data):
             rows -= root * remainder
             means = means[0] + remainder, means[1]
             powers = self._squares(rows)
-        self.check_underflow(powers.max(), means[0])
+        self.check_features(powers, means[0])
         flat = constant(powers, on_host(means[0]))
         rows[:, like(rows, flat)] = 0
         targets = root * (as_dtype(self.y, self.dtype) - means[1])
@@ -292,26 +276,31 @@ class DenseData(Data):
             total = total + self.shares[rows] @ images**2
         return np.asarray(np.sqrt(on_host(total)))
 
-    def check_finite(self, powers: Floats) -> None:
-        """Raise a ValueError if squares of X overflow."""
-        check_overflow("X", powers, self.X)
+    def check_features(self, powers: Floats, means: Any) -> None:
+        """Raise a ValueError if X contains NaN, or if squares of its entries leave the range."""
+        if not np.isfinite(powers.sum()):
+            assert_all_finite(on_host(self.X), input_name="X")  # NaN has its own message
+        check_range("X", powers, partial(entries_vary, self.X, means, self.shares))
 
-    def check_underflow(self, largest: Any, means: Any) -> None:
-        """Raise a ValueError if even the largest squares of X underflow though a column varies."""
-        check_underflow("X", largest, self.X, means, self.shares)
-
-    @np.errstate(over="ignore", invalid="ignore")  # the power of y is checked for overflow
-    def assembled(
-        self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
-    ) -> Spectrum:
-        """Check the response and assemble the result; a vector y gives a vector response."""
+    @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_range
+    def target_power(self, means: Pair, response: Floats | None = None) -> Floats:
+        """Return the mean squares of y; raise a ValueError if they, or a response, overflow."""
         power: Any = 0
         for rows in self.blocks(self.n_targets):
             residual = as_dtype(self.y[rows], self.dtype) - means[1]
             power = power + self.shares[rows] @ residual**2
-        power = on_host(power)
-        check_overflow("y", power + np.abs(response).max(axis=0, initial=0), self.y)
-        check_underflow("y", power, self.y, means[1], self.shares)
+        power = np.asarray(on_host(power))
+        # a response that overflows comes from a y that is too large beside X
+        finite = True if response is None else np.isfinite(response).all(axis=0)
+        known = np.where(finite, power, np.inf).astype(power.dtype)
+        check_range("y", known, partial(entries_vary, self.y, means[1], self.shares))
+        return power
+
+    def assembled(
+        self, s: Floats, basis: Any, response: Floats, means: Pair, solver: str, far: float
+    ) -> Spectrum:
+        """Check the response and assemble the result; a vector y gives a vector response."""
+        power = self.target_power(means, response)
         one = (..., 0) if self.single_target else ...
         sizes = self.n_samples, self.n_observations
         centre = means[0], means[1][one]
@@ -380,121 +369,10 @@ class DenseData(Data):
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows as a test set."""
-        X = new_rows(X, self.X, dtype=self.dtype, name="X_val")
+        X = rows_in_memory(X, self.X, dtype=self.dtype, name="X_val")
         if self.on_device:
-            X, y = _checked_device(X, y)
+            X, y = checked_device(X, y)
         else:
             y = check_array(y, dtype=self.dtype, ensure_2d=False, input_name="y_val")
         targets = () if self.single_target else (self.n_targets,)
         return checked_test(X, y, (self.n_features, *targets))
-
-
-@dataclass(frozen=True)
-class RowsToTest:
-    """Rows in memory, their response of shape (n, n_targets), and their weights on the host."""
-
-    X: Any
-    y: Any
-    weights: Array
-
-    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
-        """Sum powers of the prediction errors, a bounded number of stops at a time."""
-        sums = np.empty((3, len(stops), self.y.shape[1]))
-        shares = like(self.y, self.weights)
-        scale = like(self.y, units)
-        height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
-        for start in range(0, len(stops), height):
-            part = slice(start, start + height)
-            fit = draw(stops[part]).predict(self.X)
-            errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
-            squares = (errors / scale) ** 2
-            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
-            sums[:, part] = [on_host(power) for power in powers]
-        return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
-
-
-def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:
-    """Return a test set, and raise a ValueError if its columns are not those that were fitted."""
-    check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
-    if (X.shape[1], *y.shape[1:]) != columns:
-        targets = f"{columns[1]} targets" if len(columns) > 1 else "a vector y"
-        raise ValueError(
-            f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do not "
-            f"fit the training data of {columns[0]} features and {targets}."
-        )
-    return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))
-
-
-def _checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
-    """Return NumPy arrays of one floating type, as scikit-learn checks them."""
-    # checks cost as much as a small product: plain arrays, which would pass unchanged, skip them
-    if not (type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in DTYPES):
-        X = np.asarray(check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X"))
-    if type(y) is np.ndarray and y.dtype == X.dtype and y.size:
-        assert_all_finite(y, input_name="y")
-    else:
-        options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
-        given = np.asarray(check_array(y, dtype="numeric", **options))
-        y = np.asarray(check_array(y, dtype=X.dtype, **options))
-        _warn_of_coarse(given, y)
-    _check_shapes(X, y)
-    return X, y
-
-
-def _check_shapes(X: Any, y: Any) -> None:
-    if y.ndim not in {1, 2} or 0 in y.shape:
-        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
-    if X.shape[0] != y.shape[0]:
-        check_consistent_length(X, y)
-
-
-def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
-    """Warn if single precision keeps little of the variation of y."""
-    if rounded.dtype == np.float64 or given.dtype.kind not in "iuf":
-        return
-    moved = np.abs(rounded - given).max(axis=0)
-    spread = given.std(axis=0)
-    if np.any((moved > COARSE_ROUNDING * spread) & (spread > 0)):
-        warnings.warn(
-            "y keeps few digits in the single precision of X, as its mean is far larger than its "
-            "standard deviation: subtract the mean first, or give X as float64.",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
-def _checked_device(X: Any, y: Any) -> Pair:
-    """Return arrays of one device and a floating type; y may be anything that can be converted."""
-    xp = array_namespace(X)
-    floats = (xp.float32, xp.float64)
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
-    whole = xp.isdtype(X.dtype, ("bool", "integral"))
-    layout = str(getattr(X, "layout", "torch.strided"))
-    if layout != "torch.strided" or not (whole or xp.isdtype(X.dtype, floats)):
-        raise ValueError(
-            f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
-        )
-    y = y if is_device_array(y) else like(X, np.asarray(y))
-    X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
-    if y.device != X.device:
-        raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
-    _check_shapes(X, y)
-    # y of another type is widened: it must be centred before it is rounded
-    y = y if xp.isdtype(y.dtype, floats) else as_float64(y)
-    if not bool(xp.all(xp.isfinite(y))):
-        raise ValueError("Input y contains NaN or infinity.")
-    return as_float64(X) if whole else X, y
-
-
-def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
-    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
-    if sample_weight is None:
-        return None, float(n), float(n)
-    weights = checked_weights(on_host(sample_weight), n)
-    total = float(weights.sum())
-    if not 0 < total < np.inf:
-        raise ValueError(
-            "sample_weight must have a positive finite sum; with zero weights there are no data."
-        )
-    return weights / total, total, max(total, float(np.count_nonzero(weights)))

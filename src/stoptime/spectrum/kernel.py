@@ -17,10 +17,11 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.data import EVERYTHING, Goal
-from stoptime.spectrum.dense import DenseData, RowsToTest
+from stoptime.spectrum.data import EVERYTHING, Goal, RowsToTest
+from stoptime.spectrum.dense import DenseData
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ CENTRINGS = 4.0  # rounding errors of an entry, in units of eps times the larges
 PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
 LOW_RANK = 0.6  # share of the rows up to which a factor with fewer columns is faster
 PROBES = 4  # random vectors that reveal whether a matrix is zero
-LARGEST_ENTRY = 1e150  # squares of larger entries overflow when they are summed
 
 
 def decompose_kernel(
@@ -70,11 +70,9 @@ def decompose_kernel(
 
 @dataclass(frozen=True)
 class KernelData(DenseData):
-    """A kernel matrix of the training rows, in double precision, in the place of X.
+    """A kernel matrix of the training rows, in double precision, in the place of X."""
 
-    ``values`` is a function that returns the kernel between new rows and the training rows.
-    """
-
+    # returns the kernel between new rows and the training rows
     values: Callable[[Any], Floats] | None = None
 
     @classmethod
@@ -84,11 +82,10 @@ class KernelData(DenseData):
         """Check a kernel matrix, including its symmetry."""
         K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
         largest = largest_entry(K)
-        if largest > LARGEST_ENTRY:
-            raise ValueError(
-                f"The kernel matrix is too large: squares of its entries (up to {largest:.3g}) "
-                "overflow. Rescale X, for example with StandardScaler, or the kernel."
-            )
+        # room for the sums of squares below; small entries are harmless, as they are not squared
+        with np.errstate(over="ignore"):
+            square = np.square(largest)
+        check_range("The kernel matrix", square, False, float(K.size) ** 2)
         if K.shape[0] != K.shape[1]:
             raise ValueError(
                 "The kernel matrix must be square, with values between all training rows; got "
@@ -141,7 +138,7 @@ class KernelData(DenseData):
 
 
 def _probes(n: int) -> Floats:
-    """Return a few random vectors: a matrix that maps all of them to zero is zero."""
+    # a matrix that maps a few random vectors to zero is zero
     return np.random.default_rng(0).standard_normal((n, PROBES))
 
 
@@ -194,7 +191,7 @@ def _cholesky(gram: Floats) -> Floats | None:
 
 
 def _has_full_rank(gram: Floats, tolerance: float) -> bool:
-    """Tell whether the rank is full, without pivoting, which is five times faster."""
+    # Cholesky's factorisation without pivoting is five times faster than with it
     try:
         pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
     except np.linalg.LinAlgError:

@@ -1,29 +1,30 @@
-"""The kind of container of the data, found without importing the packages that define it."""
+"""The kinds of containers, found without importing their packages, and checks of arrays."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
+if TYPE_CHECKING:
+    from stoptime.support.arrays import Floats
+
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]
-CLASSES: dict[Kind, list[tuple[str, str]]] = {
-    "dask": [("dask.array", "Array"), ("dask.dataframe", "DataFrame")],
-    "chunks": [
-        ("stoptime.spectrum.streamed.sources", "Chunks"),
-        ("zarr", "Array"),
-        ("h5py", "Dataset"),
-    ],
-    "statistics": [("stoptime.spectrum.streamed.statistics", "Statistics")],
+COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
+CLASSES: dict[Kind, list[str]] = {
+    "dask": ["dask.array.Array", "dask.dataframe.DataFrame"],
+    "chunks": ["stoptime.spectrum.streamed.sources.Chunks", "zarr.Array", "h5py.Dataset"],
+    "statistics": ["stoptime.spectrum.streamed.statistics.Statistics"],
 }
-"""Module and name of the classes of streamed data."""
+"""The classes of streamed data, by their module and name."""
 
 
 def kind_of(X: Any) -> Kind:
@@ -33,11 +34,23 @@ def kind_of(X: Any) -> Kind:
     if isinstance(X, LinearOperator):
         return "operator"
     for kind, classes in CLASSES.items():
-        for module, name in classes:
+        for path in classes:
+            module, _, name = path.rpartition(".")
             # an instance exists only if its module has been imported
             if module in sys.modules and isinstance(X, getattr(sys.modules[module], name, ())):
                 return kind
     return "dense"
+
+
+def array_options(X: Any) -> dict[str, Any] | None:
+    """Return how scikit-learn checks training rows; None if it does not know their container."""
+    kind = kind_of(X)
+    if kind == "sparse":
+        return {"dtype": np.float64, "accept_sparse": ["csr"]}
+    if kind != "dense" or is_device_array(X):
+        return None
+    # NaN in dense rows is found in their products, at no extra cost
+    return {"dtype": DTYPES, "ensure_all_finite": False}
 
 
 def checked_matrix(X: Any, name: str = "X") -> Any:
@@ -56,12 +69,9 @@ def checked_matrix(X: Any, name: str = "X") -> Any:
     return X
 
 
-def new_rows(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> Any:
-    """Return new rows in memory as a matrix that can be multiplied with coefficients.
-
-    The rows are put where the ``reference`` is, coefficients or training rows. Dense rows are
-    converted to ``dtype`` if given. Messages call them ``name``.
-    """
+def rows_in_memory(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> Any:
+    """Return new rows in memory as a matrix that can be multiplied with coefficients."""
+    # the rows are put where the reference is, which are coefficients or training rows
     kind = kind_of(X)
     on_device = is_device_array(X) or is_device_array(reference)
     if kind in {"sparse", "operator"} and not on_device:
@@ -80,3 +90,65 @@ def new_rows(X: Any, reference: Any, *, dtype: Any = None, name: str = "X") -> A
     # a model predicts on the device of its coefficients, in their type
     rows = array_namespace(reference).asarray(like(reference, rows), device=reference.device)
     return as_dtype(rows, reference.dtype)
+
+
+def checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
+    """Return NumPy arrays of one floating type, as scikit-learn checks them."""
+    # checks cost as much as a small product: plain arrays, which would pass unchanged, skip them
+    if not (type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in DTYPES):
+        X = np.asarray(check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X"))
+    if type(y) is np.ndarray and y.dtype == X.dtype and y.size:
+        assert_all_finite(y, input_name="y")
+    else:
+        options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
+        given = np.asarray(check_array(y, dtype="numeric", **options))
+        y = np.asarray(check_array(y, dtype=X.dtype, **options))
+        _warn_of_coarse(given, y)
+    _check_shapes(X, y)
+    return X, y
+
+
+def _check_shapes(X: Any, y: Any) -> None:
+    if y.ndim not in {1, 2} or 0 in y.shape:
+        raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
+    if X.shape[0] != y.shape[0]:
+        check_consistent_length(X, y)
+
+
+def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
+    """Warn if single precision keeps little of the variation of y."""
+    if rounded.dtype == np.float64 or given.dtype.kind not in "iuf":
+        return
+    moved = np.abs(rounded - given).max(axis=0)
+    spread = given.std(axis=0)
+    if np.any((moved > COARSE_ROUNDING * spread) & (spread > 0)):
+        warnings.warn(
+            "y keeps few digits in the single precision of X, as its mean is far larger than its "
+            "standard deviation: subtract the mean first, or give X as float64.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return arrays of one device and a floating type; y may be anything that can be converted."""
+    xp = array_namespace(X)
+    floats = (xp.float32, xp.float64)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
+    whole = xp.isdtype(X.dtype, ("bool", "integral"))
+    layout = str(getattr(X, "layout", "torch.strided"))
+    if layout != "torch.strided" or not (whole or xp.isdtype(X.dtype, floats)):
+        raise ValueError(
+            f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
+        )
+    y = y if is_device_array(y) else like(X, np.asarray(y))
+    X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
+    if y.device != X.device:
+        raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
+    _check_shapes(X, y)
+    # y of another type is widened: it must be centred before it is rounded
+    y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
+    if not bool(xp.all(xp.isfinite(y))):
+        raise ValueError("Input y contains NaN or infinity.")
+    return as_dtype(X, xp.float64) if whole else X, y

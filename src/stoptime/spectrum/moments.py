@@ -55,12 +55,10 @@ class Moments:
 
 
 class Sums(NamedTuple):
-    """Means as an origin and small offsets, and second moments about the means.
-
-    Every pair is of features and of targets. Without centring, origin and offset are zero.
-    """
+    """Means as an origin and small offsets, and second moments about the means."""
 
     weight: float
+    # pairs of features and of targets, zero without centring
     origin: tuple[Floats, Floats]
     offset: tuple[Floats, Floats]
     gram: Floats
@@ -77,23 +75,12 @@ class Sums(NamedTuple):
 def sums(
     X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool, height: int | None = None
 ) -> Sums:
-    """Accumulate the moments block by block: X is read once and never copied whole.
-
-    X and y have shapes (n, p) and (n, q); ``weights`` are None if all are one. Sums are computed
-    in ``dtype``, about the means if ``centre`` is true. Blocks have ``height`` rows, by default as
-    many as fit into the cache of a processor.
-    """
+    """Accumulate the moments block by block: X is read once and never copied whole."""
+    # sums are computed in dtype, about the means if centre is true; blocks have so many rows that
+    # they stay in the cache of a processor, unless a height is given
     xp = array_namespace(X)
     n, p = X.shape
-    weight = float(n)
-    scale = float(n) or 1.0
-    if weights is not None:
-        host = on_host(weights)
-        weight = float(host.sum(dtype=np.float64))
-        # dividing weights by a power of two near the largest keeps products from underflow
-        scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
-        scale = float(scaled.sum(dtype=np.float64)) or 1.0
-        weights = as_dtype(like(X, scaled), dtype)
+    weight, scale, weights = _scaled(weights, X, dtype)
     shift, target_shift = _shifts(X, y, weights, dtype, centre=centre)
     shifted = bool(xp.any(shift != 0))
     height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
@@ -103,10 +90,7 @@ def sums(
     power = 0 * target_shift
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
-        features = as_dtype(X[rows], dtype)
-        # BLAS rounds products of arrays that are not aligned in memory differently
-        if not getattr(getattr(features, "flags", None), "aligned", True):
-            features = features.copy(order="K")
+        features = _aligned(as_dtype(X[rows], dtype))
         if shifted:
             features = features - shift
         targets = as_dtype(y[rows], dtype) - target_shift
@@ -137,11 +121,26 @@ def sums(
     return Sums(weight, origin, (total, target_total), gram, cross, power)
 
 
-def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
-    """Guess the means from a few rows; zeros for features near zero, and without centring.
+def _scaled(weights: Any, X: Any, dtype: Any) -> tuple[float, float, Any]:
+    """Return the sum of the weights, and scaled weights where X is, after their own sum."""
+    if weights is None:
+        return float(X.shape[0]), float(X.shape[0]) or 1.0, None
+    host = on_host(weights)
+    # dividing weights by a power of two near the largest keeps products from underflow
+    scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
+    total = float(scaled.sum(dtype=np.float64)) or 1.0
+    return float(host.sum(dtype=np.float64)), total, as_dtype(like(X, scaled), dtype)
 
-    Subtracting a large mean first leaves little to be cancelled in the second moments.
-    """
+
+def _aligned(values: Any) -> Any:
+    # BLAS rounds products of arrays that are not aligned in memory differently
+    aligned = getattr(getattr(values, "flags", None), "aligned", True)
+    return values if aligned else values.copy(order="K")
+
+
+def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
+    """Guess the means from a few rows; zeros for features near zero, and without centring."""
+    # subtracting a large mean first leaves little to be cancelled in the second moments
     few, share = _heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
     index = like(X, few)
     rows = as_dtype(X[index], dtype)
@@ -179,3 +178,16 @@ def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
             f"sample_weight must be finite and non-negative; got {weights[wrong][0]!r}."
         )
     return weights
+
+
+def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
+    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
+    if sample_weight is None:
+        return None, float(n), float(n)
+    weights = checked_weights(on_host(sample_weight), n)
+    total = float(weights.sum())
+    if not 0 < total < np.inf:
+        raise ValueError(
+            "sample_weight must have a positive finite sum; with zero weights there are no data."
+        )
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops
-from stoptime.stopping.problem import FAINTEST
 from stoptime.stopping.rule import MOST_REFINED, NEARLY_LEAST, CurveRule, columns_of
 from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
@@ -42,9 +41,7 @@ GUARD_WORSE = 1.2  # times the least path GCV so far
 LONG_AGO = 1e3  # ratio of gains at the last stop that is known and at the best one
 CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
-FAINT = 5e-3  # shrinkage below which oscillations are left out at late stops
-RESOLVED_PHASE = 48.0  # t√s up to which oscillations are resolved, or further until they are faint
-UNLEARNED = 0.03  # largest share learned of directions that products of X have lost
+LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 
@@ -128,7 +125,7 @@ class LeaveOneOut(CurveRule):
         visible = problem.visible(WIGGLE * problem.remains(curve.errors))
         ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
         stops = stops[_apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
-        return self._rough(problem, stops, _faint(problem, stops, curve))
+        return self._rough(problem, stops, problem.rough_limit(stops, curve.errors))
 
     def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
@@ -161,7 +158,7 @@ class LeaveOneOut(CurveRule):
         stage = _stages(problem, new)
         for number in np.unique(stage):
             stops = new[stage == number]
-            curve = curve.joined(self._rough(problem, stops, _faint(problem, stops, curve)))
+            curve = curve.joined(self._rough(problem, stops, problem.rough_limit(stops, curve.errors)))
         return curve
 
     def _near_best(
@@ -205,12 +202,6 @@ class LeaveOneOut(CurveRule):
         return replace(curve, standard_errors=spread).joined(fine)
 
 
-def _faint(problem: Problem, stops: Array, curve: ErrorCurve) -> float:
-    """Return the limit beyond which oscillations are faint at these stops."""
-    level = max(FAINT * problem.remains(curve.errors), FAINTEST)
-    return problem.limit(stops, level, RESOLVED_PHASE)
-
-
 def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
     """Return the stops of a grid between the neighbours of a place on a curve."""
     low = curve.stops[max(place - 1, 0)]
@@ -233,7 +224,7 @@ def _rough_reach(problem: Problem) -> float:
     if spectrum.reach == np.inf or largest == 0:
         return np.inf
     # directions that products of X have lost must not be learned yet
-    return max(spectrum.reach, UNLEARNED / (cast("DenseData", problem.data).rounding * largest))
+    return max(spectrum.reach, LEARNED_OF_LOST / (cast("DenseData", problem.data).rounding * largest))
 
 
 def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:

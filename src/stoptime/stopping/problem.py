@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
 
+FAINT = 5e-3  # shrinkage below which oscillations are left out at a first look
+RESOLVED_PHASE = 48.0  # t√s up to which a first look resolves them in any case
 FAINTEST = 1e-5  # shrinkage below which oscillations are left out at the latest stops
 EXACT_PHASE = 2000.0  # t√L up to which nothing is left out
 
@@ -112,6 +114,11 @@ class Problem:
             return np.inf
         time = (self.tuned.pace * inner.min()) ** (self.tuned.order / 2)
         return float((max(visible, phase) / time) ** 2)
+
+    def rough_limit(self, stops: Array, errors: ArrayLike) -> float:
+        """Return the limit at stops whose errors, of the size of these, may be off by a per cent."""
+        # oscillations are parts of the response, and are compared with its residual
+        return self.limit(stops, max(FAINT * self.remains(errors), FAINTEST), RESOLVED_PHASE)
 
     def exact_limit(self, stops: Array, errors: ArrayLike) -> float:
         """Return the limit at stops whose errors, of the size of these, are to be exact."""

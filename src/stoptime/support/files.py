@@ -41,10 +41,8 @@ def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def load_arrays(source: Path) -> dict[str, NDArray[Any]]:
-    """Read a file of :func:`save_arrays`; raise a ValueError for any other file.
-
-    Nothing is unpickled or decompressed, so reading needs no more memory than the file is long.
-    """
+    """Read a file of :func:`save_arrays`; raise a ValueError for any other file."""
+    # nothing is unpickled or decompressed, so that reading needs no more memory than the file
     # a file that cannot be opened raises its own error, outside the try block
     with source.open("rb") as file:
         try:

@@ -55,10 +55,7 @@ def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item
 
 
 def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:
-    """Yield blocks of rows; if ``verbose``, show the rows and bytes read per second.
-
-    Each block has an array ``X``. ``total`` is the number of rows to come, if it is known.
-    """
+    """Yield blocks of rows; if ``verbose``, show the rows and bytes read per second."""
     tick = Ticker(name, verbose)
     rows = size = 0
     for block in blocks:

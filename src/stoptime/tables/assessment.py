@@ -82,7 +82,11 @@ class Request:
             options.append(f"methods=[{', '.join(f'st.{method!r}' for method in self.methods)}]")
         for name, value in vars(self).items():
             if name != "methods" and value != getattr(default, name):
-                options.append(f"{name}={value!r}")
+                text = repr(value)
+                if name == "stops":
+                    # Python prints an infinite stop as a name that does not exist
+                    text = text.replace("inf", 'float("inf")')
+                options.append(f"{name}={text}")
         return f"""import stoptime as st
 from stoptime.tables import Policy
 from stoptime.tables.fitting import Request, fit_table
@@ -100,27 +104,19 @@ def free_memory() -> int:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The properties of a fitted model at its stop; None where a number does not exist.
-
-    ``penalty`` is the equivalent ridge penalty λ, and ``alpha`` is λ times the number of rows, as
-    in scikit-learn. ``error`` and ``standard_error`` are the rule's estimate of the mean squared
-    prediction error, which explains the share ``explained`` of the variance. If ``penalty`` is the
-    best one, ``guarantee`` bounds the Bayes risk over that of the best ridge: on any spectrum if
-    ``universal``, else on those in the same range. ``inflation`` is that ratio on this spectrum at
-    the best stop, for estimated noise and signal.
-    """
+    """The properties of a fitted model at its stop; None where a number does not exist."""
 
     method: Method
     stop: float
-    penalty: float | None
+    penalty: float | None  #: The equivalent ridge penalty λ.
     degrees_of_freedom: float
-    error: float
-    standard_error: float | None
-    explained: float
-    guarantee: float | None
-    universal: bool
-    inflation: float | None
-    alpha: float | None = None
+    error: float  #: The rule's estimate of the mean squared prediction error.
+    standard_error: float | None  #: Of this estimate.
+    explained: float  #: The share of the variance of the target that is explained.
+    guarantee: float | None  #: Bound on the Bayes risk over that of the best ridge, with penalty λ.
+    universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
+    inflation: float | None  #: The ratio on this spectrum, for estimated noise and signal.
+    alpha: float | None = None  #: The penalty times the number of rows, as in scikit-learn.
 
 
 @dataclass(frozen=True)
@@ -174,18 +170,11 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
     error = float(model.choice_.error)
     spread = model.choice_.standard_error
     return Assessment(
-        method,
-        stop,
-        penalty,
-        float(model.degrees_of_freedom_),
-        error,
-        None if spread is None else float(spread),
-        1 - error / variance if variance > 0 else 0.0,
-        guarantee,
-        universal,
-        _inflation(method, spectrum, eigenvalues),
+        method, stop, penalty, float(model.degrees_of_freedom_), error,
+        None if spread is None else float(spread), 1 - error / variance if variance > 0 else 0.0,
+        guarantee, universal, _inflation(method, spectrum, eigenvalues),
         None if penalty is None else penalty * spectrum.n_samples,
-    )
+    )  # fmt: skip
 
 
 def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
@@ -224,11 +213,7 @@ def compare(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
-    """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds.
-
-    ``spectrum`` is that of the data. ``seed`` sets the shuffle;
-    ``progress`` is called with a message before each estimator.
-    """
+    """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds."""
     y = data.y
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")

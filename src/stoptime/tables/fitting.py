@@ -28,10 +28,7 @@ FIT_STEPS = 8  # messages that fit_table sends to a progress bar
 
 
 def fit_table(request: Request, progress: Callable[[str], None] | None = None) -> Fitted:
-    """Read a table, prepare it, fit a model, assess it and compare it with other estimators.
-
-    ``progress`` is called with a message before each step.
-    """
+    """Read a table, prepare it, fit a model, assess it and compare it with other estimators."""
     step = progress or (lambda _: None)
     step("reading")
     request, messages = request.adapted()

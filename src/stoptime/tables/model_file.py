@@ -21,8 +21,9 @@ from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
+from stoptime.tables.columns import Kind
 from stoptime.tables.reading import pandas
-from stoptime.tables.recipe import Column, Kind, Prepared, Recipe
+from stoptime.tables.recipe import Column, Prepared, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,14 +158,11 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     names = getattr(model, "feature_names_in_", None)
     residuals = getattr(model, "left_out_residuals_", None)
     return Model(
-        model.method_,
-        model.stop_,
-        on_host(model.coef_),
-        on_host(model.intercept_),
+        model.method_, model.stop_, on_host(model.coef_), on_host(model.intercept_),
         None if names is None else tuple(map(str, names)),
         residuals=None if residuals is None else sizes_of(residuals),
         observations=None if residuals is None else model._observations,
-    )
+    )  # fmt: skip
 
 
 def _content(model: Model) -> dict[str, Any]:
@@ -205,10 +203,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _model(file: Any) -> Model:
-    """Build the model, and refuse a file that differs from what :func:`save` writes for it.
-
-    That comparison finds wrong types and unknown keys, without a library such as msgspec.
-    """
+    """Build the model, and refuse a file that differs from what :func:`save` writes for it."""
     _require(isinstance(file, dict), "it must be a JSON object.")
     _require(file.get("format") == MODEL_FORMAT, f'its "format" must be "{MODEL_FORMAT}".')
     schema = file.get("schema")
@@ -231,6 +226,7 @@ def _model(file: Any) -> Model:
     model = Model(**parts)
     for key, right in _consistent(model):
         _require(right, f'"{key}" does not fit the other entries.')
+    # This comparison finds wrong types and unknown keys, without a library such as msgspec.
     written = _content(model) | {"version": file["version"]}
     for key in file.keys() | written.keys():
         # JSON text, unlike ==, tells 1 from 1.0 and from true; it has no infinity.

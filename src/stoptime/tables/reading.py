@@ -55,11 +55,6 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     the name gives the format: csv, tsv or parquet, and text may be compressed (.gz); other names
     are read by their content. Delimiter, encoding and decimal comma are detected. ``missing`` lists
     words for a missing value, besides an empty field, NA, N/A, NaN, null and None.
-
-    Examples
-    --------
-    >>> read_table("diabetes").frame.shape
-    (442, 11)
     """
     path = Path(source)
     if str(source) == BUILT_IN and not path.exists():

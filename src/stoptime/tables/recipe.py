@@ -8,7 +8,6 @@ nor can be written to the JSON model file.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
+from stoptime.tables.columns import KINDS_IN_WORDS, Kind, described, gaps_in, numbers_in, values_of
 from stoptime.tables.reading import Table, did_you_mean, first_rows, frames, pandas, text_format
 
 if TYPE_CHECKING:
@@ -25,18 +25,10 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 Missing = Literal["impute", "drop", "error"]
-Kind = Literal["number", "date", "category"]
 
 MOST_CATEGORIES = 50
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
 COLUMNS_IN_ERROR = 12  # column names in an error message
-MOSTLY_NUMBERS = 0.5  # share of numbers in a text column above which it is probably a mistake
-FEW_VALUES = 10  # a text column with at most so many different values may be a code of digits
-ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
-NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
-TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
-NESTED = (list, dict, set, tuple, np.ndarray)
-KINDS_IN_WORDS = {"number": "numbers", "date": "dates", "category": "text"}
 OPENING_ROWS = 100_000  # rows at the beginning of a file that decide what each column is
 TABLE_BLOCK_ROWS = 5_000  # cross-validation deals whole blocks to folds, so there should be many
 
@@ -68,16 +60,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table and how it becomes features.
-
-    A "date" is counted in days since 1970. ``fill`` replaces missing numbers and is None if they
-    are refused. Each of the ``levels`` of a category gets a feature; None stands for missing.
-    """
+    """A column of the table and how it becomes features."""
 
     name: str
-    kind: Kind
-    fill: float | None = None
-    levels: tuple[str | None, ...] = ()
+    kind: Kind  #: A "date" is counted in days since 1970.
+    fill: float | None = None  #: Replaces missing numbers; None if they are refused.
+    levels: tuple[str | None, ...] = ()  #: Each gets a feature; None stands for missing.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -99,14 +87,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the ``columns`` of a table become features.
-
-    Each feature minus its centre is divided by its scale; these are 0 and 1 if not standardised.
-    """
+    """How the ``columns`` of a table become features."""
 
     columns: tuple[Column, ...]
-    centres: tuple[float, ...]
-    scales: tuple[float, ...]
+    centres: tuple[float, ...]  #: Subtracted from the features; zeros if not standardised.
+    scales: tuple[float, ...]  #: Divide the centred features; ones if not standardised.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -114,10 +99,7 @@ class Recipe:
         return tuple(name for column in self.columns for name in column.features)
 
     def transform(self, frame: Any) -> tuple[Array, tuple[str, ...]]:
-        """Return X of shape (n, n_features), and messages on values filled in or not recognised.
-
-        The pandas.DataFrame must have all columns of the recipe; other columns are ignored.
-        """
+        """Return X of shape (n, n_features), and messages on values filled in or not recognised."""
         X, notes = self.encode(frame)
         return X, sentences(notes)
 
@@ -129,17 +111,14 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Matrix, response, weights and recipe of the rows of a table that are used.
-
-    ``messages`` say what was filled in, left out or converted, and how often.
-    """
+    """Matrix, response, weights and recipe of the rows of a table that are used."""
 
     X: Array
     y: Array
     sample_weight: Array | None
     target: str
     recipe: Recipe
-    messages: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()  #: What was filled in, left out or converted, and how often.
 
 
 def prepare(
@@ -173,7 +152,7 @@ def prepare(
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
-    with_values = [name for name in used if not _gaps(frame, name).all()]
+    with_values = [name for name in used if not gaps_in(frame, name).all()]
     frame, dropped = usable_rows(frame, target, with_values, policy)
     y = numbers_in(frame, target)
     if len(y) < 2 or np.ptp(y) == 0:
@@ -216,7 +195,7 @@ def usable_rows(
     untold = np.isnan(numbers_in(frame, target))
     unused = untold.copy()
     for name in used if policy.missing == "drop" else ():
-        unused |= _gaps(frame, name)
+        unused |= gaps_in(frame, name)
     reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
     dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
     # Selecting rows copies the table, so it is done only if needed.
@@ -240,73 +219,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def numbers_in(frame: Any, name: str, role: str = "target") -> Array:
-    """Return the target or the weights, with NaN for missing and infinite numbers."""
-    kind, values = _values(frame[name], name)
-    if kind != "number":
-        found = _described(kind, frame[name])
-        raise ValueError(f'The {role} "{name}" must be numbers, not {found}.')
-    return np.asarray(values)
-
-
-def _gaps(frame: Any, name: str) -> Array:
-    """Return which values of a column are missing or infinite."""
-    return np.asarray(pandas().isna(_values(frame[name], name)[1]))
-
-
-def _described(kind: Kind, series: Any) -> str:
-    example = next(iter(series.dropna()), "nothing")
-    return f"{KINDS_IN_WORDS[kind]} such as {str(example)[:40]!r}"
-
-
-def _values(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return the values of a column: an array of numbers or days with NaN, or a series of text."""
-    kind, series = _detected(series, name)
-    if kind == "category":
-        return kind, series
-    if kind == "date":
-        pd = pandas()
-        moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
-        series = (moments - pd.Timestamp(0)) / pd.Timedelta(days=1)
-    values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    # An infinite number cannot be fitted, so it is treated as a missing one.
-    return kind, np.where(np.isfinite(values), values, np.nan)
-
-
-def _detected(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return the kind of a column, and the column in a type that can be converted to it."""
-    pd = pandas()
-    types = pd.api.types
-    if types.is_numeric_dtype(series) and not types.is_complex_dtype(series):
-        return "number", series
-    # The values of a column of Python objects have to be looked at.
-    inferred = types.infer_dtype(series, skipna=True)
-    if inferred in {"date", "datetime", "datetime64"}:
-        return "date", series
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return "category", series.astype(object)
-    if inferred in NUMBER_TYPES:
-        numbers = series.map(lambda value: np.nan if pd.isna(value) else float(value))
-        return "number", numbers.astype(float)
-    if inferred not in TEXT_TYPES or any(isinstance(value, NESTED) for value in series):
-        raise ValueError(
-            f'Column "{name}" holds {inferred} values, which cannot become numbers: drop it.'
-        )
-    different = series.dropna().astype(str).str.strip().drop_duplicates()
-    if len(different) and different.str.fullmatch(ISO_DATE).all():
-        return "date", pd.to_datetime(series, utc=True, format="ISO8601")
-    # Numbers with a few words among them would become hundreds of categories without a warning.
-    with_points = different.str.replace(",", ".", regex=False)
-    share = pd.to_numeric(with_points, errors="coerce").notna().mean()
-    odd = different[pd.to_numeric(different, errors="coerce").isna()]
-    if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
-        raise ValueError(
-            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
-            "is a missing value, declare it by --na; otherwise correct the file or drop the column."
-        )
-    return "category", series
-
-
 def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]:
     """Decide how each column becomes features, and describe anything unusual."""
     columns: list[Column] = []
@@ -322,7 +234,7 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
 
 def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str | None]:
     """Return how a column becomes features, or None if it is left out, and a remark on it."""
-    kind, values = _values(series, name)
+    kind, values = values_of(series, name)
     gaps = np.asarray(pandas().isna(values))
     known = values[~gaps]
     if len(known) == 0:
@@ -364,11 +276,11 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     """Return the features of a column, of shape (n, n_features), and notes on its values."""
     if column.kind == "category":
         return _one_hot(column, series)
-    kind, values = _values(series, column.name)
+    kind, values = values_of(series, column.name)
     if kind != column.kind:
         if series.notna().any():
             wanted = KINDS_IN_WORDS[column.kind]
-            found = _described(kind, series)
+            found = described(kind, series)
             raise ValueError(f'Column "{column.name}" must be {wanted}, not {found}.')
         # Without any value, the kind of a column cannot be detected.
         values = np.full(len(series), np.nan)
@@ -406,18 +318,14 @@ def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a file as blocks of a matrix.
-
-    ``target`` and ``weights`` name columns, ``recipe`` and ``policy`` say how the others become
-    features, and ``missing`` lists words for a missing value.
-    """
+    """The rows of a file as blocks of a matrix."""
 
     source: str
     recipe: Recipe
     target: str
     weights: str | None
     policy: Policy
-    missing: Sequence[str] = ()
+    missing: Sequence[str] = ()  # words for a missing value
     _notes: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _left_out: Counter[str] = field(default_factory=Counter, repr=False)
 

@@ -84,7 +84,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return _best_count(method, ratio)
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
-        if search.stop_with_gain(method) > LIKE_A_FLOW:
+        if _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
             flow = method.as_flow()
             low, high = (0.0, np.inf) if flow.universal_guarantee else (low, high)
             unit = _calibrate(flow, kind, low, high)
@@ -119,6 +119,9 @@ def guarantee(
     """
     method = get_method(method)
     method.require_filter()
+    if method.whole_stops and np.isinf(high):
+        # an iteration diverges for large eigenvalues
+        high = max(low, method.possible_eigenvalues[1])
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or method.universal_guarantee:
@@ -199,6 +202,7 @@ def equivalent_penalty(
     method = get_method(method)
     method.require_filter()
     stop = float(nonnegative("stop", stop, infinite=True))
+    ratio = _ratio(calibration)
     if stop == 0 or np.isinf(stop):
         return np.inf if stop == 0 else 0.0
     if method.counts_eigenvalues:
@@ -210,7 +214,6 @@ def equivalent_penalty(
         unit = equivalent_stop(method, 1.0, calibration=calibration)
         return float((unit / stop) ** method.order)
     low, high, tuned = range_in_units(method, eigenvalues, 1.0)
-    ratio = _ratio(calibration)
     if calibration == "risk":
         _check_bounded(method, high)
 
@@ -279,7 +282,9 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     x = search.eigenvalue_grid(low, high)[:, None]
     centre = search.stop_with_gain(method)
     first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
-    grid = np.append(np.geomspace(first, 4 * centre + 2, CALIBRATION_POINTS), [0, 1])
+    last = 4 * _latest_iteration(method, kind, low, high) + 2
+    last = min(last, max(4 * centre + 2, method.horizon))
+    grid = np.append(np.geomspace(first, last, CALIBRATION_POINTS), [0, 1])
     ratio = _ratio(kind)
     return search.lowest_whole(
         lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
@@ -301,6 +306,15 @@ def _penalty_of_count(method: Method, stop: float) -> float:
     kept = int(iteration_numbers(np.array(stop)))
     below = np.append(method.counted[::-1], 0.0)
     return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
+
+
+def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
+    """Return the iteration with the gain of ridge, or the best stop of the flow if it is later."""
+    centre = search.stop_with_gain(method)
+    if method.universal_guarantee or kind == "paper":
+        return centre
+    # hardly damped oscillations end long after the gain has reached that of ridge
+    return max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
 
 
 def _penalty_of_iterate(
@@ -327,11 +341,17 @@ def _penalty_of_iterate(
         return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
     logs = LOG_FACTORS - np.log(method.gain(0.0, stop))
+    heights = np.array([worst(log) for log in logs])
+    # without a dip the best penalty is at an end, as where the fit is nearly least squares
+    places = search.dips(heights) if len(search.dips(heights)) else [int(np.argmin(heights))]
     found = [
         minimize_scalar(
-            worst, bounds=logs[[i - 1, i + 1]], method="bounded", options={"xatol": 1e-10}
+            worst,
+            bounds=(logs[max(i - 1, 0)], logs[min(i + 1, len(logs) - 1)]),
+            method="bounded",
+            options={"xatol": 1e-10},
         )
-        for i in search.dips(np.array([worst(log) for log in logs]))
+        for i in places
     ]
     if method.universal_guarantee or len(found) < 2:
         return float(np.exp(min(found, key=lambda one: float(one.fun)).x))

@@ -26,18 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One iteration, stopped where its guarantee against ridge is best.
-
-    The Bayes risk is at most ``inflation`` times that of the best ridge if all eigenvalues lie in
-    the range ``eigenvalues``; ``expected_inflation`` is the ratio on the given spectrum, if known.
-    """
+    """One iteration, stopped where its guarantee against ridge is best."""
 
     method: Method
     iterations: int
     penalty: float
-    inflation: float
-    expected_inflation: float | None
-    eigenvalues: tuple[float, float]
+    inflation: float  #: The largest Bayes risk over that of the best ridge.
+    expected_inflation: float | None  #: The ratio on the given spectrum, if known.
+    eigenvalues: tuple[float, float]  #: The range of eigenvalues for which the bound holds.
 
     def guarantees(self, penalty: float, iterations: Array) -> Array:
         """Return the guarantees of other stops, for the same range of eigenvalues."""

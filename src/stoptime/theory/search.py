@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from stoptime.methods.recurrence import closer_stops
+from stoptime.support.arrays import EPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
+PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
+MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
@@ -36,21 +39,19 @@ def dips(heights: Array) -> NDArray[np.intp]:
 def lowest(
     curve: Curve, grid: Array, most_dips: int, zooms: int, margin: float = np.inf
 ) -> tuple[float, float]:
-    """Return the lowest point of a curve and its height: on a grid, then ever closer to its dips.
-
-    Every zoom makes the brackets of the deepest dips ten times shorter. A dip that is higher than
-    the lowest grid point by more than the margin, relative to that point, is not refined.
-    """
+    """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
     heights = curve(grid)
     point = float(grid[heights.argmin()])
     least = float(heights.min())
     inner = dips(heights)
+    # a dip that is higher by more than the margin, relative to the lowest point, is not refined
     inner = inner[np.isfinite(grid[inner + 1]) & (heights[inner] - least <= margin * abs(least))]
     deepest = inner[np.argsort(heights[inner], kind="stable")[:most_dips]]
     left = grid[deepest - 1]
     right = grid[deepest + 1]
     while len(left) and zooms > 0:
         zooms -= 1
+        # every zoom makes the brackets of the deepest dips ten times shorter
         points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
         if heights.min() < least:
@@ -61,7 +62,9 @@ def lowest(
         # A parabola through three points dips by at most a quarter of their spread below the
         # lowest of them. A bracket that cannot reach the best point so far is given up.
         around = heights[middle + np.array([[-1], [0], [1]]), columns]
-        kept = 2 * around.min(axis=0) - around.max(axis=0) <= least
+        spread = np.ptp(around, axis=0)
+        # heights that are equal to rounding, as on a plateau, promise nothing lower
+        kept = (around.min(axis=0) - spread <= least) & (spread > PLATEAU * abs(least))
         left = points[middle - 1, columns][kept]
         right = points[middle + 1, columns][kept]
     return point, least
@@ -71,7 +74,11 @@ def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, fl
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
-    while closer.size:
+    # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
+    # rounds without a limit would look at every whole number
+    for _ in range(MOST_WHOLE_ROUNDS):
+        if not closer.size:
+            break
         points = np.append(points, closer)
         order = np.argsort(points)
         points = points[order]

@@ -315,6 +315,19 @@ def test_bad_calls(table, call, message):
         call(*table)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_predictions_of_chunks_refuse_missing_values_as_those_of_arrays(table, bad):
+    X, y = table
+    model = st.StoppedRegressor(stop=3.0).fit(X, y)
+    spoiled = X[:100].copy()
+    spoiled[70, 1] = bad
+    for rows in (spoiled, Chunks.of(spoiled, y[:100], rows=37)):
+        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+            model.predict(rows)
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+        model.score(Chunks.of(spoiled, y[:100], rows=37))
+
+
 def test_scores_of_chunks_with_their_own_response(table, weights):
     X, y = table
     model = st.StoppedRegressor(stop=3.0).fit(X, y)

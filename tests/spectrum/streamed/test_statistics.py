@@ -364,12 +364,13 @@ def test_columns_of_a_data_frame_are_told_apart(rng):
 
 def test_the_first_column_out_of_range_is_named():
     X, y = data()
-    for scale, message in ((1e-170, "X is too small.*underflow, first in column 2"),
-                           (1e170, "X is too large.*overflow, first in column 2")):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
+    for scale, fault in ((1e-170, "small.*underflow"), (1e170, "large.*overflow")):
+        with pytest.raises(ValueError, match=f"X is too {fault} in float64, first in column 2"):
             Statistics.of(X * [1, 1, scale, scale], y)
     rows = [Statistics.of(X[i : i + 1] * 1e-150, y[i : i + 1]) for i in range(9)]
-    with pytest.raises(ValueError, match=r"X is too small.*underflow, first in column 0"):
+    with pytest.raises(
+        ValueError, match=r"X is too small.*underflow in float64, first in column 0"
+    ):
         st.decompose(sum(rows))
     flags = np.column_stack([X[:, 0] > 0, np.ones(len(X), bool)])  # a constant column is no fault
     assert st.decompose(Statistics.of(flags, y)).rank == 1

@@ -67,29 +67,19 @@ def write(
     prepared = Prepared(rows, response, weights, name, recipe)
     whole = decompose(rows, response, weights, bool(model.fit_intercept))
     source = "given as arrays"
-    fitted = Fitted(
-        Request(source, name),
-        Table(rows, source),
-        prepared,
-        n,
-        model,
-        whole,
-        assess(model, whole),
-        compare(model, whole, prepared) if n >= 3 else [],
-        (),
-        "import stoptime as st\n\n"
-        f"X, y = ...  # your data of {n} rows and {p} columns\n"
-        f"model = st.{model!r}.fit(X, y)\n",
+    scores = compare(model, whole, prepared) if n >= 3 else []
+    code = (
+        f"import stoptime as st\n\nX, y = ...  # your data of {n} rows and {p} columns\n"
+        f"model = st.{model!r}.fit(X, y)\n"
     )
+    given = Request(source, name), Table(rows, source), prepared, n
+    fitted = Fitted(*given, model, whole, assess(model, whole), scores, (), code)
     with atomic(Path(target)) as path:
         path.write_text(of_fit(fitted), encoding="utf-8")
 
 
 def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str:
-    """Return the report on the result of :func:`stoptime.tables.fitting.fit_table` as a page.
-
-    ``progress`` is called with a short text before each section.
-    """
+    """Return the report on the result of fit_table as a page; progress gets a text by section."""
     sections = []
     for name, make in SECTIONS.items():
         if progress is not None:
@@ -99,11 +89,7 @@ def of_fit(fitted: Fitted, progress: Callable[[str], None] | None = None) -> str
 
 
 def _assembled(fitted: Fitted, sections: list[Section]) -> str:
-    """Return the page; every text of the user's data is escaped, and nothing is loaded.
-
-    The content security policy names the page's own style and script by their hashes, so that
-    nothing else runs even if an escape were missing.
-    """
+    """Return the page; every text of the user's data is escaped, and nothing is loaded."""
     style = _asset("page.css")
     script = "\n".join(map(_asset, ("axes.js", "chart.js", "page.js")))
     found = fitted.assessment
@@ -115,6 +101,8 @@ def _assembled(fitted: Fitted, sections: list[Section]) -> str:
         charts = charts.replace(sign, f"\\u{ord(sign):04x}")
     links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
     parts = {
+        # The policy names the page's own style and script by their hashes, so that nothing else
+        # runs even if an escape were missing.
         "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
         "title": escape(f"{fitted.prepared.target}, fitted by {found.method.name}"),

@@ -37,11 +37,7 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A line, points, or the bands or whiskers from ``low`` to ``high``.
-
-    ``color`` is a place in the palette of eight; colours beyond it repeat with dashes. ``labels``
-    name the points when a reader hovers over them.
-    """
+    """A line, points, or the bands or whiskers from ``low`` to ``high``."""
 
     name: str
     x: Floats
@@ -49,8 +45,10 @@ class Series:
     low: Floats | None = None
     high: Floats | None = None
     kind: Literal["line", "points", "band", "whiskers"] = "line"
+    # a place in the palette of eight; colours beyond it repeat with dashes
     color: int = 0
     dashed: bool = False
+    # names of the points, shown when a reader hovers over them
     labels: tuple[str, ...] = ()
 
     def content(self) -> dict[str, Any]:
@@ -62,12 +60,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Axes, series and marks.
-
-    ``log_x`` and ``log_y`` say whether an axis starts logarithmic; None removes the choice.
-    With ``nearest``, hovering describes the nearest line alone. ``categories`` are names at
-    x = 1, 2, ... in place of numbers.
-    """
+    """Axes, series and marks."""
 
     key: str
     title: str
@@ -75,9 +68,11 @@ class Chart:
     y_label: str
     series: Sequence[Series]
     marks: Sequence[Mark] = ()
+    # whether an axis starts logarithmic; None removes the choice
     log_x: bool | None = True
     log_y: bool | None = False
-    nearest: bool = False
+    nearest: bool = False  # hovering describes the nearest line alone
+    # names at x = 1, 2, ... in place of numbers
     categories: tuple[str, ...] = ()
 
     def content(self) -> dict[str, Any]:

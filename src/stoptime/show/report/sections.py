@@ -100,15 +100,10 @@ def bias_and_variance(fitted: Fitted) -> Section:
         text = f"Marginal likelihood estimates no {absent}, so bias and variance need no balance."
         return Section(key, title, text)
     stops = _path_stops(fitted)
-    curve = bayes_risk(
-        method,
-        stops,
-        eigenvalues=fitted.spectrum.padded_eigenvalues,
-        signal=float(oracle.signal),
-        noise=float(oracle.noise),
-        n_samples=fitted.spectrum.n_observations,
-        target="prediction",
-    )
+    known = {"signal": float(oracle.signal), "noise": float(oracle.noise)}
+    known["n_samples"] = fitted.spectrum.n_observations
+    s = fitted.spectrum.padded_eigenvalues
+    curve = bayes_risk(method, stops, eigenvalues=s, target="prediction", **known)
     series = [
         Series("bias²", stops, curve.bias, color=0, dashed=True),
         Series("variance", stops, curve.variance, color=2, dashed=True),

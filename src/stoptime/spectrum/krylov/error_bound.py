@@ -37,11 +37,8 @@ LEAST_SQUARES_ROUNDINGS = 10.0  # in units of EPS: a gradient or a change of the
 def relative_errors(
     theta: Floats, response: Floats, krylov: Krylov, method: Method, stops: Floats
 ) -> Array:
-    r"""Bound :math:`\|\hat\beta(t) - \hat\beta_k(t)\|/\|\hat\beta_k(t)\|` at each stop.
-
-    ``theta`` are the Ritz values, ``response`` is the response in their basis. The bound is that
-    of the worst target, and the method must be tuned to the data.
-    """
+    r"""Bound :math:`\|\hat\beta(t) - \hat\beta_k(t)\|/\|\hat\beta_k(t)\|` at each stop."""
+    # theta are the Ritz values, and the response is in their basis; the method is tuned to the data
     z = response.reshape(len(theta), len(krylov.sizes))
     rounding = _rounding(theta, z)
     # unseen eigenvalues may be arbitrarily small, and a small gradient alone does not notice them:

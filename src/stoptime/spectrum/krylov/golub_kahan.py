@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
+from scipy.linalg import eigh_tridiagonal, norm
 
+from stoptime.spectrum.accuracy import check_range
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
@@ -33,21 +34,19 @@ if TYPE_CHECKING:
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
 TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference
 REORTHOGONALISE_BELOW = np.sqrt(0.5)  # fraction of a vector's length that must remain
-SAFE_SIZES = (1e-285, 1e285)  # of lengths, eigenvalues and their products, with room for sums
+PRODUCT_ROOM = 1e7  # factor for sums of products of eigenvalues and lengths
+SAFE_LENGTHS = (1e-140, 1e140)  # squares of other lengths may overflow, or lose digits
 
 
 class Ritz(NamedTuple):
-    """Eigenvalues and eigenvectors of the projected matrix T.
-
-    ``first`` is the first row of ``rotation``, and ``coupling`` the η of ÂV = VT + η v eₖᵀ.
-    ``unlearned`` is that of :class:`stoptime.spectrum.base.Krylov`.
-    """
+    """Eigenvalues and eigenvectors of the projected matrix T."""
 
     values: Array
     rotation: Array
-    first: Array
+    first: Array  # row of the rotation
+    # the η of ÂV = VT + η v eₖᵀ: zero if the space is complete
     coupling: float
-    unlearned: float
+    unlearned: float  # as in Krylov
 
     @property
     def leaving(self) -> Array:
@@ -92,13 +91,13 @@ class Basis:
 
     def orthogonalise(self, vector: Floats) -> Floats:
         """Subtract the projection of a vector on the basis, in place."""
-        before = np.linalg.norm(vector)
+        before = _length(vector)
         # a difference much shorter than the vector consists of rounding to a visible part, which
         # is not orthogonal to the basis; a second pass removes it ("twice is enough")
         for _ in range(2):
             for block in self.blocks():
                 vector -= (block @ vector) @ block
-            after = np.linalg.norm(vector)
+            after = _length(vector)
             if after > REORTHOGONALISE_BELOW * before:
                 break
             before = after
@@ -106,11 +105,7 @@ class Basis:
 
 
 class GolubKahan:
-    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times ``target``, if given.
-
-    Entries of B count as zero below ``rounding`` times the largest entry so far, and below
-    ``floor``, which is the rounding error of A itself.
-    """
+    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times the ``target``."""
 
     def __init__(
         self,
@@ -126,7 +121,7 @@ class GolubKahan:
         self.basis = Basis(len(start))
         self.alphas: list[float] = []
         self.betas: list[float] = []
-        self.power = 0.0 if target is None else _length(target, "y")
+        self.power = 0.0 if target is None else _length(target)
         self.length = _length(start)
         # a start this short is what rounding leaves of the means in Aᵀy
         self.exhausted = self.length <= floor * self.power
@@ -188,6 +183,7 @@ class GolubKahan:
 
     def _vanishes(self, entry: float) -> bool:
         self._scale = max(self._scale, entry)
+        # the floor is the rounding error of A itself, which is larger if its means are large
         return entry <= max(self.rounding * self._scale, self.floor)
 
     def forget(self) -> None:
@@ -197,11 +193,19 @@ class GolubKahan:
         self.betas = []
         self.exhausted = True
 
+    @np.errstate(over="ignore")
+    def _check_range(self) -> None:
+        """Raise a ValueError if eigenvalues, or their products with y, leave the range."""
+        square = np.square(max(self.corner, *self.alphas))
+        check_range("X", square, True, PRODUCT_ROOM)
+        check_range("X or y", square * self.length, True, PRODUCT_ROOM)
+
     def ritz(self, *, accurate: bool) -> Ritz:
         """Diagonalise T, accurately by the singular values of B, or faster by T itself."""
         k = self.size
         if k == 0:
             return Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0, 0.0)
+        self._check_range()
         alphas = np.array(self.alphas)
         betas = np.array(self.betas)
         steps = np.append(self.corner, betas[:-1])
@@ -220,32 +224,21 @@ class GolubKahan:
         return Ritz(lengths[::-1] ** 2, right[::-1].T, first[::-1], coupling, unlearned)
 
 
-def check_scale(name: str, size: float) -> None:
-    """Raise a ValueError where a length, an eigenvalue or their product over- or underflows."""
-    low, high = SAFE_SIZES
-    if not low < size < high:
-        reason = (
-            "small: products of entries under" if size < 1 else "large: products of entries over"
-        )
-        raise ValueError(f"{name} is too {reason}flow. Rescale the columns of X, or y.")
-
-
-def _length(vector: Floats, name: str = "X or y") -> float:
-    """Return the length of a vector; refuse one whose squares overflow or underflow."""
+def _length(vector: Floats) -> float:
+    """Return the length of a vector whose squares may overflow or underflow."""
     with np.errstate(over="ignore"):
         length = float(np.linalg.norm(vector))
-    if length > 0 or vector.any():
-        check_scale(name, length)
-    return length
+    if SAFE_LENGTHS[0] < length < SAFE_LENGTHS[1]:
+        return length
+    # the norm of SciPy divides by the largest entry first, which is slower
+    return float(norm(vector, check_finite=False))
 
 
 @dataclass(frozen=True)
 class KrylovVectors:
-    """Ritz vectors of one or several spaces, computed on demand.
+    """Ritz vectors of one or several spaces, computed on demand."""
 
-    Each basis, in blocks of rows, times its rotation gives those of a space; ``order`` sorts all.
-    """
-
+    # each basis, in blocks of rows, times its rotation gives the vectors of a space
     spaces: tuple[list[Array], ...]
     rotations: tuple[Array, ...]
     order: NDArray[np.intp]

@@ -12,15 +12,23 @@ from scipy import linalg, sparse
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import EVERYTHING, WITHOUT_ROWS, Goal, ReachError, goals, largest_gain
-from stoptime.spectrum.dense import Centred, DenseData, RowsToTest, sample_sizes
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    WITHOUT_ROWS,
+    Goal,
+    ReachError,
+    RowsToTest,
+    goals,
+    largest_gain,
+)
+from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import lengths_of
 from stoptime.spectrum.kinds import checked_matrix
-from stoptime.spectrum.krylov.golub_kahan import check_scale
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
-from stoptime.spectrum.moments import Moments
-from stoptime.support.arrays import EPS, TINY, Floats
+from stoptime.spectrum.moments import Moments, sample_sizes
+from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,14 +56,11 @@ MANY_GROWTHS = 20  # times a small space is grown, which nearly exhausts it
 
 @dataclass(frozen=True)
 class MatrixFreeData(DenseData):
-    """Validated data whose X is only multiplied with vectors, in double precision.
-
-    ``options`` are those of :class:`KrylovSpaces`; ``is_whole`` asks for all eigenvalues.
-    """
+    """Validated data whose X is only multiplied with vectors, in double precision."""
 
     X: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    is_whole: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # of KrylovSpaces
+    is_whole: bool = False  # whether all eigenvalues are wanted
 
     dtype = np.dtype(np.float64)  # whatever dtype an operator has
 
@@ -188,8 +193,7 @@ class MatrixFreeData(DenseData):
                 f'solver="gram" needs the eigenvalues of a matrix of size {size}, beyond '
                 f'{LARGEST_GRAM}: use solver="krylov" with a finite stop or max_gain.'
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # products are checked for overflow
-            spectrum = self._by_gram
+        spectrum = self._by_gram
         # if even the largest eigenvalue is rounding of the means, all columns are constant
         if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
             basis = np.zeros((self.n_features, 0))
@@ -251,7 +255,7 @@ class MatrixFreeData(DenseData):
 
     def centred_in_products(self) -> Centred:
         """Return operator and targets; the mean squares of single columns are unknown."""
-        return Centred(self.operator, self.targets, self.means, np.zeros(self.n_features))
+        return Centred(self.operator, self.targets, self.means, None)
 
     def moments(self) -> Moments:
         """Return means and second moments, a few columns at a time."""
@@ -266,15 +270,12 @@ class MatrixFreeData(DenseData):
         """Return some centred rows of a sparse matrix times vectors."""
         return np.asarray(self._by_rows[index] @ vectors - mean @ vectors)
 
-    def check_finite(self, products: Floats) -> None:
-        """Raise a ValueError where squares of entries overflow."""
-        if not np.isfinite(products).all():
-            check_scale("X", np.inf)
+    def check_features(self, powers: Floats, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
+        """Raise a ValueError if the sum of the squares of X leaves the range."""
 
-    def check_underflow(self, largest: float, means: Floats) -> None:  # noqa: ARG002 - entries are not seen
-        """Raise a ValueError where the squares of X underflow."""
-        if largest >= TINY / EPS:
-            return
-        # Xᵀy beyond the rounding of the means shows that X is not constant
-        if np.abs(self.operator.T @ self.targets).max() > self.floor * np.linalg.norm(self.targets):
-            check_scale("X", largest)
+        def varies(_: NDArray[np.bool_]) -> bool:
+            # Xᵀy beyond the rounding of the means shows that X is not constant
+            response = self.operator.T @ self.targets
+            return bool(np.abs(response).max() > self.floor * np.linalg.norm(self.targets))
+
+        check_range("X", powers.sum(), varies)

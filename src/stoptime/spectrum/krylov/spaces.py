@@ -19,7 +19,7 @@ import numpy as np
 from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.data import Goal, ReachError, require_every_eigenvalue
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz, check_scale
+from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.support.progress import Ticker
 
@@ -41,10 +41,7 @@ STOP_FRACTIONS = np.array([1.0, 0.3, 0.1, 0.03])  # of a goal, where traces are 
 
 
 class KrylovSpaces:
-    """One Krylov space for each target, grown only as far as needed.
-
-    The options are those of :func:`stoptime.decompose`.
-    """
+    """One Krylov space for each target, grown only as far as needed; options as in decompose."""
 
     def __init__(
         self,
@@ -65,6 +62,7 @@ class KrylovSpaces:
         self._probe_products = 0
         most = max(2, KRYLOV_MEMORY // (8 * data.n_features))
         self.max_rank = most if max_rank is None else whole_number("max_rank", max_rank, least=1)
+        data.target_power(data.means)  # checks the range of y before any work
         starts = data.operator.T @ data.targets
         self.runs = [
             GolubKahan(data.operator, start, data.rounding, data.floor, target)
@@ -112,8 +110,6 @@ class KrylovSpaces:
             self._step(run)
         if run.size:
             image = float(np.hypot(run.corner, run.alphas[0]))  # length of A times the first vector
-            # the bound multiplies eigenvalues with the response: refuse data where that overflows
-            check_scale("X or y", image * image * run.length)
             if run.length <= self.data.rounding * image * run.power:
                 # Xᵀy is so small beside X and y that it consists of rounding alone
                 run.forget()
@@ -198,6 +194,7 @@ class KrylovSpaces:
         rotations = tuple(one.rotation for one in ritz)
         basis = KrylovVectors(bases, rotations, order, self.data.n_features)
         doubts = (one.doubt for one in ritz if len(one.values) and one.values[-1] == top)
+        grown = [run for run in self.runs if run.size]
         krylov = Krylov(
             residues=residues[order],
             sizes=np.array([run.size for run in self.runs]),
@@ -205,9 +202,7 @@ class KrylovSpaces:
             largest=max(one.largest for one in ritz),
             doubt=max(doubts, default=0.0),
             tol=self.tol,
-            error=max(
-                (e for run in self.runs if run.size for e in self._errors(run, goals)), default=0.0
-            ),
+            error=max([0.0, *(e for run in grown for e in self._errors(run, goals))]),
             products=self.data.operator.products + self.data.fit_intercept - self._probe_products,
         )
         gains = [self._tuned(m, values).largest_gain(t) for m, t in goals if m.has_filter]
@@ -223,10 +218,8 @@ def density(
     r"""Estimate the density of the eigenvalues of AᵀA from m random sign vectors.
 
     .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}m\sum_{k=1}^m\sum_j q_{1j}^2 f(\theta_j)
-
-    A probe ends when its degrees of freedom at the goals, which are tuned methods and their stops,
-    have converged, or after ``most`` steps.
     """
+    # a probe ends when its degrees of freedom at the goals (tuned methods, stops) have converged
     A = data.operator
     before = A.products
     present = A.root > 0

@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from stoptime.spectrum.data import EVERYTHING, Data, Fold, Goal, TestErrors, TestSet
-from stoptime.spectrum.dense import RowsToTest, checked_test
-from stoptime.spectrum.kinds import kind_of, new_rows
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    Data,
+    Fold,
+    Goal,
+    RowsToTest,
+    TestErrors,
+    TestSet,
+    checked_test,
+)
+from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.streamed.dask import DaskRows
 from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
 from stoptime.spectrum.streamed.gram import by_statistics
@@ -124,7 +132,7 @@ class StreamedData(Data):
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows in memory as a test set."""
         y = np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val"))
-        X = new_rows(X, y, dtype=np.float64, name="X_val")
+        X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
         targets = () if self.single_target else (self.n_targets,)
         return checked_test(X, y, (self.n_features, *targets))
 
@@ -146,11 +154,8 @@ class StatisticsToTest:
 
 
 def _mean_squared_error(path: Path, statistics: Statistics) -> Floats:
-    r"""Return the mean squared error of a path, with coefficients b and intercepts a.
-
-    .. math:: \frac1w\sum_i w_i(y_i - x_i^Tb - a)^2
-        = (\bar y - \bar x^Tb - a)^2 + P - 2b^Tc + b^T\hat\Sigma b
-    """
+    """Return the mean squared error of a path, with coefficients b and intercepts a."""
+    # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb, with products about the means
     coef = path.coef.reshape(*path.coef.shape[:2], -1)
     bias = statistics.target_mean - np.tensordot(coef, statistics.feature_mean, axes=(1, 0))
     bias -= path.intercept.reshape(bias.shape)
@@ -182,7 +187,7 @@ def _total(parts: Parts, names: tuple[str, ...] | None) -> Statistics:
 
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Stream:
     """Return streamed data with their response; chunks and statistics hold their own."""
-    if kind_of(X) == "dask":
+    if hasattr(X, "__dask_graph__"):
         return DaskRows.of(X, y, sample_weight)
     if not isinstance(X, Chunks | Statistics):
         if y is None:

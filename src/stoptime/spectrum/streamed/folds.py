@@ -21,10 +21,7 @@ Parts = dict[int, Statistics]
 
 @dataclass(frozen=True)
 class Folds:
-    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows.
-
-    Without both, as for an unknown number of rows, fold k tests blocks k, k + count, and so on.
-    """
+    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows."""
 
     count: int
     labels: NDArray[np.int16] | None = None
@@ -74,6 +71,7 @@ class Folds:
             numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
             found = np.searchsorted(self.ends, numbers, side="right")
             return int(found[0]) if found[0] == found[-1] else found
+        # the number of rows is unknown: fold k tests blocks k, k + count, and so on
         return block % self.count
 
 

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.spectrum.accuracy import GRAM_TOLERANCE, constant
+from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.spectrum.streamed.statistics import Statistics, check_range
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
+    from stoptime.spectrum.streamed.statistics import Statistics
 
 PRODUCT_ROUNDINGS = 2.0  # rounding units, of the lengths of two columns: error of their product
 UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
@@ -51,8 +51,8 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
         raise ValueError("There is no row of positive weight to fit.")
     m, power = statistics.about(fit_intercept)
     flat = constant(np.diagonal(m.gram), m.feature_mean)
-    check_range("X", np.diagonal(m.gram), ~flat)
-    check_range("y", power, ~constant(power, m.target_mean))
+    check_range("X", np.diagonal(m.gram), lambda small: ~flat[small])
+    check_range("y", power, lambda small: ~constant(power, m.target_mean)[small])
     if flat.any():
         # products with constant columns are rounding alone
         gram = np.where(flat | flat[:, None], 0, m.gram)
@@ -107,9 +107,8 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
 
     .. math:: d_i^2 = c_i(c_i + \rho_i/\eta), \qquad c_i^2 = \sum_a V_{ai}^2\hat\Sigma_{aa}, \qquad
         \rho_i = \max_a|\hat\Sigma V - VS|_{ai}/\sqrt{\hat\Sigma_{aa}}
-
-    Products of columns are rounded in proportion to their lengths; ρ is the residual of ``eigh``.
     """
+    # products of columns are rounded in proportion to their lengths; ρ is the residual of eigh
     lengths = np.sqrt(np.diagonal(gram))
     inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     scales = np.empty_like(eigenvalues)
@@ -123,10 +122,8 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
 
 
 def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
-    r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target.
-
-    The method is tuned to the data. Targets that the fit does not explain have no error.
-    """
+    r"""Bound :math:`\|\delta\hat\beta(t)\|/\|\hat\beta(t)\|` roughly, for each stop and target."""
+    # the method is tuned to the data; targets that the fit does not explain have no error
     rounding = spectrum.rounding
     power = np.atleast_1d(on_host(spectrum.target_power))
     errors = np.zeros((len(stops), len(power)))

@@ -339,7 +339,7 @@ def _rows_per_block(rows: Any, n_columns: int) -> int:
 
 
 def _release(array: Any) -> None:
-    """Unmap the pages of a file that were read; they count as memory of this process otherwise."""
+    # pages of a file that were read are unmapped; they count as memory of this process otherwise
     if not isinstance(array, np.memmap) or array.mode != "r" or sys.platform == "win32":
         return
     base: Any = array

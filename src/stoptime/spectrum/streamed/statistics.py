@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.spectrum.accuracy import check_range, entries_vary
 from stoptime.spectrum.moments import Moments, checked_weights, sums
-from stoptime.support.arrays import EPS, TINY, Floats
+from stoptime.support.arrays import Floats
 from stoptime.support.files import load_arrays, save_arrays
 
 NEGATIVE_VARIANCE = 1e-6  # of a variance: rounding may push a difference this far below zero
-LEAST_POWER = TINY / EPS  # mean squares below it have lost digits to underflow
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
 STATISTICS_FORMAT = 1  # version of the layout of stored files
 ASYMMETRY = 1e-8  # relative difference of two stored products that must be equal
@@ -104,8 +104,10 @@ class Statistics:
             found = sums(features, columns, weights, np.dtype(np.float64), centre=True)
         # rounding may leave the variance of a constant column just below zero
         np.fill_diagonal(found.gram, np.maximum(np.diagonal(found.gram), 0))
-        _check_entries("X", features, np.diagonal(found.gram))
-        _check_entries("y", columns, found.target_power)
+        m = found.moments()
+        shares = np.ones(n) if weights is None else weights / (weights.max(initial=0) or 1.0)
+        _check_entries("X", features, np.diagonal(found.gram), m.feature_mean, shares)
+        _check_entries("y", columns, found.target_power, m.target_mean, shares)
         return cls(
             found.weight, n if weights is None else int(np.count_nonzero(weights)),
             np.concatenate(found.origin), np.concatenate(found.offset),
@@ -258,35 +260,20 @@ def check_size(n_features: int) -> None:
         )
 
 
-def check_range(name: str, powers: Floats, varies: NDArray[np.bool_]) -> None:
-    """Raise a ValueError that names the first column whose squares overflow, or underflow.
-
-    Squares of a column that does not vary are zero or rounding, and do not count as underflow.
-    """
-    # no other product needs a check: none exceeds the larger one of the two squares
-    for wrong, fault in (
-        (~np.isfinite(powers), "large: squares of its entries overflow"),
-        (varies & (powers < LEAST_POWER), "small: squares of its entries underflow"),
-    ):
-        if wrong.any():
-            column = int(np.argmax(wrong))
-            raise ValueError(f"{name} is too {fault}, first in column {column}. Rescale it.")
-
-
-def _check_entries(name: str, columns: NDArray[Any], powers: Floats) -> None:
+def _check_entries(
+    name: str, columns: NDArray[Any], powers: Floats, means: Floats, shares: Floats
+) -> None:
     """Raise a ValueError that names an entry that is not finite, or a column out of range."""
     if not np.isfinite(powers).all() and not np.isfinite(columns).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(columns))[0])
         kind = "NaN" if np.isnan(columns[row, column]) else "infinity"
         raise ValueError(f"{name} contains {kind}, first in row {row}, column {column}.")
-    vanished = np.zeros(len(powers), np.bool_)
-    flat = np.flatnonzero(powers == 0)
-    if len(columns) and len(flat):
-        # if all squares underflow to zero, products cannot tell the column from a constant one
-        low = columns[:, flat].min(axis=0)
-        high = columns[:, flat].max(axis=0)
-        vanished[flat] = (low < high) & (np.maximum(np.abs(low), np.abs(high)) < np.sqrt(TINY))
-    check_range(name, powers, vanished)
+
+    def vanish(small: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        # only if all squares underflow to zero, products cannot tell the column from a constant one
+        return (powers[small] == 0) & entries_vary(columns, means, shares, small)
+
+    check_range(name, powers, vanish)
 
 
 def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:

@@ -1,0 +1,77 @@
+"""New rows of any kind: opened once, they say how a linear model predicts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
+from stoptime.spectrum.streamed.dask import dask_rows
+from stoptime.spectrum.streamed.sources import Chunks
+from stoptime.support.arrays import is_device_array
+
+
+class NewRows:
+    """Rows that can be multiplied with coefficients: array, matrix, operator or tensor."""
+
+    def __init__(self, X: Any, names: Any = None) -> None:
+        # names of columns that scikit-learn has not checked already
+        self.X = X
+        self.names = names
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions where the coefficients are; lazy ones for Dask."""
+        return self.X @ coef + intercept
+
+    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:  # noqa: ARG002
+        """Return response, predictions and weights in one pass, if the rows contain them."""
+        raise ValueError("y must be given with X: only chunks contain both rows and response.")
+
+
+class NewChunks(NewRows):
+    """Rows that are read block by block."""
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions of all blocks."""
+        return np.concatenate([_predicted(block, coef, intercept) for block in self.X])
+
+    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return response, predictions and weights in one pass."""
+        if sample_weight is not None:
+            raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
+        parts = []
+        for block in self.X:
+            if block.y is None:
+                raise ValueError(
+                    "Chunks have no response: give y, or the target column, when you create them."
+                )
+            weight = np.ones(len(block.X)) if block.weight is None else block.weight
+            parts.append((block.y, _predicted(block, coef, intercept), weight))
+        if not parts:
+            raise ValueError("There are no rows: every block is empty, or there is no block.")
+        response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return response, predicted, weights
+
+
+def _predicted(block: Any, coef: Any, intercept: Any) -> Any:
+    assert_all_finite(block.X, input_name="X")
+    return block.X @ coef + intercept
+
+
+def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
+    """Open new rows of any kind; ``validate`` checks arrays and sparse matrices in memory."""
+    kind = kind_of(X)
+    on_device = is_device_array(X) or is_device_array(coef)
+    if kind in {"dense", "sparse"} and not on_device:
+        return NewRows(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
+    if kind in {"dense", "sparse", "operator"} or on_device:
+        return NewRows(rows_in_memory(X, coef))
+    if kind == "statistics":
+        raise TypeError("Statistics contain no rows to predict.")
+    if kind == "dask":
+        return NewRows(dask_rows(X), getattr(X, "columns", None))
+    chunks = X if isinstance(X, Chunks) else Chunks.of(X)
+    return NewChunks(chunks, chunks.names)

@@ -1,0 +1,111 @@
+"""Sparse matrices and operators of extreme scale or condition, and faulty operators."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+import stoptime as st
+from stoptime.spectrum.data import ReachError
+
+
+def relative(found, exact):
+    """Return the distance of coefficients, of many targets the worst."""
+    length = np.linalg.norm(exact, axis=0)
+    return float(np.max(np.linalg.norm(found - exact, axis=0) / np.where(length > 0, length, 1)))
+
+
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_a_stop_beyond_all_eigenvalues_is_least_squares(rng, method):
+    X = sparse.csr_array(rng.standard_normal((4, 2)) + 1e6)
+    y = rng.standard_normal(4)
+    drawn = st.path(X, y, method, [1e120], fit_intercept=False, solver="krylov")
+    right = st.path(X.toarray(), y, method, [np.inf], fit_intercept=False)
+    np.testing.assert_allclose(drawn.coef, right.coef, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "stop"),
+    [
+        (lambda L: st.GradientDescent(1.9 / L), 11250),
+        (lambda L: st.NuMethod(1 / L), 3000),
+        (lambda L: st.HeavyBall(3.7 / L, momentum=0.9), 20000),
+    ],
+)
+def test_steps_next_to_divergence_are_followed_to_their_end(method, stop, rng):
+    X, y = rng.standard_normal((80, 40)), rng.standard_normal(80)
+    method = method(st.decompose(X, y).eigenvalues[-1])
+    found, exact = (st.path(data, y, method, [stop]) for data in (aslinearoperator(X), X))
+    off = np.linalg.norm(found.coef - exact.coef) / np.linalg.norm(exact.coef)
+    assert off < 1e-9
+    assert found.error[0] < 1e-6
+
+
+@pytest.mark.parametrize("constant", [1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+def test_a_constant_column_has_nothing_to_learn(kind, constant, rng):
+    X = np.hstack([rng.standard_normal((60, 10)), np.full((60, 1), constant)])
+    y = X[:, :10] @ rng.standard_normal(10) + rng.standard_normal(60)
+    found = st.path(kind(X), y, "ridge", [1.0, np.inf], solver="krylov")
+    exact = st.path(X, y, "ridge", [1.0, np.inf])
+    assert relative(found.coef.T, exact.coef.T) < 1e-16 * constant + 1e-12
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), atol=1e-15 * constant + 1e-12)
+
+
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+@pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1e-90, 1e90, 1e150, 1e155, 1e170, 1e200])
+def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, target_scale, rng):
+    X = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
+    y = rng.standard_normal(12)
+    right = st.path(X, y, "ridge", [np.inf]).coef
+    for solver in ("krylov", "gram"):
+        message = ""
+        found = right
+        try:
+            drawn = st.path(kind(scale * X), target_scale * y, "ridge", [np.inf], solver=solver)
+            found = drawn.coef * scale / target_scale
+        except ValueError as error:
+            message = str(error)
+        assert re.search("^$|too small" if scale < 1 else "^$|too large", message)
+        np.testing.assert_allclose(found, right, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
+@pytest.mark.parametrize("solver", ["gram", "krylov"])
+def test_tiny_constant_columns_have_nothing_to_learn(kind, solver, rng):
+    X = kind(np.full((12, 3), 3.3e-170))
+    found = st.path(X, 1e100 * rng.standard_normal(12), "ridge", [np.inf], solver=solver)
+    np.testing.assert_array_equal(found.coef, 0)
+
+
+def test_all_eigenvalues_of_an_ill_conditioned_operator_come_with_a_warning(rng):
+    X = rng.standard_normal((30, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-6]
+    with pytest.warns(UserWarning, match="standardise or drop columns"):
+        problem = st.Problem.of(aslinearoperator(X), rng.standard_normal(30), "ridge")
+    assert problem.spectrum.rank == 5
+
+
+def test_an_iteration_needs_no_more_vectors_than_it_has_steps(rng):
+    X, y = rng.standard_normal((300, 250)), rng.standard_normal(300)
+    found = st.path(aslinearoperator(X), y, "conjugate-gradient", [100], fit_intercept=False)
+    assert found.krylov.sizes == [100]
+    assert found.krylov.products == 201
+
+
+def test_the_first_vectors_of_many_targets_count_too(rng):
+    X, Y = rng.standard_normal((60, 10)), rng.standard_normal((60, 10))
+    with pytest.raises(ReachError, match="max_rank"):
+        st.path(aslinearoperator(X), Y, "ridge", [1e-6], max_rank=3)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.9, -1.0])
+def test_what_is_no_transpose_is_refused(factor, rng):
+    X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
+    wrong = LinearOperator(
+        X.shape, matvec=lambda v: X @ v, rmatvec=lambda v: factor * (X.T @ v), dtype=float
+    )
+    with pytest.raises(ValueError, match="transpose of its matvec"):
+        st.path(wrong, y, "ridge", [1.0])
