@@ -121,7 +121,6 @@ class LeaveOneOut(CurveRule):
 
     def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at some of these late stops, without oscillations that are faint there."""
-        # oscillations are parts of the response, and are compared with its residual
         visible = problem.visible(WIGGLE * problem.remains(curve.errors))
         ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
         stops = stops[_apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
@@ -158,7 +157,8 @@ class LeaveOneOut(CurveRule):
         stage = _stages(problem, new)
         for number in np.unique(stage):
             stops = new[stage == number]
-            curve = curve.joined(self._rough(problem, stops, problem.rough_limit(stops, curve.errors)))
+            limit = problem.rough_limit(stops, curve.errors)
+            curve = curve.joined(self._rough(problem, stops, limit))
         return curve
 
     def _near_best(
@@ -224,7 +224,8 @@ def _rough_reach(problem: Problem) -> float:
     if spectrum.reach == np.inf or largest == 0:
         return np.inf
     # directions that products of X have lost must not be learned yet
-    return max(spectrum.reach, LEARNED_OF_LOST / (cast("DenseData", problem.data).rounding * largest))
+    rounding = cast("DenseData", problem.data).rounding
+    return max(spectrum.reach, LEARNED_OF_LOST / (rounding * largest))
 
 
 def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:

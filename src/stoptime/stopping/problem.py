@@ -116,12 +116,12 @@ class Problem:
         return float((max(visible, phase) / time) ** 2)
 
     def rough_limit(self, stops: Array, errors: ArrayLike) -> float:
-        """Return the limit at stops whose errors, of the size of these, may be off by a per cent."""
+        """Return the limit at stops whose errors, about as large as these, may be rough."""
         # oscillations are parts of the response, and are compared with its residual
         return self.limit(stops, max(FAINT * self.remains(errors), FAINTEST), RESOLVED_PHASE)
 
     def exact_limit(self, stops: Array, errors: ArrayLike) -> float:
-        """Return the limit at stops whose errors, of the size of these, are to be exact."""
+        """Return the limit at stops whose errors, about as large as these, are to be exact."""
         return self.limit(stops, max(FAINTEST * self.remains(errors), FAINTEST**2), EXACT_PHASE)
 
     def remains(self, errors: ArrayLike) -> float:
