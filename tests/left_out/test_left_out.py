@@ -49,7 +49,7 @@ def test_remembered_rows_give_the_same_errors(kind, method):
         fresh = forgets.errors(method, stops, standard_errors=True)
         np.testing.assert_allclose(again.errors, fresh.errors, rtol=1e-9)
         np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-7)
-        rough = remembers.errors(method, stops, standard_errors=False, rough=True)
+        rough = remembers.errors(method, stops, standard_errors=False, by_products=True)
         np.testing.assert_allclose(rough.errors, fresh.errors, rtol=1e-8)
         both = [
             each.residuals(method, np.array(stops[1])).reshape(1, len(X), -1)
@@ -67,7 +67,7 @@ def test_products_of_ridges_serve_other_stops_and_methods(rng, made):
     grids = np.geomspace(0.1, 10, 60), np.geomspace(0.2, 9, 11)
     for method in frictions:
         for stops in grids:
-            rough = shared.errors(method, stops, standard_errors=False, rough=True)
+            rough = shared.errors(method, stops, standard_errors=False, by_products=True)
             exact = left_out_of(X, y, options, remember=False).errors(
                 method, stops, standard_errors=False
             )
@@ -76,7 +76,7 @@ def test_products_of_ridges_serve_other_stops_and_methods(rng, made):
     assert len({one.tobytes() for one in made[:1]}) == 1
     made.clear()
     for method in frictions:
-        shared.errors(method, grids[0], standard_errors=False, rough=True)
+        shared.errors(method, grids[0], standard_errors=False, by_products=True)
     assert not made
 
 
@@ -85,7 +85,7 @@ def test_products_are_not_used_where_the_fit_is_perfect(rng):
     y = X.sum(axis=1) + 1e-7 * rng.standard_normal(100)
     fresh = left_out_of(X, y, {"sample_weight": None, "fit_intercept": True}, remember=False)
     stops = np.geomspace(1, 1e4, 80)
-    rough = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False, rough=True)
+    rough = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False, by_products=True)
     exact = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False)
     np.testing.assert_allclose(rough.errors, exact.errors, rtol=1e-6)
     assert exact.errors.min() < 1e-12

@@ -36,6 +36,7 @@ from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stoptime.left_out.ladder import Ladder
     from stoptime.left_out.rows import RowBlock
     from stoptime.methods.base import Method
 
@@ -72,16 +73,16 @@ class RidgeMixture:
 
     ``penalties`` are the λ, real for ridge and otherwise complex, one of each conjugate pair.
     ``weights`` are the ω, of shape (n_scales, n_penalties, n_stops), a matrix for every scale c.
-    ``ellipse`` is the contour of the penalties, if other filters can share it.
+    ``contour`` is where the penalties lie, if other filters can share them.
     """
 
     penalties: Numbers
     weights: Numbers
-    ellipse: Ellipse | None = None
+    contour: Ellipse | Ladder | None = None
 
     def scaled(self, unit: float) -> RidgeMixture:
         """Return the mixture for eigenvalues that are larger by a factor."""
-        ellipse = cast("Ellipse", self.ellipse)
+        ellipse = cast("Ellipse", self.contour)
         larger = Ellipse(ellipse.largest * unit, ellipse.count)
         return RidgeMixture(self.penalties * unit, self.weights, larger)
 

@@ -7,6 +7,7 @@ other mixtures of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +15,21 @@ from numpy.typing import NDArray
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.interpolation import Interpolation
-from stoptime.left_out.mixture import ByMixture
+from stoptime.left_out.ladder import Ladder
+from stoptime.left_out.mixture import ByMixture, Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
 from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import Array, Floats, empty, like, on_host
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
-    from stoptime.left_out.mixture import Ellipse
     from stoptime.left_out.rows import Rows
     from stoptime.methods.base import Method
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
 PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
 LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
+LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors need an exact mixture
 
 
 class LeftOut:
@@ -38,7 +40,7 @@ class LeftOut:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._products: dict[Ellipse, Array | None] = {}  # by the ellipse; None if not computed
+        self._products: dict[Ellipse | Ladder, Array | None] = {}  # None if not computed
 
     def errors(
         self,
@@ -47,33 +49,41 @@ class LeftOut:
         limit: float = np.inf,
         *,
         standard_errors: bool,
-        rough: bool = False,
+        by_products: bool = False,
+        first_look: bool = False,
         verbose: bool = False,
     ) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`.
 
-        Errors that may be ``rough`` are computed faster, to 1e-10 of the response's power.
+        Where ``by_products`` allows it, errors are computed faster, to 1e-10 of the response's
+        power. A ``first_look`` at smooth methods has an error of about 1e-4.
         """
         parts = []
+        exact = True
         for rows in self.rows.target_blocks(TARGETS_AT_ONCE):
             curve = _curve_of(rows, method, stops, fourths=standard_errors)
-            routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._products))
+            known = tuple(one for one in self._products if isinstance(one, Ellipse))
+            routing = Routing(rows, method, stops[curve.nodes], None, limit, known, first_look)
             sums = _Sums(rows, curve, fourths=standard_errors)
-            if not (rough and self._added_by_products(routing, sums, verbose)):
-                self._add_all(routing, sums, verbose)
+            contour = self._added_by_products(routing, sums, verbose) if by_products else None
+            exact = exact and not isinstance(contour, Ladder)
+            if contour is None:
+                self._add_all(replace(routing, first_look=False), sums, verbose)
             parts.append(sums)
         values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:
             values.append(np.concatenate([part.deviations() for part in parts], axis=1))
         target: Any = 0 if self.rows.data.single_target else slice(None)
-        return ErrorCurve(stops, *(columns[:, target] for columns in values))
+        deviation = values[1][:, target] if standard_errors else None
+        sure = exact | ~((stops > 0) & np.isfinite(stops))
+        return ErrorCurve(stops, values[0][:, target], deviation, sure)
 
     def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
         found = empty(self.rows.data.y, self.rows.data.y.shape)
         shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
-        known = tuple(self._products)
+        known = tuple(one for one in self._products if isinstance(one, Ellipse))
         routing = Routing(self.rows, method, stops, None if shared else own, limit, known)
         for index, route in routing.parts(np.arange(len(found))):
             block = self.rows.block(index, on_host=isinstance(route, BySecular))
@@ -92,24 +102,27 @@ class LeftOut:
             block = routing.rows.block(index, on_host=isinstance(route, BySecular))
             for places, residuals in routing.residuals(block, route):
                 sums.add(places, block.weight, residuals)
-            if isinstance(route, ByMixture) and route.mixture.ellipse is not None:
-                self._products.setdefault(route.mixture.ellipse, None)
+            if isinstance(route, ByMixture) and route.mixture.contour is not None:
+                self._products.setdefault(route.mixture.contour, None)
 
-    def _added_by_products(self, routing: Routing, sums: _Sums, verbose: bool) -> bool:
-        r"""Add squared residuals at all stops by products of ridges, if that costs less.
+    def _added_by_products(
+        self, routing: Routing, sums: _Sums, verbose: bool
+    ) -> Ellipse | Ladder | None:
+        r"""Add squared residuals at all stops by products of ridges; return their contour.
 
         With a row's left-out residuals of the ridges :math:`\rho_i` and the weights ω of a stop,
         the sum of squares is :math:`\omega^T(\sum_i\rho_i\rho_i^T)\,\omega`. The matrix is computed
-        once, and serves all further stops and methods.
+        once, and serves all further stops and methods. The result is None where it would cost more
+        than residuals, or not be accurate.
         """
         route = routing.shared_route
-        if route is None or route.mixture.ellipse is None:
-            return False
-        ellipse = route.mixture.ellipse
+        contour = None if route is None else route.mixture.contour
+        if route is None or contour is None:
+            return None
         weights = route.real_weights[0]
-        products = self._products.get(ellipse)
+        products = self._products.get(contour)
         if products is None and weights.shape[0] > PRODUCT_WORK * weights.shape[1]:
-            return False
+            return None
         if products is None or routing.ends:
             total: Any = 0
             parts = list(routing.parts(np.arange(len(self.rows.weights))))
@@ -120,14 +133,15 @@ class LeftOut:
                 if products is None:
                     total = total + route.products(block, self.rows.coef)
             products = on_host(total) if products is None else products
-            self._products[ellipse] = products
+            self._products[contour] = products
         squares = np.einsum("kt,qkt->tq", weights, products @ weights)
         # a difference of large numbers, of which little is left where the fit is perfect
-        if squares.min() < LEAST_BY_PRODUCTS:
+        least = LEAST_AT_FIRST_LOOK if isinstance(contour, Ladder) else LEAST_BY_PRODUCTS
+        if squares.min() < least:
             sums.clear()
-            return False
+            return None
         sums.add_squares(routing.between, squares)
-        return True
+        return contour
 
 
 def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:

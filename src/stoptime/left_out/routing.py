@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.interpolation import Interpolation
+from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, Ellipse, ridge_mixture
 from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import EPS, Array, like
@@ -44,7 +45,8 @@ class Routing:
     """Left-out residuals of blocks of rows, for a tuned method at any stops, 0 and inf included.
 
     ``own`` holds the index of each target's stop; by default all targets use all stops. Eigenvalues
-    beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered.
+    beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered. A
+    first look at smooth methods may take the real penalties of a :class:`Ladder`.
     """
 
     rows: Rows
@@ -53,6 +55,7 @@ class Routing:
     own: Places | None = None
     limit: float = np.inf
     known: Sequence[Ellipse] = ()
+    first_look: bool = False
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
@@ -73,6 +76,12 @@ class Routing:
         """The mixture of all rows, if they have equal weights and few targets; else None."""
         if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
             return None
+        if self.first_look and self.method.is_smooth:
+            s = self.rows.eigenvalues
+            scale = float(self.rows.scales[0])
+            mixture = Ladder.over(s, scale).mixture(self.method, self._inner, scale)
+            if mixture is not None:
+                return ByMixture(mixture, self.rows.scales[:1], s)
         route = self._cheapest_route(self.rows.scales[:1])
         return route if isinstance(route, ByMixture) else None
 

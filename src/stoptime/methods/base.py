@@ -70,6 +70,11 @@ class Method(ABC):
                 object.__setattr__(self, name, check(name, value))
 
     @property
+    def is_smooth(self) -> bool:
+        """Whether the shrinkage falls monotonically with s, as that of a flow without overshoot."""
+        return not (self.oscillates or self.whole_stops or self.counts_eigenvalues)
+
+    @property
     def universal_guarantee(self) -> bool:
         """Whether some stop is proven to be close to ridge on every spectrum."""
         return False

@@ -44,6 +44,7 @@ SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate th
 LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
+SPREAD = {"standard_errors": True}
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,14 @@ class LeaveOneOut(CurveRule):
                 return curve, True
         columns = columns_of(curve, per_target=per_target)
         least = columns.min(axis=0)
-        rises = (columns[-1] > SURELY_WORSE * least).all()
+        last = curve.stops[np.isfinite(curve.stops)][-1]
+        rises = (columns[curve.stops >= last] > SURELY_WORSE * least).all()
         # beyond the last stop that is known, a curve that rose long ago is taken to stay above,
         # unless there is so little noise that directions which products have lost may matter
         best = curve.stops[np.argmin(columns, axis=0)].max()
         early = problem.tuned.largest_gain(best) * LONG_AGO <= _rough_reach(problem)
         noisy = problem.remains(least) > CLEAN
-        return curve, bool(rises and early and noisy and not known.all())
+        return curve, bool(rises and early and noisy)
 
     def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at some of these late stops, without oscillations that are faint there."""
@@ -128,18 +130,18 @@ class LeaveOneOut(CurveRule):
 
     def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
-        return self._rough(problem, stops, problem.exact_limit(stops, curve.errors))
+        limit = problem.exact_limit(stops, curve.errors)
+        return self._rough(problem, stops, limit, first_look=False)
 
     def _rough(
-        self, problem: Problem, stops: Array, limit: float, *, spread: bool = False
+        self, problem: Problem, stops: Array, limit: float, *, first_look: bool = True
     ) -> ErrorCurve:
         """Return errors at the stops, and at which of them they are exact."""
-        spread = spread or bool(self.standard_errors)
-        options = {"standard_errors": spread, "rough": not spread, "verbose": problem.verbose}
-        curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
-        exact = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
-        resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
-        return replace(curve, exact=exact & resolved)
+        if self.standard_errors:
+            options = {"standard_errors": True}
+        else:
+            options = {"standard_errors": False, "by_products": True, "first_look": first_look}
+        return _marked(problem, stops, limit, options)
 
     def _in_dips(
         self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
@@ -189,7 +191,7 @@ class LeaveOneOut(CurveRule):
             early = np.flatnonzero(curve.exact & (np.arange(len(curve.stops)) <= best[-1]))
             nodes = np.union1d(best, early[:: max(1, len(early) // SPREAD_NODES)])
         parts = [
-            self._rough(problem, some, problem.exact_limit(some, curve.errors), spread=True)
+            _marked(problem, some, problem.exact_limit(some, curve.errors), SPREAD)
             for some in (curve.stops[best], curve.stops[np.setdiff1d(nodes, best)])
             if some.size
         ]
@@ -200,6 +202,15 @@ class LeaveOneOut(CurveRule):
         everywhere = [np.interp(np.arange(len(curve.stops)), nodes, ratio) for ratio in ratios]
         spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
         return replace(curve, standard_errors=spread).joined(fine)
+
+
+def _marked(problem: Problem, stops: Array, limit: float, options: dict[str, bool]) -> ErrorCurve:
+    """Return left-out errors, and at which stops they are exact."""
+    options = options | {"verbose": problem.verbose}
+    curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
+    reached = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
+    resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
+    return replace(curve, exact=curve.exact & reached & resolved)
 
 
 def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
