@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.validation import opened_data, predictions, scored
-from stoptime.methods.registry import get_method
+from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
+from stoptime.stopping.comparison import best_method
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.sure_discrepancy import Discrepancy
@@ -202,7 +203,8 @@ class StoppedRegressorCV(_LinearRegressor):
     Parameters
     ----------
     method : str, Method or list of them, default="nesterov-flow"
-        The method. From a list, the one with the smallest error is chosen.
+        The method. From a list, the one with the smallest error is chosen; "auto" is the list
+        ``stoptime.FAMILY``.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
@@ -217,6 +219,9 @@ class StoppedRegressorCV(_LinearRegressor):
         Whether to fit an intercept.
     verbose : bool, default=False
         Whether to show progress if the work takes more than a few seconds.
+    prefer_simple : bool, default=False
+        Whether to keep the first of several methods (ridge, for "auto") unless another one is
+        better by more than one standard error of the paired difference.
 
     Attributes
     ----------
@@ -254,6 +259,7 @@ class StoppedRegressorCV(_LinearRegressor):
         per_target: bool = False,
         fit_intercept: bool = True,
         verbose: bool = False,
+        prefer_simple: bool = False,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -262,6 +268,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.per_target = per_target
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.prefer_simple = prefer_simple
 
     def fit(
         self,
@@ -284,10 +291,7 @@ class StoppedRegressorCV(_LinearRegressor):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        given: Any = self.method if isinstance(self.method, list | tuple) else [self.method]
-        methods = [get_method(method) for method in given]
-        if not methods:
-            raise ValueError("method must name at least one method; got an empty list.")
+        methods = get_methods(self.method)
         rule = get_rule(self.rule, self.cv)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError(
@@ -306,11 +310,10 @@ class StoppedRegressorCV(_LinearRegressor):
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
         per_target = self.per_target and not data.single_target
-        # one method after the other, so that the memory of one is free before the next
         first = Problem(data, methods[0], spectrum, grouping, self.verbose)
-        problems = (replace(first, method=one) for one in methods)
-        chosen = ((one, rule.choose(one, self.stops, per_target=per_target)) for one in problems)
-        return self._store(*min(chosen, key=lambda pair: float(np.mean(pair[1].error))))
+        problems = [replace(first, method=one) for one in methods]
+        options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
+        return self._store(*best_method(rule, problems, self.stops, **options))
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         stop = np.asarray(choice.stop, dtype=np.float64)

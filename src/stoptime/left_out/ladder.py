@@ -3,9 +3,9 @@ r"""Real penalties in equal ratios, on which filters that do not oscillate are n
 .. math:: g(s, t) \approx \omega_\infty(t) + \sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k + s},
     \qquad \lambda_k = \lambda_0 e^{-k/2}
 
-In log s this is a sum of equal steps. The approximation is good to a few 1e-5 for every such filter,
-at every stop, and however small the eigenvalues. One ladder therefore serves a first look at all
-smooth methods.
+In log s this is a sum of equal steps. The approximation is good to a few 1e-5 for every such
+filter, at every stop, and however small the eigenvalues. One ladder therefore serves a first look
+at all smooth methods.
 """
 
 from __future__ import annotations

@@ -78,13 +78,16 @@ class LeftOut:
         sure = exact | ~((stops > 0) & np.isfinite(stops))
         return ErrorCurve(stops, values[0][:, target], deviation, sure)
 
-    def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
+    def residuals(
+        self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
+    ) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
         found = empty(self.rows.data.y, self.rows.data.y.shape)
         shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
         known = tuple(one for one in self._products if isinstance(one, Ellipse))
-        routing = Routing(self.rows, method, stops, None if shared else own, limit, known)
+        places = None if shared else own
+        routing = Routing(self.rows, method, stops, places, limit, known, first_look and shared)
         for index, route in routing.parts(np.arange(len(found))):
             block = self.rows.block(index, on_host=isinstance(route, BySecular))
             if shared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
@@ -9,6 +11,9 @@ from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, 
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge, Ridge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
@@ -30,6 +35,16 @@ FAMILY: tuple[Method, ...] = (
     CriticalFlow(),
 )
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
+
+
+def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
+    """Return the methods of a list, those of ``FAMILY`` for "auto", or one method alone."""
+    if isinstance(method, str) and method == "auto":
+        return list(FAMILY)
+    given = method if isinstance(method, list | tuple) else [method]
+    if not given:
+        raise ValueError("method must name at least one method; got an empty list.")
+    return [get_method(cast("str | Method", one)) for one in given]
 
 
 def get_method(method: str | Method) -> Method:

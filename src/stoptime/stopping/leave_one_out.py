@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.stopping.gcv import path_gcv
-from stoptime.stopping.grid import default_stops
+from stoptime.stopping.grid import default_stops, stops_to_try
 from stoptime.stopping.rule import MOST_REFINED, NEARLY_LEAST, CurveRule, columns_of
 from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stoptime.left_out.curve import ErrorCurve
     from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
+    from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
 
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
@@ -42,6 +43,7 @@ LONG_AGO = 1e3  # ratio of gains at the last stop that is known and at the best 
 CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
+LATER = 16.0  # φ(0, t) up to which methods are looked at, relative to that of the best smooth one
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 SPREAD = {"standard_errors": True}
@@ -66,11 +68,54 @@ class LeaveOneOut(CurveRule):
             problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
         )
 
+    def choose_each(
+        self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
+    ) -> list[Choice]:
+        """Pick the stops of several methods; only those of the best methods are computed exactly.
+
+        Methods without oscillations come first: they share their ridges, and show how late others
+        need to be looked at.
+        """
+        filters = all(problem.method.has_filter for problem in problems)
+        if len(problems) == 1 or np.ndim(np.asarray(stops)) > 0 or not filters:
+            return super().choose_each(problems, stops, per_target=per_target)
+        looks: dict[int, tuple[Problem, ErrorCurve, Array]] = {}
+        gain = np.inf
+        spectrum = problems[0].spectrum
+        for place in sorted(range(len(problems)), key=lambda i: not problems[i].method.is_smooth):
+            problem = replace(problems[place], spectrum=spectrum)
+            grid, _ = stops_to_try(problem, stops)
+            bounded = not problem.method.is_smooth and gain < np.inf
+            if bounded:
+                grid = grid[_slopes(problem, grid) <= LATER * gain]
+            looks[place] = self._looked_at(problem, grid, per_target=per_target, bounded=bounded)
+            problem, curve, _ = looks[place]
+            spectrum = problem.spectrum
+            if problem.method.is_smooth:
+                gain = min(gain, _gain_of_best(problem, curve))
+        settled = set[int]()
+        while (best := min(looks, key=lambda i: looks[i][1].pooled().errors.min())) not in settled:
+            problem, curve, grid = looks[best]
+            looks[best] = *self._settled(problem, curve, grid, per_target=per_target), grid
+            settled.add(best)
+        return [self._lowest(looks[i][1], per_target=per_target) for i in range(len(problems))]
+
     def _searched(
         self, problem: Problem, grid: Array, *, per_target: bool
     ) -> tuple[Problem, ErrorCurve]:
         """Return errors on the default grid, exact around the lowest; see :meth:`Rule.choose`."""
+        problem, curve, grid = self._looked_at(problem, grid, per_target=per_target)
+        return self._settled(problem, curve, grid, per_target=per_target)
+
+    def _looked_at(
+        self, problem: Problem, grid: Array, *, per_target: bool, bounded: bool = False
+    ) -> tuple[Problem, ErrorCurve, Array]:
+        """Return errors on the grid, rough at late stops, and the grid, which may be longer now.
+
+        A ``bounded`` search does not go beyond its grid.
+        """
         curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
+        has_risen = has_risen or bounded
         if not has_risen and problem.spectrum.reach < np.inf:
             # the best stop may be so late that products of X have lost its digits
             problem = problem.reaching(np.inf)
@@ -78,7 +123,12 @@ class LeaveOneOut(CurveRule):
             curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
-        curve = self._in_dips(problem, curve, grid, per_target=per_target)
+        return problem, self._in_dips(problem, curve, grid, per_target=per_target), grid
+
+    def _settled(
+        self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
+    ) -> tuple[Problem, ErrorCurve]:
+        """Return the curve with exact errors around the lowest, refined, with standard errors."""
         problem, curve = self._near_best(problem, curve, grid, per_target=per_target)
         curve = self._refined(problem, curve, per_target=per_target)
         return problem, self._with_spread(problem, curve, per_target=per_target)
@@ -202,6 +252,17 @@ class LeaveOneOut(CurveRule):
         everywhere = [np.interp(np.arange(len(curve.stops)), nodes, ratio) for ratio in ratios]
         spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
         return replace(curve, standard_errors=spread).joined(fine)
+
+
+def _slopes(problem: Problem, stops: Floats) -> Array:
+    """Return φ(0, t), by which stops of different methods are compared."""
+    finite = np.where(np.isfinite(stops), stops, 0.0)
+    return np.where(np.isfinite(stops), problem.tuned.gain(0.0, finite), np.inf)
+
+
+def _gain_of_best(problem: Problem, curve: ErrorCurve) -> float:
+    best = curve.stops[[np.argmin(curve.pooled().errors)]]
+    return float(_slopes(problem, best)[0])
 
 
 def _marked(problem: Problem, stops: Array, limit: float, options: dict[str, bool]) -> ErrorCurve:

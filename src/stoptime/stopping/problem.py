@@ -129,11 +129,14 @@ class Problem:
         power = float(np.mean(self.spectrum.target_power)) or 1.0
         return min(float(np.sqrt(np.min(errors) / power)), 1.0)
 
-    def left_out_residuals(self, choice: Choice) -> Floats:
-        """Return the residual of every row from the fit without it, in the shape of y."""
+    def left_out_residuals(self, choice: Choice, *, first_look: bool = False) -> Floats:
+        """Return the residual of every row from the fit without it, in the shape of y.
+
+        At a first look they are rough, as the errors of a search are.
+        """
         stop = np.asarray(choice.stop, np.float64)
-        limit = self.exact_limit(stop, choice.error)
-        return self.left_out.residuals(self.tuned, stop, limit)
+        limit = (self.rough_limit if first_look else self.exact_limit)(stop, choice.error)
+        return self.left_out.residuals(self.tuned, stop, limit, first_look=first_look)
 
     @property
     def left_out(self) -> LeftOut:
@@ -142,6 +145,5 @@ class Problem:
         key = id(self.spectrum)
         if key not in self._memory:
             rows = Rows(cast("DenseData", self.data), self.spectrum, remember=True)
-            self._memory.clear()  # those of a less accurate spectrum
-            self._memory[key] = LeftOut(rows)
+            self._memory[key] = LeftOut(rows)  # at most two: of products of X, and of the SVD
         return self._memory[key]

@@ -17,6 +17,7 @@ from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
     from stoptime.left_out.curve import ErrorCurve
+    from stoptime.methods.base import Method
     from stoptime.spectrum.data import Data
     from stoptime.stopping.problem import Problem
     from stoptime.support.arrays import Array, Floats
@@ -36,13 +37,29 @@ class StopWarning(UserWarning):
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One of several methods, at its best stop, compared with the chosen method.
+
+    ``behind`` is the mean over rows of the difference of squared left-out residuals to those of the
+    chosen method, and ``standard_error`` the standard error of this paired difference; it is None
+    where the rule has no residuals of single rows.
+    """
+
+    method: Method
+    stop: float | Floats
+    error: float
+    behind: float
+    standard_error: float | None
+
+
+@dataclass(frozen=True)
 class Choice:
     """A stop, the error to expect there, and the reason for it.
 
     ``error`` is the estimated mean squared prediction error at ``stop``, and ``standard_error`` its
     standard error, where the rule estimates one. Each is an array of shape (n_targets,) where every
     target has a stop of its own. ``curve`` holds the errors among which the stop was chosen, and
-    ``message`` the reason, in one sentence.
+    ``message`` the reason, in one sentence. From several methods, ``candidates`` holds all of them.
     """
 
     stop: float | Floats
@@ -50,6 +67,7 @@ class Choice:
     curve: ErrorCurve
     standard_error: float | Floats | None
     message: str
+    candidates: tuple[Candidate, ...] = ()
 
 
 class Rule(ABC):
@@ -72,6 +90,12 @@ class Rule(ABC):
     def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
         """Return this rule with its folds drawn once, the same for all methods."""
         return self
+
+    def choose_each(
+        self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
+    ) -> list[Choice]:
+        """Pick the stops of several methods on the same data."""
+        return [self.choose(problem, stops, per_target=per_target) for problem in problems]
 
     @abstractmethod
     def choose(
@@ -101,6 +125,10 @@ class CurveRule(Rule):
             curve = rule.errors(problem.reaching(grid), grid)
         else:
             problem, curve = rule._searched(problem, grid, per_target=per_target)
+        return self._lowest(curve, per_target=per_target)
+
+    def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
+        """Return the choice of the least error on a curve."""
         best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
         message = f"least {self.name} error at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
