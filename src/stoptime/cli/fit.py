@@ -11,7 +11,7 @@ import typer
 from stoptime.cli.terminal import (  # isort: skip
     AsJson, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
 )  # fmt: skip
-from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.registry import ALL_METHODS, FAMILY
 from stoptime.stopping.registry import RULES
 from stoptime.tables.reading import BUILT_IN
 from stoptime.tables.recipe import MOST_CATEGORIES, Missing, Policy
@@ -39,7 +39,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             *("--method", "-m"),
             help=HELP_METHOD,
             autocompletion=completed(ALL_METHODS),
-            show_default="nesterov-flow",
+            show_default="the best of ridge and five flows",
         ),
     ] = None,
     rule: Annotated[str, of_model(help=HELP_RULE, autocompletion=completed(RULES))] = "loo",
@@ -81,7 +81,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     request = Request(
         data=str(data),
         target=_one_target(data, target),
-        methods=tuple(parsed_method(word) for word in method or ["nesterov-flow"]),
+        methods=tuple(parsed_method(word) for word in method) if method else FAMILY,
         rule=known_name("rule", rule, RULES),
         cv=cv,
         stops=parsed_stops(stops),

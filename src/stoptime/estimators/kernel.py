@@ -213,7 +213,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
 
     def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
         self,
-        method: str | Method | Sequence[str | Method] = "nesterov-flow",
+        method: str | Method | Sequence[str | Method] = "auto",
         stops: ArrayLike | int | None = None,
         cv: Any = None,
         rule: str | Rule = "loo",

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.validation import opened_data, predictions, scored
+from stoptime.methods.flows import AcceleratedFlow
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
 from stoptime.stopping.comparison import best_method
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
-from stoptime.stopping.sure_discrepancy import Discrepancy
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative
 from stoptime.support.version import __version__
@@ -202,9 +202,9 @@ class StoppedRegressorCV(_LinearRegressor):
 
     Parameters
     ----------
-    method : str, Method or list of them, default="nesterov-flow"
+    method : str, Method or list of them, default="auto"
         The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``.
+        ``stoptime.FAMILY``, or accelerated flow for a rule that cannot compare methods.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
@@ -252,7 +252,7 @@ class StoppedRegressorCV(_LinearRegressor):
 
     def __init__(
         self,
-        method: str | Method | Sequence[str | Method] = "nesterov-flow",
+        method: str | Method | Sequence[str | Method] = "auto",
         stops: ArrayLike | int | None = None,
         cv: Any = None,
         rule: str | Rule = "loo",
@@ -291,12 +291,14 @@ class StoppedRegressorCV(_LinearRegressor):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        methods = get_methods(self.method)
         rule = get_rule(self.rule, self.cv)
-        if len(methods) > 1 and isinstance(rule, Discrepancy):
-            raise ValueError(
-                "The discrepancy principle cannot compare methods: give one, or use another rule."
-            )
+        methods = get_methods(self.method)
+        if len(methods) > 1 and not rule.compares_methods:
+            if self.method != "auto":
+                raise ValueError(
+                    f'rule="{rule.name}" cannot compare methods: give one, or use another rule.'
+                )
+            methods = [AcceleratedFlow()]
         data = self._opened(X, y, sample_weight)
         n = data.n_rows
         if n == 1:

@@ -123,7 +123,9 @@ class LeaveOneOut(CurveRule):
             curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
-        return problem, self._in_dips(problem, curve, grid, per_target=per_target), grid
+        if problem.tuned.oscillates:
+            curve = self._in_dips(problem, curve, grid, per_target=per_target)
+        return problem, curve, grid
 
     def _settled(
         self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
-from stoptime.spectrum.data import goals
+from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.leave_one_out import LeaveOneOut
@@ -24,11 +24,14 @@ from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.data import Data, Fold, TestErrors
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet
     from stoptime.stopping.problem import Problem
     from stoptime.support.arrays import Array
     from stoptime.theory.oracle import Oracle
 
+MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
@@ -85,17 +88,28 @@ class CrossValidation(CurveRule):
         units = target_units(problem.spectrum)
         tests = []
         for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
-            train, test = fold()
-            spectrum = train.spectrum(goals(problem.method, stops))
+            test, spectrum = rule.cv.opened(fold, problem.method, stops)
             tests.append(test.errors(partial(draw, spectrum, problem.method), stops, units))
         return _combined(problem, stops, tests)
 
 
 @dataclass(frozen=True)
 class FixedFolds:
-    """Folds that were drawn once, in place of a splitter."""
+    """Folds that were drawn once, in place of a splitter; small ones keep their spectra."""
 
     folds: tuple[Fold, ...]
+    _kept: dict[Fold, tuple[TestSet, Spectrum]] = field(default_factory=dict, compare=False)
+
+    def opened(self, fold: Fold, method: Method, stops: Array) -> tuple[TestSet, Spectrum]:
+        """Return the test set, and the spectrum of the training set up to the stops."""
+        wanted = goals(method, stops)
+        if fold in self._kept and largest_gain(wanted) <= self._kept[fold][1].reach:
+            return self._kept[fold]
+        train, test = fold()
+        spectrum = train.spectrum(wanted)
+        if len(self.folds) * spectrum.n_features * spectrum.rank <= MOST_KEPT:
+            self._kept[fold] = test, spectrum
+        return test, spectrum
 
 
 # not compared by value, because a comparison of arrays gives an array

@@ -74,6 +74,8 @@ class Rule(ABC):
     """A rule that picks the stop."""
 
     name: ClassVar[str]
+    compares_methods: ClassVar[bool] = True
+    """Whether errors of different methods can be compared."""
     _uses_rows: ClassVar[bool] = False
     _uses_trace: ClassVar[bool] = False
 

@@ -87,6 +87,7 @@ class Discrepancy(Rule):
     noise: float | None = None
     safety: float = 1.0
     name: ClassVar[str] = "discrepancy"
+    compares_methods: ClassVar[bool] = False
 
     @property
     def needs_trace(self) -> bool:

@@ -11,7 +11,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict
 
-from stoptime.methods.registry import get_method
+from stoptime.methods.registry import FAMILY
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
@@ -39,7 +39,7 @@ class Request:
 
     data: str  #: A file, or "diabetes".
     target: str  #: The column to predict.
-    methods: tuple[Method, ...] = (get_method("nesterov-flow"),)  #: The best one is chosen.
+    methods: tuple[Method, ...] = FAMILY  #: The best one is chosen.
     rule: str = "loo"  #: The rule that chooses the stop.
     cv: int | None = None  #: Number of shuffled folds, instead of the rule.
     stops: int | tuple[float, ...] | None = None  #: As of :class:`stoptime.StoppedRegressorCV`.
