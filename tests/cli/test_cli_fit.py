@@ -45,13 +45,13 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     result = run("fit", "diabetes")
     assert result.exit_code == 0, result.output
     for words in (
-        "nesterov-flow (friction 3)",
+        "nesterov-flow (friction 9)",
         "equivalent ridge penalty",
         "degrees of freedom",
         "loo error",
     ):
         assert words in result.stdout
-    assert "1.600 ×" in result.stdout
+    assert "1.140 ×" in result.stdout
     for words in ("RidgeCV", "least squares", "minus stoptime's error"):
         assert words in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120

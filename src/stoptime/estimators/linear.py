@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.validation import opened_data, predictions, scored
-from stoptime.methods.flows import AcceleratedFlow
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
@@ -204,7 +203,8 @@ class StoppedRegressorCV(_LinearRegressor):
     ----------
     method : str, Method or list of them, default="auto"
         The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``, or accelerated flow for a rule that cannot compare methods.
+        ``stoptime.FAMILY``. With an array of stops, whose meaning depends on the method, and with
+        a rule that cannot compare methods, "auto" is accelerated flow.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
@@ -292,13 +292,13 @@ class StoppedRegressorCV(_LinearRegressor):
             Groups of rows, for splitters that keep groups together.
         """
         rule = get_rule(self.rule, self.cv)
-        methods = get_methods(self.method)
+        # a stop means something else for every method
+        alone = not rule.compares_methods or np.ndim(np.asarray(self.stops)) > 0
+        methods = get_methods("nesterov-flow" if self.method == "auto" and alone else self.method)
         if len(methods) > 1 and not rule.compares_methods:
-            if self.method != "auto":
-                raise ValueError(
-                    f'rule="{rule.name}" cannot compare methods: give one, or use another rule.'
-                )
-            methods = [AcceleratedFlow()]
+            raise ValueError(
+                f'rule="{rule.name}" cannot compare methods: give one, or use another rule.'
+            )
         data = self._opened(X, y, sample_weight)
         n = data.n_rows
         if n == 1:
