@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
 PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
+LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
 LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
 LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors need an exact mixture
 
@@ -124,7 +125,8 @@ class LeftOut:
             return None
         weights = route.real_weights[0]
         products = self._products.get(contour)
-        if products is None and weights.shape[0] > PRODUCT_WORK * weights.shape[1]:
+        few = PRODUCT_WORK if routing.rows.remembers else LASTING_PRODUCT_WORK
+        if products is None and weights.shape[0] > few * weights.shape[1]:
             return None
         if products is None or routing.ends:
             total: Any = 0

@@ -165,14 +165,14 @@ class Rows:
 
     @property
     def remembers(self) -> bool:
-        """Whether another look at the rows costs little."""
-        return self._kept is not None
+        """Whether ridges are remembered, so that another look at the rows costs little."""
+        sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
+        return self._kept is not None and len(self.weights) * sets <= MOST_REMEMBERED
 
     @cached_property
     def _kept(self) -> dict[Any, RowBlock] | None:
         """Blocks that are remembered, by their rows."""
-        sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
-        numbers = len(self.weights) * (2 * len(self.eigenvalues) + sets)
+        numbers = 2 * len(self.weights) * len(self.eigenvalues)
         return {} if self.remember and numbers <= MOST_REMEMBERED else None
 
     def partition(self, members: NDArray[np.intp], height: int) -> Iterator[Index]:
@@ -194,7 +194,7 @@ class Rows:
         else:
             key = (index.start, index.stop) if isinstance(index, slice) else index.tobytes()
             if key not in self._kept:
-                self._kept[key] = replace(self._made(index), ridges={})
+                self._kept[key] = replace(self._made(index), ridges={} if self.remembers else None)
             block = self._kept[key]
         return block.on_host() if on_host else block
 

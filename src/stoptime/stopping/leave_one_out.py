@@ -10,14 +10,21 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops, stops_to_try
-from stoptime.stopping.rule import MOST_REFINED, NEARLY_LEAST, CurveRule, columns_of
+from stoptime.stopping.rule import (
+    MOST_REFINED,
+    NEARLY_LEAST,
+    CurveRule,
+    best_places,
+    columns_of,
+    first_of_least,
+)
 from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
 
@@ -94,11 +101,15 @@ class LeaveOneOut(CurveRule):
             if problem.method.is_smooth:
                 gain = min(gain, _gain_of_best(problem, curve))
         settled = set[int]()
-        while (best := min(looks, key=lambda i: looks[i][1].pooled().errors.min())) not in settled:
+        # errors are made exact until the best method has one
+        while True:
+            found = [self._lowest(looks[i][1], per_target=per_target) for i in range(len(problems))]
+            best = first_of_least(found)
+            if best in settled:
+                return found
             problem, curve, grid = looks[best]
             looks[best] = *self._settled(problem, curve, grid, per_target=per_target), grid
             settled.add(best)
-        return [self._lowest(looks[i][1], per_target=per_target) for i in range(len(problems))]
 
     def _searched(
         self, problem: Problem, grid: Array, *, per_target: bool
@@ -221,7 +232,7 @@ class LeaveOneOut(CurveRule):
         """Compute errors around the lowest ones exactly, until these are the lowest."""
         seen = np.array([0.0, np.inf])
         for _ in range(MOST_NEIGHBOURHOODS):
-            best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
+            best = np.unique(best_places(curve, per_target=per_target))
             best = best[~np.isin(curve.stops[best], seen)]
             if not best.size:
                 break
@@ -236,7 +247,7 @@ class LeaveOneOut(CurveRule):
         """Return the curve with standard errors, computed where the stop is chosen."""
         if self.standard_errors is not None or not problem.has_few_targets:
             return curve
-        best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
+        best = np.unique(best_places(curve, per_target=per_target))
         nodes = best
         if problem.left_out.rows.remembers:
             # a second look costs little, except at late stops
@@ -267,7 +278,7 @@ def _gain_of_best(problem: Problem, curve: ErrorCurve) -> float:
     return float(_slopes(problem, best)[0])
 
 
-def _marked(problem: Problem, stops: Array, limit: float, options: dict[str, bool]) -> ErrorCurve:
+def _marked(problem: Problem, stops: Any, limit: float, options: dict[str, bool]) -> ErrorCurve:
     """Return left-out errors, and at which stops they are exact."""
     options = options | {"verbose": problem.verbose}
     curve = problem.left_out.errors(problem.tuned, stops, limit, **options)

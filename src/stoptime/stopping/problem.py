@@ -120,7 +120,7 @@ class Problem:
         # oscillations are parts of the response, and are compared with its residual
         return self.limit(stops, max(FAINT * self.remains(errors), FAINTEST), RESOLVED_PHASE)
 
-    def exact_limit(self, stops: Array, errors: ArrayLike) -> float:
+    def exact_limit(self, stops: Any, errors: ArrayLike) -> float:
         """Return the limit at stops whose errors, about as large as these, are to be exact."""
         return self.limit(stops, max(FAINTEST * self.remains(errors), FAINTEST**2), EXACT_PHASE)
 

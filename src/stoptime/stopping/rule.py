@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
 MOST_REFINED = 15  # errors; with more targets the choice stays at grid points
 DEEPEST_DIPS = 4  # of the error curve, refined between grid points
+TIE = 1e-4  # relative difference below which errors are equal if one of them is rough
 NEARLY_LEAST = 1.01  # times the least error: dips above it are not refined
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
 FEWEST_STOPS = 10  # of a grid that memory cuts short
@@ -42,7 +43,7 @@ class Candidate:
 
     ``behind`` is the mean over rows of the difference of squared left-out residuals to those of the
     chosen method, and ``standard_error`` the standard error of this paired difference; it is None
-    where the rule has no residuals of single rows.
+    where the rule has no residuals of single rows, or where they would cost as much as the search.
     """
 
     method: Method
@@ -131,7 +132,7 @@ class CurveRule(Rule):
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
-        best = np.argmin(columns_of(curve, per_target=per_target), axis=0)
+        best = best_places(curve, per_target=per_target)
         message = f"least {self.name} error at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
             message += ", the error of least squares: stopping gains nothing"
@@ -213,6 +214,12 @@ def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
+def best_places(curve: ErrorCurve, *, per_target: bool) -> NDArray[np.intp]:
+    """Return where each error is least; exact errors win ties with rough ones."""
+    handicap = np.where(curve.exact, 1.0, 1 + TIE)[:, None]
+    return np.argmin(columns_of(curve, per_target=per_target) * handicap, axis=0)
+
+
 def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
     """Return the choice of the stops at some indices of a curve, one for each column."""
     seen = curve if per_target else curve.pooled()
@@ -223,6 +230,12 @@ def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_targ
     if seen.errors.ndim == 1:
         found = [None if values is None else float(values[0]) for values in found]
     return Choice(found[0], found[1], curve, found[2], message)
+
+
+def first_of_least(choices: list[Choice]) -> int:
+    """Return the first choice whose error is the least, up to a tie: methods come in this order."""
+    errors = np.array([float(np.mean(choice.error)) for choice in choices])
+    return int(np.argmax(errors <= (1 + TIE) * errors.min()))
 
 
 def _unsettled(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
