@@ -5,8 +5,10 @@
   const { palette } = stoptime;
   const NAMES = {
     "ridge": "ridge",
+    "iterated-ridge": "iterated ridge",
     "gradient-flow": "gradient flow",
     "nesterov-flow": "accelerated flow",
+    "critical-flow": "critical flow",
     "heavy-ball-flow": "heavy-ball flow",
     "gradient-descent": "gradient descent",
     "nesterov": "Nesterov",
@@ -35,10 +37,11 @@
 
   function stopLabel(method, stop) {
     if (method.name === "ridge") return `λ = ${figure(1 / stop)}`;
+    if (method.name === "iterated-ridge") return `λ = ${figure(method.parameters.times / stop)}`;
     return method.iteration ? `k = ${stop === Infinity ? "∞" : stop}` : `t = ${figure(stop)}`;
   }
 
-  const isDotted = (name) => !name.includes("flow") && name !== "ridge";
+  const isDotted = (name) => !/flow|ridge/.test(name);
 
   /** A sample of the line of a method, for legends. */
   function swatch(name) {
@@ -66,7 +69,7 @@
   /** The vertical ranges. Bias and variance end at the same height, so that they can be compared. */
   function riskRanges(model) {
     const { prior, spectrum } = model;
-    const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
+    const start = prior.bias * spectrum.biasWeights.reduce((a, b) => a + b, spectrum.zeroWeight);
     const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
     const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 3));
     const high = Math.max(top, prior.oracle * 1.6);
