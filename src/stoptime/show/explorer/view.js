@@ -156,7 +156,7 @@
     const { name, best } = others.reduce((a, b) => (b.best.ratio < a.best.ratio ? b : a));
     const loses = best.ratio < 1 - EQUAL;
     box.dataset.ridge = loses ? "loses" : "wins";
-    byId("verdict-word").textContent = loses ? "Ridge loses:" : "Ridge is not beaten:";
+    byId("verdict-word").textContent = loses ? "Ridge loses:" : "No method shown beats ridge:";
     byId("verdict-why").textContent =
       `${NAMES[name]} ${loses ? "has" : "comes nearest, with"} at most ${roundedUp(best.ratio)} times its risk.`;
   }
