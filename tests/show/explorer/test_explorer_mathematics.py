@@ -8,18 +8,28 @@ from scipy.special import gammaln
 import stoptime as st
 
 TOLERANCE = 1e-9
-FLOWS = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
+FLOWS = (
+    "ridge",
+    "iterated-ridge",
+    "gradient-flow",
+    "nesterov-flow",
+    "critical-flow",
+    "heavy-ball-flow",
+)
 ITERATIONS = ("gradient-descent", "nesterov", "heavy-ball")
 CLASSES = {
     "ridge": st.Ridge,
+    "iterated-ridge": st.IteratedRidge,
     "gradient-flow": st.GradientFlow,
     "nesterov-flow": st.AcceleratedFlow,
+    "critical-flow": st.CriticalFlow,
     "heavy-ball-flow": st.HeavyBallFlow,
     "gradient-descent": st.GradientDescent,
     "nesterov": st.Nesterov,
     "heavy-ball": st.HeavyBall,
 }
 PARAMETERS = {
+    "iterated-ridge": ("times",),
     "nesterov-flow": ("friction",),
     "heavy-ball-flow": ("damping",),
     "gradient-descent": ("step",),
@@ -35,6 +45,7 @@ def parameters(rng, largest=1.0):
         "damping": float(10 ** rng.uniform(-3, 1)),
         "step": float(rng.uniform(0.02, 1.32)) / largest,
         "momentum": float(rng.uniform(0, 0.99)),
+        "times": int(rng.integers(1, 11)),
     }
 
 
@@ -83,28 +94,32 @@ def test_filters_are_those_of_the_library(javascript, rng, name):
         assert gain == pytest.approx(float(method.gain(s, t)), rel=TOLERANCE, abs=0), (s, t, values)
 
 
-def random_problem(rng, zeros=True):
+def random_problem(rng, zeros=True, leaning=False):
     """A spectrum, n, a signal and parameters, as people might choose them."""
     p = int(rng.integers(1, 40))
     s = np.sort(10 ** rng.uniform(-3, 0.5, p))
     if zeros and p > 3 and rng.random() < 0.3:
         s[: p // 3] = 0
-    known = {"n": int(rng.integers(5, 500)), "snr": float(10 ** rng.uniform(-1, 1.5))}
+    known = {"n": int(rng.integers(5, 500)), "snr": float(10 ** rng.uniform(-1, 1.5)), "lean": 0.0}
+    if leaning:
+        known["lean"] = float(rng.uniform(-4, 4))
     target = "prediction" if rng.random() < 0.5 else "estimation"
     return s, known, target, parameters(rng, s[-1])
 
 
+def coordinates(s, snr, lean):
+    """The signal of squared length snr whose squared coordinates are like i^(-lean)."""
+    a = st.power_signal(abs(lean)).coordinates(s)
+    a = 1 / a if lean < 0 else a
+    return a * np.sqrt(snr / np.sum(a**2))
+
+
 def python_risk(name, stops, s, known, target, values):
     method = python_method(name, values)
-    return st.bayes_risk(
-        method,
-        stops,
-        eigenvalues=s,
-        signal=known["snr"],
-        noise=1.0,
-        n_samples=known["n"],
-        target=target,
-    )
+    setting = {"eigenvalues": s, "noise": 1.0, "n_samples": known["n"], "target": target}
+    if known["lean"] == 0:
+        return st.bayes_risk(method, stops, signal=known["snr"], **setting)
+    return st.risk(method, stops, signal=coordinates(s, known["snr"], known["lean"]), **setting)
 
 
 def converges(name, s, values):
@@ -112,7 +127,7 @@ def converges(name, s, values):
 
 
 CURVE = """([name, s, known, target, values, stops]) => {
-  const spectrum = stoptime.spectrumOf(s, target);
+  const spectrum = stoptime.spectrumOf(s, target, known.lean);
   const prior = stoptime.priorOf(spectrum, known);
   const method = stoptime.method(name, values);
   const curve = stoptime.unitCurve(method, spectrum, stops);
@@ -122,9 +137,10 @@ CURVE = """([name, s, known, target, values, stops]) => {
 }"""
 
 
+@pytest.mark.parametrize("leaning", [False, True])
 @pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
-def test_bias_and_variance_are_those_of_the_library(javascript, rng, name):
-    problems = [random_problem(rng) for _ in range(40)]
+def test_bias_and_variance_are_those_of_the_library(javascript, rng, name, leaning):
+    problems = [random_problem(rng, leaning=leaning) for _ in range(40)]
     stops = (
         [0, 1, 2, 5, 20, 100, 400] if name in ITERATIONS else [0, 0.01, 0.3, 1, 4, 20, 100, 3000]
     )
@@ -139,7 +155,7 @@ def test_bias_and_variance_are_those_of_the_library(javascript, rng, name):
 
 
 INFLATION = """([name, s, known, target, values]) => {
-  const spectrum = stoptime.spectrumOf(s, target);
+  const spectrum = stoptime.spectrumOf(s, target, known.lean);
   const prior = stoptime.priorOf(spectrum, known);
   return stoptime.inflation(stoptime.method(name, values), spectrum, prior);
 }"""
@@ -159,9 +175,50 @@ def test_best_stop_and_inflation_are_those_of_the_library(javascript, rng, name)
         assert found["risk"] == pytest.approx(total, rel=TOLERANCE)
 
 
+@pytest.mark.parametrize("name", [*FLOWS, "gradient-descent"])
+def test_inflation_of_a_leaning_signal_is_that_of_the_library(javascript, rng, name):
+    problems = [random_problem(rng, leaning=True) for _ in range(15)]
+    cases = [[name, s.tolist(), *rest] for s, *rest in problems]
+    for problem, found in zip(problems, javascript(INFLATION, cases), strict=True):
+        s, known, target, values = problem
+        expected = st.inflation(
+            python_method(name, values),
+            eigenvalues=s,
+            signal=coordinates(s, known["snr"], known["lean"]),
+            noise=1.0,
+            n_samples=known["n"],
+            target=target,
+        )
+        assert found["ratio"] == pytest.approx(expected.ratio, rel=TOLERANCE), problem
+        total = python_risk(name, [found["stop"]], *problem).total[0]
+        assert found["risk"] == pytest.approx(total, rel=TOLERANCE), problem
+
+
+def test_ridge_is_beaten_where_the_signal_leans_to_the_leading_directions(javascript):
+    s = np.arange(1, 201.0) ** -1.0
+    decays = [0.0, 1.0, 2.0, 4.0]
+    names = ["gradient-flow", "critical-flow", "iterated-ridge"]
+    cases = [
+        [name, s.tolist(), {"n": 2000, "snr": 10.0, "lean": b}, "prediction", {"times": 2}]
+        for name in names
+        for b in decays
+    ]
+    ratios = np.reshape([found["ratio"] for found in javascript(INFLATION, cases)], (3, 4))
+    assert (ratios[:, 0] > 1).all()
+    assert (np.diff(ratios) < 0).all()
+    for name, row in zip(names, ratios, strict=True):
+        for b, ratio in zip(decays[1:], row[1:], strict=True):
+            # the power signal of the library has the length Σ i^(-b): the noise is scaled with it
+            noise = np.sum(np.arange(1, 201.0) ** -b) / 10
+            known = {"eigenvalues": s, "signal": st.power_signal(b), "noise": noise}
+            expected = st.inflation(name, n_samples=2000, target="prediction", **known)
+            assert ratio == pytest.approx(expected.ratio, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("leaning", [False, True])
 @pytest.mark.parametrize("name", ["nesterov", "heavy-ball"])
-def test_the_best_iteration_is_the_best_of_all(javascript, rng, name):
-    problems = [random_problem(rng) for _ in range(5)]
+def test_the_best_iteration_is_the_best_of_all(javascript, rng, name, leaning):
+    problems = [random_problem(rng, leaning=leaning) for _ in range(5)]
     problems = [problem for problem in problems if converges(name, problem[0], problem[3])]
     cases = [[name, s.tolist(), *rest] for s, *rest in problems]
     for problem, found in zip(problems, javascript(INFLATION, cases), strict=True):
@@ -192,15 +249,15 @@ def test_best_stop_of_the_prediction_risk(javascript, rng, name):
 @pytest.mark.parametrize("name", FLOWS)
 def test_the_bound_that_ends_the_search_holds(javascript, rng, name):
     source = """([name, s, known, target, values, stop, later]) => {
-      const spectrum = stoptime.spectrumOf(s, target);
+      const spectrum = stoptime.spectrumOf(s, target, known.lean);
       const prior = stoptime.priorOf(spectrum, known);
       const method = stoptime.method(name, values);
       const bound = stoptime.lowerBound(method, spectrum, prior, stop);
       return [bound, later.map((t) => stoptime.totalRisk(method, spectrum, prior, t))];
     }"""
     cases = []
-    for _ in range(40):
-        s, known, target, values = random_problem(rng)
+    for i in range(40):
+        s, known, target, values = random_problem(rng, leaning=i % 2 == 1)
         stop = float(10 ** rng.uniform(-2, 2))
         cases.append(
             [
@@ -254,7 +311,7 @@ def test_quantiles_of_the_marchenko_pastur_law(javascript, aspect):
 def test_random_designs_have_nearly_the_limiting_risk(javascript):
     p, aspect, stops = 500, 0.5, [0.3, 1.0, 3.0, 10.0]
     (s,) = javascript("([p, c]) => stoptime.marchenkoPastur(p, c)", [[p, aspect]])
-    known, values = {"n": p / aspect, "snr": 2.0}, {"friction": 3.0}
+    known, values = {"n": p / aspect, "snr": 2.0, "lean": 0.0}, {"friction": 3.0}
     ((bias, variance),) = javascript(
         CURVE, [["nesterov-flow", s, known, "estimation", values, stops]]
     )
@@ -262,26 +319,27 @@ def test_random_designs_have_nearly_the_limiting_risk(javascript):
     np.testing.assert_allclose(np.add(bias, variance), limit.total, rtol=2e-3)
 
 
-def test_the_table_shows_the_numbers_of_the_library(visit):
+@pytest.mark.parametrize("lean", [0.0, 2.5, -1.0])
+def test_the_table_shows_the_numbers_of_the_library(visit, lean):
     page = visit(
         "#spectrum=power&nu=1.3&p=60&n=700&snr=4&friction=4&critical=no&damping=0.3&step=0.5"
-        f"&show={','.join(CLASSES)}"
+        f"&times=3&lean={lean}&show={','.join(CLASSES)}"
     )
     page.wait_for_selector('#table[data-exact="true"]')
     s = np.arange(1, 61) ** -1.3
     values = {"friction": 4.0, "damping": 0.3, "step": 0.5, "momentum": 1 - 2 * 0.3 * np.sqrt(0.5)}
+    values["times"] = 3
+    known = {"n": 700, "snr": 4.0, "lean": lean}
+    oracle = python_risk("ridge", [1e-3, 1e4], s, known, "estimation", values).best_total
     for name in CLASSES:
         row = page.locator(f'#table tr[data-method="{name}"] td[data-value]')
         stop, risk, ratio, now = (float(row.nth(i).get_attribute("data-value")) for i in range(4))
         stops = (
             np.arange(300) if name in ITERATIONS else [1e-3, 1e4]
         )  # momentum is best at about 20
-        curve = python_risk(name, stops, s, {"n": 700, "snr": 4.0}, "estimation", values)
+        curve = python_risk(name, stops, s, known, "estimation", values)
         best, least = curve.model.minimum(stops[0], stops[-1])
-        oracle = python_risk(
-            "ridge", [4.0 * 700 / 60], s, {"n": 700, "snr": 4.0}, "estimation", values
-        )
         assert stop == pytest.approx(best, rel=1e-5)
         assert risk == pytest.approx(least, rel=TOLERANCE)
-        assert ratio == pytest.approx(least / oracle.total[0], rel=TOLERANCE)
+        assert ratio == pytest.approx(least / oracle, rel=TOLERANCE)
         assert now >= risk * (1 - 1e-12)

@@ -11,7 +11,8 @@ from stoptime.show import explorer
 
 TOLERANCE = 1e-9
 FLOWS = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
-METHODS = (*FLOWS, "gradient-descent", "nesterov", "heavy-ball")
+ITERATIONS = ("gradient-descent", "nesterov", "heavy-ball")
+METHODS = (*FLOWS, "iterated-ridge", "critical-flow", *ITERATIONS)
 
 
 def state(page):
@@ -41,9 +42,11 @@ def test_sliders_reach_their_ends_and_the_address(visit):
         "p": (1, 500),
         "n": (5, 10000),
         "snr": (0.01, 100),
+        "lean": (-4, 4),
         "friction": (0.5, 20),
         "damping": (0.001, 10),
         "step": (0.02, 1.32),
+        "times": (1, 10),
     }
     for place, position in enumerate((0, 1000)):
         for key in ends:
@@ -89,8 +92,9 @@ def test_ratios_are_rounded_up_in_the_table_and_for_screen_readers(visit):
 
 def test_an_address_is_restored_whole(visit):
     fragment = (
-        "#spectrum=condition&kappa=123.5&spacing=linear&p=77&n=432&snr=2.25&target=prediction"
-        "&friction=5.5&damping=0.0625&critical=no&step=0.75&t=4.5&show=ridge,heavy-ball-flow,gradient-descent"
+        "#spectrum=condition&kappa=123.5&spacing=linear&p=77&n=432&snr=2.25&lean=-1.5"
+        "&target=prediction&friction=5.5&damping=0.0625&critical=no&step=0.75&times=3&t=4.5"
+        "&show=ridge,heavy-ball-flow,gradient-descent"
     )
     page = visit(fragment)
     settled(page)
@@ -124,6 +128,52 @@ def test_links_in_the_text_lead_to_states(visit):
     page.wait_for_function("stoptime.app.state.spectrum === 'marchenko-pastur'")
     settled(page)
     assert page.evaluate("stoptime.app.model.spectrum.zeroWeight") == 50
+
+
+def ratios(page):
+    rows = page.locator("#table tbody tr")
+    cells = [rows.nth(i).locator("td[data-value]").nth(2) for i in range(rows.count())]
+    return [float(cell.get_attribute("data-value")) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("name", "lean", "verdict"),
+    [
+        ("Isotropic", 0, "No method shown beats ridge: critical flow comes nearest"),
+        ("Smooth", 3, "Ridge loses: accelerated flow has at most 0.33"),
+        ("Rough", -2, "No method shown beats ridge: critical flow comes nearest"),
+    ],
+)
+def test_presets_tell_when_ridge_wins(visit, name, lean, verdict):
+    page = visit("#theme=dark")
+    page.get_by_role("link", name=name).click()
+    page.wait_for_function("stoptime.app.state.p === 200")
+    settled(page)
+    assert state(page)["lean"] == lean
+    assert state(page)["theme"] == "dark"
+    assert page.locator("#presets a[aria-current=true]").inner_text().startswith(name)
+    ridge, *others = ratios(page)
+    assert ridge == 1
+    assert all(ratio < 0.55 for ratio in others) if lean > 0 else min(others) > 1.005
+    assert page.locator("#table td.beats").count() == (len(others) if lean > 0 else 0)
+    assert verdict in page.locator("#verdict").inner_text()
+    drag(page, "lean", 650)
+    page.wait_for_selector("#presets:not(:has([aria-current=true]))")
+
+
+def test_the_leaning_slider_takes_ridge_from_best_to_beaten(visit):
+    page = visit("#target=prediction&show=ridge,gradient-flow&lean=-4&snr=7")
+    least = []
+    for position in (0, 250, 500, 625, 750, 1000):
+        drag(page, "lean", position)
+        address_holds(page, f"&lean={8 * position / 1000 - 4:g}&")
+        settled(page)
+        least.append(ratios(page)[1])
+        # the signal keeps its length: the risk at the start of learning is that of the same r²
+        total = page.evaluate("stoptime.app.model.spectrum.squares.reduce((a, b) => a + b)")
+        assert total == pytest.approx(page.evaluate("stoptime.app.model.spectrum.count"))
+    assert min(least[:3]) > 1 > least[3]
+    assert sorted(least[2:], reverse=True) == least[2:]
 
 
 def test_legend_buttons_show_and_hide(visit):
@@ -330,7 +380,14 @@ def test_the_work_of_a_frame_is_bounded(visit):
         return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); }"""
     )
     assert page.evaluate(frames) - before <= 2
-    bounds = {"nu": 1_300_000, "friction": 600_000, "damping": 600_000, "snr": 100_000}
+    bounds = {
+        "nu": 1_500_000,
+        "friction": 600_000,
+        "damping": 600_000,
+        "snr": 100_000,
+        "times": 200_000,
+        "lean": 1_600_000,
+    }
     for key, most in bounds.items():
         drag(page, key, 510)
         page.wait_for_function(

@@ -20,9 +20,10 @@
     return Math.round(SLIDER_STEPS * share);
   }
 
-  function fromPosition({ min, max, log, whole }, position) {
+  function fromPosition({ min, max, log, whole, decimals }, position) {
     const share = position / SLIDER_STEPS;
     const value = log ? min * (max / min) ** share : min + (max - min) * share;
+    if (decimals) return Number(value.toFixed(decimals));
     return whole ? Math.round(value) : Number(value.toPrecision(3));
   }
 
@@ -91,6 +92,11 @@
       button.classList.toggle("absent", Boolean(entry.reason));
       button.title = entry.reason ?? "";
     }
+    for (const link of document.querySelectorAll("#presets a")) {
+      const preset = stoptime.fromHash(link.hash);
+      const keys = link.hash.slice(1).split("&").map((part) => part.split("=")[0]);
+      link.setAttribute("aria-current", keys.every((key) => String(preset[key]) === String(state[key])));
+    }
     byId("critical").checked = state.critical === "yes";
     if (document.activeElement !== byId("eigenvalues")) byId("eigenvalues").value = state.eigenvalues;
     byId("risk-name").textContent = state.target === "estimation" ? "E‖β̂ − β₀‖²" : "E‖X(β̂ − β₀)‖²/n";
@@ -122,6 +128,7 @@
     }
     showControls();
     stoptime.drawSpectrum(app.model);
+    stoptime.drawSignal(app.model);
     stoptime.drawTable(app.model, app.state.show, false);
     stoptime.describe(app.model);
   }
@@ -264,8 +271,9 @@
     }
   }
 
-  function takeAddress() {
+  function takeAddress(theme = "auto") {
     app.state = stoptime.fromHash(location.hash);
+    if (!/[#&]theme=/.test(location.hash)) app.state.theme = theme;
     if (!/[#&]t=/.test(location.hash)) app.state.t = null;
     showTheme();
     changed = true;
@@ -277,8 +285,9 @@
   /** The time of the best ridge, for an address without a time. */
   function startTime() {
     try {
+      const { snr, target, lean } = app.state;
       const { eigenvalues, n } = stoptime.chooseSpectrum(app.state);
-      return Math.sqrt((app.state.snr * n) / eigenvalues.length);
+      return Math.sqrt(stoptime.priorOf(stoptime.spectrumOf(eigenvalues, target, lean), { n, snr }).alpha);
     } catch {
       return 1; // the eigenvalues are wrong, and the page shows an error
     }
@@ -310,7 +319,7 @@
       showTheme();
     });
     document.addEventListener("keydown", onKey);
-    addEventListener("hashchange", takeAddress);
+    addEventListener("hashchange", () => takeAddress(app.state.theme)); // a link within the page keeps the theme
     addEventListener("resize", () => change({ t: app.state.t }));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       showTheme();

@@ -10,18 +10,18 @@
   /** Read the colours of the style sheet; to be called again when the theme changes. */
   function readPalette() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "soft", "line", "grid", "card", ...stoptime.METHODS]) {
+    for (const name of ["ink", "soft", "line", "grid", "card", "accent", "shade", ...stoptime.METHODS]) {
       palette[name] = style.getPropertyValue(`--${name}`).trim();
     }
   }
 
   const powerOfTen = (power) => "10" + String(power).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
 
-  /** A tick as people write it: 0.01, 5, 2000, 10⁵. */
+  /** A tick as people write it: 0.01, 5, 2000, 10⁴. */
   function tickLabel(value) {
     if (value === 0) return "0";
     const power = Math.round(Math.log10(Math.abs(value)));
-    if (Math.abs(power) < 5) return String(Number(value.toPrecision(3)));
+    if (Math.abs(power) < 4) return String(Number(value.toPrecision(3)));
     const front = Math.round(value / 10 ** power);
     return (front === 1 ? "" : `${front}·`) + powerOfTen(power);
   }
@@ -177,8 +177,10 @@
       context.fill();
     }
 
-    rule({ y, label }) {
+    rule({ y, label, shade }) {
       const { context, box } = this;
+      context.fillStyle = palette.shade;
+      if (shade) context.fillRect(box.left, this.y(y), box.right - box.left, box.bottom - this.y(y));
       context.strokeStyle = palette.soft;
       context.lineWidth = 1.2;
       context.setLineDash([5, 4]);

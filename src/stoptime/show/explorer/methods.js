@@ -7,7 +7,7 @@
   // A method has an `order` (1: the stop is like 1/λ, 2: like 1/√λ), a `pace` (time per unit of the stop) and
   // `fill(s, t, g, gain)`, which writes g and φ of all eigenvalues at one stop. Each has its own loop over the
   // eigenvalues: a shared one that calls the formula is several times slower.
-  // `envelope(s, t)` bounds |g(s, t')| for all t' ≥ t.
+  // `envelope(s, t)` bounds |g(s, t')| for all t' ≥ t. A method of order 2 that is `monotone` does not oscillate.
 
   const ridge = () => ({
     order: 1,
@@ -20,6 +20,25 @@
     },
     envelope: (s, t) => 1 / (1 + t * s),
   });
+
+  /** Ridge applied q times to its own residuals: g = r^q with r = 1/(1 + ts/q), and φ = (t/q)(r + ... + r^q). */
+  function iteratedRidge({ times }) {
+    const fill = (s, t, g, gain) => {
+      const time = t / times;
+      for (let i = 0; i < s.length; i += 1) {
+        const r = 1 / (1 + time * s[i]);
+        let total = 1; // 1 + r + ... + r^(q-1): no two terms cancel
+        let power = r;
+        for (let k = 1; k < times; k += 1) {
+          total += power;
+          power *= r;
+        }
+        g[i] = power;
+        gain[i] = time * r * total;
+      }
+    };
+    return { order: 1, pace: 1, fill, envelope: (s, t) => (1 + (t / times) * s) ** -times };
+  }
 
   const gradientFlow = () => ({
     order: 1,
@@ -62,6 +81,23 @@
       },
     };
   }
+
+  /** Momentum with critical damping in every direction: g = (1 + u)e^(-u) at u = t√s. */
+  const criticalFlow = () => ({
+    order: 2,
+    pace: 1,
+    monotone: true,
+    fill: (s, t, g, gain) => {
+      for (let i = 0; i < s.length; i += 1) {
+        const u = t * Math.sqrt(s[i]);
+        const fading = Math.exp(-u);
+        g[i] = (1 + u) * fading;
+        // 1 - g = e^(-u)(e^u - 1 - u), whose series has terms of one sign
+        gain[i] = u <= 1 ? t * (t * fading * exprel2(u)) : (1 - g[i]) / s[i];
+      }
+    },
+    envelope: (s, t) => (1 + t * Math.sqrt(s)) * Math.exp(-t * Math.sqrt(s)),
+  });
 
   // Heavy-ball flow: with a = γt, θ = ωt it swings where s > γ², and creeps elsewhere. Each gain is a sum of
   // terms of one sign until the direction has settled, when 1 - g is no longer small.
@@ -180,15 +216,17 @@
 
   const METHODS = {
     "ridge": ridge,
+    "iterated-ridge": iteratedRidge,
     "gradient-flow": gradientFlow,
     "nesterov-flow": acceleratedFlow,
+    "critical-flow": criticalFlow,
     "heavy-ball-flow": heavyBallFlow,
     "gradient-descent": gradientDescent,
     "nesterov": nesterov,
     "heavy-ball": heavyBall,
   };
 
-  /** The method of that name, as in Python: parameters friction, damping, step and momentum as it needs them. */
+  /** The method of that name, as in Python: its parameters are among friction, damping, times, step, momentum. */
   const method = (name, parameters = {}) => ({ ...METHODS[name](parameters), name, parameters });
 
   /** Shrinkage and gain of one eigenvalue at one stop. */

@@ -30,6 +30,7 @@
     const damping = dampingOf(state, spectrum);
     const momentum = 1 - 2 * damping * Math.sqrt(step);
     const parameters = {
+      "iterated-ridge": { times: state.times },
       "nesterov-flow": { friction: state.friction },
       "heavy-ball-flow": { damping },
       "gradient-descent": { step },
@@ -113,10 +114,10 @@
   /** Everything but the cursor. Methods that are hidden are not computed. */
   function modelOf(state) {
     const { eigenvalues, n } = chooseSpectrum(state);
-    const spectrum = stoptime.spectrumOf(eigenvalues, state.target);
+    const spectrum = stoptime.spectrumOf(eigenvalues, state.target, state.lean);
     const prior = stoptime.priorOf(spectrum, { n, snr: state.snr });
     const range = timeRange(spectrum, prior.alpha);
-    const spectrumKey = state.target + eigenvalues.join();
+    const spectrumKey = [state.target, state.lean, eigenvalues].join();
     const entries = chooseMethods(state, spectrum).map((entry) => {
       if (!entry.method || !state.show.includes(entry.name)) return entry;
       const unit = unitCurveOf(entry.method, spectrum, range, spectrumKey);

@@ -7,6 +7,7 @@
   const PER_DECADE = 60;
   const BEGUN = 1e-4;
   const SEARCH = 1e4;
+  const LAST_PHASE = 1e6;
   const LONGEST_RUN = 20000;
   const LONGEST_DESCENT = 1e12;
   const DIPS = 12;
@@ -14,19 +15,39 @@
   const TIED = 1e-13; // relative difference of risks below which they are equal
   const SECTIONS = 32; // of a dip: its place is then known to 1e-7 of its width, its depth to the rounding
   const QUICK_SECTIONS = 12;
+  const RIDGES_PER_DECADE = 24; // the risk of ridge is smooth: it changes over decades of the penalty
   const GOLDEN = (Math.sqrt(5) - 1) / 2;
   const table = { g: new Float64Array(0), gain: new Float64Array(0) }; // one for all: never read after a sum
   const work = { filters: 0 }; // filters evaluated since the page was opened: pairs of eigenvalue and stop
 
-  /** The positive eigenvalues of a spectrum with their weights, and the weight of the zero eigenvalues. */
-  function spectrumOf(eigenvalues, target = "estimation") {
+  /** Squared coordinates i^(-lean) of a signal, scaled to the mean one; i = 1 has the largest eigenvalue. */
+  function leaningSignal(count, lean) {
+    const squares = Float64Array.from({ length: count }, (_, i) => (i + 1) ** -lean);
+    const total = sum(squares);
+    return squares.map((square) => (count * square) / total);
+  }
+
+  const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+  /**
+   * The positive eigenvalues of a spectrum, ascending; for each the squared coordinate of the signal and the
+   * weights of variance and bias; and the weight of the bias that zero eigenvalues leave at every stop.
+   */
+  function spectrumOf(eigenvalues, target = "estimation", lean = 0) {
     const values = Float64Array.from(eigenvalues.filter((s) => s > 0)).sort();
     const prediction = target === "prediction";
+    const squares = leaningSignal(eigenvalues.length, lean);
+    const weights = prediction ? values : values.map(() => 1);
+    const signal = squares.slice(0, values.length).reverse();
     return {
       values,
+      lean,
+      squares,
+      signal,
+      weights,
       count: eigenvalues.length,
-      weights: prediction ? values : values.map(() => 1),
-      zeroWeight: prediction ? 0 : eigenvalues.length - values.length,
+      biasWeights: weights.map((weight, i) => weight * signal[i]),
+      zeroWeight: prediction ? 0 : sum(squares.subarray(values.length)),
       smallest: values.length === eigenvalues.length ? values[0] : 0,
       largest: values[values.length - 1],
     };
@@ -48,11 +69,11 @@
     return summed(spectrum, table.g, table.gain);
   }
 
-  function summed({ values, weights, zeroWeight }, g, gain) {
+  function summed({ values, weights, biasWeights, zeroWeight }, g, gain) {
     let bias = 0;
     let variance = 0;
     for (let i = 0; i < values.length; i += 1) {
-      bias += weights[i] * g[i] * g[i];
+      bias += biasWeights[i] * g[i] * g[i];
       variance += weights[i] * values[i] * gain[i] * gain[i];
     }
     return [zeroWeight + bias, variance];
@@ -79,16 +100,35 @@
     return { stops, bias, variance };
   }
 
-  /** Signal r² = snr·σ² spread evenly, noise σ² = 1: what multiplies the two sums, and the oracle ridge. */
+  /** Signal r² = snr·σ², noise σ² = 1: the factors of both sums, and stop and risk of the best ridge. */
   function priorOf(spectrum, { n, snr }) {
-    const alpha = (snr * n) / spectrum.count;
-    const oracle = spectrum.values.reduce((total, s, i) => total + (spectrum.weights[i] * alpha) / (alpha * s + 1), 0);
-    return {
-      alpha,
-      bias: snr / spectrum.count,
-      variance: 1 / n,
-      oracle: (oracle + spectrum.zeroWeight * alpha) / n,
-    };
+    const prior = { scale: (snr * n) / spectrum.count, bias: snr / spectrum.count, variance: 1 / n };
+    return { ...prior, ...(spectrum.lean === 0 ? evenRidge(spectrum, prior) : bestRidge(spectrum, prior)) };
+  }
+
+  /** The best ridge for a signal that is the same in all directions. No method has less risk. */
+  function evenRidge({ values, weights, zeroWeight }, { scale: alpha, variance }) {
+    const oracle = sum(values.map((s, i) => (weights[i] * alpha) / (alpha * s + 1)));
+    return { alpha, oracle: variance * (oracle + zeroWeight * alpha) };
+  }
+
+  /**
+   * The best ridge for a leaning signal. In the direction of the squared coordinate c the best stop is c·scale,
+   * and the risk rises on both sides of it, so the best of all lies between the least and the largest of these.
+   */
+  function bestRidge(spectrum, prior) {
+    const ridge = stoptime.method("ridge");
+    const risk = (stop) => totalRisk(ridge, spectrum, prior, stop);
+    const ends = [spectrum.signal[0], spectrum.signal[spectrum.signal.length - 1]].map((c) => c * prior.scale);
+    const low = Math.log10(Math.min(...ends));
+    const steps = Math.ceil(RIDGES_PER_DECADE * (Math.log10(Math.max(...ends)) - low));
+    // one step more at each end: a dip has neighbours on both sides
+    const stops = Array.from({ length: steps + 3 }, (_, i) => 10 ** (low + (i - 1) / RIDGES_PER_DECADE));
+    const risks = stops.map(risk);
+    const sampled = stops.map((stop, i) => ({ stop, risk: risks[i] })).reduce(lower);
+    const refined = dipsOf(stops, risks).map((i) => refine(risk, stops[i - 1], stops[i + 1]));
+    const best = refined.reduce(lower, sampled);
+    return { alpha: best.stop, oracle: best.risk };
   }
 
   function totalRisk(method, spectrum, prior, stop) {
@@ -100,8 +140,9 @@
   function lowerBound(method, spectrum, prior, stop) {
     let total = prior.bias * spectrum.zeroWeight;
     spectrum.values.forEach((s, i) => {
-      const g = Math.min(1 / (1 + prior.alpha * s), method.envelope(s, stop));
-      total += spectrum.weights[i] * (prior.bias * g * g + (prior.variance * (1 - g) ** 2) / s);
+      const square = spectrum.signal[i];
+      const g = Math.min(1 / (1 + prior.scale * square * s), method.envelope(s, stop));
+      total += spectrum.weights[i] * (prior.bias * square * g * g + (prior.variance * (1 - g) ** 2) / s);
     });
     return total;
   }
@@ -112,7 +153,7 @@
     const decades = Math.log10(last / begin);
     const count = Math.floor(PER_DECADE * decades) + 1;
     const step = Math.PI / (Math.sqrt(spectrum.largest) * POINTS_PER_SWING);
-    const even = method.order === 2 ? Math.min(MOST_POINTS, (last - begin) / step) : 0;
+    const even = method.order === 2 && !method.monotone ? Math.min(MOST_POINTS, (last - begin) / step) : 0;
     const geometric = (i) => (i > count ? Infinity : begin * (last / begin) ** (i / count));
     const arithmetic = (j) => (j >= even ? Infinity : begin + j * step);
     yield first;
@@ -235,15 +276,22 @@
     return Math.exp((low + high) / 2);
   }
 
+  /** The first and the last stop of the search, as in Python. */
+  function searchRange(method, spectrum, prior) {
+    if (spectrum.lean !== 0) return [0, LAST_PHASE / spectrum.values[0] ** (1 / method.order) / method.pace];
+    const centre = stopWithGain(method, prior.alpha);
+    return [centre / SEARCH, centre * SEARCH];
+  }
+
   /** Find the stop with the least risk, that risk, and its ratio to the best ridge, as `stoptime.inflation`. */
   function* inflationSearch(method, spectrum, prior) {
     if (method.name === "ridge") return { stop: prior.alpha, risk: prior.oracle, ratio: 1 };
-    const centre = stopWithGain(method, prior.alpha);
-    const last = Math.max(1, Math.floor(centre * SEARCH));
+    const [first, last] = searchRange(method, spectrum, prior);
+    const lastStep = Math.max(1, Math.floor(last));
     let best;
-    if (method.iterates) best = yield* runMinimum(method, spectrum, prior, last);
-    else if (method.iteration) best = yield* descentMinimum(method, spectrum, prior, Math.min(last, LONGEST_DESCENT));
-    else best = yield* flowMinimum(method, spectrum, prior, centre / SEARCH, centre * SEARCH);
+    if (method.iterates) best = yield* runMinimum(method, spectrum, prior, lastStep);
+    else if (method.iteration) best = yield* descentMinimum(method, spectrum, prior, Math.min(lastStep, LONGEST_DESCENT));
+    else best = yield* flowMinimum(method, spectrum, prior, first, last);
     for (const stop of [0, Infinity]) best = lower(best, { stop, risk: totalRisk(method, spectrum, prior, stop) });
     return { ...best, ratio: best.risk / prior.oracle };
   }
@@ -271,6 +319,6 @@
   }
 
   Object.assign(stoptime, {
-    inflation, inflationSearch, lowerBound, priorOf, quickInflation, spectrumOf, totalRisk, unitCurve, unitRisk, work,
+    inflation, inflationSearch, leaningSignal, lowerBound, priorOf, quickInflation, spectrumOf, totalRisk, unitCurve, unitRisk, work,
   });
 })((globalThis.stoptime ??= {}));

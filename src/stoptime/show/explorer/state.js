@@ -15,11 +15,13 @@
     p: number(100, 1, 500, { whole: true }),
     n: number(500, 5, 10000, { log: true, whole: true }),
     snr: number(10, 0.01, 100, { log: true }),
+    lean: number(0, -4, 4, { decimals: 1 }),
     target: choice("estimation", ["estimation", "prediction"]),
     friction: number(3, 0.5, 20, { log: true }),
     damping: number(0.1, 0.001, 10, { log: true }),
     critical: choice("yes", ["yes", "no"]),
     step: number(1, 0.02, 1.32, { log: true }),
+    times: number(2, 1, 10, { whole: true }),
     t: number(1, 1e-9, 1e12, { log: true }),
     show: {
       kind: "list",

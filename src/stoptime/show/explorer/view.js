@@ -5,14 +5,17 @@
   const { palette } = stoptime;
   const NAMES = {
     "ridge": "ridge",
+    "iterated-ridge": "iterated ridge",
     "gradient-flow": "gradient flow",
     "nesterov-flow": "accelerated flow",
+    "critical-flow": "critical flow",
     "heavy-ball-flow": "heavy-ball flow",
     "gradient-descent": "gradient descent",
     "nesterov": "Nesterov",
     "heavy-ball": "heavy ball",
   };
   const COLUMNS = 6;
+  const EQUAL = 1e-9; // ratios nearer to one are called equal
   const charts = {};
   const byId = (id) => document.getElementById(id);
 
@@ -35,10 +38,11 @@
 
   function stopLabel(method, stop) {
     if (method.name === "ridge") return `λ = ${figure(1 / stop)}`;
+    if (method.name === "iterated-ridge") return `λ = ${figure(method.parameters.times / stop)}`;
     return method.iteration ? `k = ${stop === Infinity ? "∞" : stop}` : `t = ${figure(stop)}`;
   }
 
-  const isDotted = (name) => !name.includes("flow") && name !== "ridge";
+  const isDotted = (name) => !/flow|ridge/.test(name);
 
   /** A sample of the line of a method, for legends. */
   function swatch(name) {
@@ -49,7 +53,7 @@
   }
 
   function makeCharts() {
-    for (const id of ["risk", "bias", "variance", "filter", "spectrum"]) charts[id] = new stoptime.Chart(byId(id));
+    for (const id of ["risk", "bias", "variance", "filter", "spectrum", "signal"]) charts[id] = new stoptime.Chart(byId(id));
   }
 
   const drawn = (model) => model.entries.filter((entry) => entry.curve);
@@ -66,14 +70,15 @@
   /** The vertical ranges. Bias and variance end at the same height, so that they can be compared. */
   function riskRanges(model) {
     const { prior, spectrum } = model;
-    const start = prior.bias * (spectrum.zeroWeight + spectrum.weights.reduce((a, b) => a + b, 0));
+    const start = prior.bias * spectrum.biasWeights.reduce((a, b) => a + b, spectrum.zeroWeight);
     const end = drawn(model).reduce((most, { curve }) => Math.max(most, curve.risk[curve.risk.length - 1]), 0);
     const top = Math.max(start * 1.25, Math.min(end * 1.1, start * 3));
     const high = Math.max(top, prior.oracle * 1.6);
-    const room = (high / prior.oracle) ** 0.12; // space below the line of the best ridge, for its label
+    const least = drawn(model).reduce((risk, { best }) => Math.min(risk, best.risk), prior.oracle);
+    const room = (high / least) ** 0.12; // space below the least risk, for the label of the best ridge
     const floor = prior.bias * spectrum.zeroWeight; // of the bias: directions with eigenvalue zero are never learned
-    const low = prior.oracle / 60;
-    return { risk: [prior.oracle / room, high], bias: [Math.max(low, 0.7 * floor), top], variance: [low, top] };
+    const low = least / 60;
+    return { risk: [least / room, high], bias: [Math.max(low, 0.7 * floor), top], variance: [low, top] };
   }
 
   function drawRisks(model, time, standings) {
@@ -87,10 +92,12 @@
     const rings = best.map(({ name, method, best }) => ({
       x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
     }));
+    const isWide = charts.risk.canvas.clientWidth > 560;
+    const label = isWide ? "best ridge (below this line ridge loses)" : "best ridge";
     charts.risk.draw({
       x: { ...x, label: "time t = 1/√λ (no unit, logarithmic)" },
       y: { range: ranges.risk, log: true, label: "risk, in units of σ²" },
-      curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label: "best ridge" }],
+      curves: curvesOf(model, "risk"), rules: [{ y: model.prior.oracle, label, shade: true }],
       cursor: time, rings: [...now("risk"), ...rings],
     });
     for (const part of ["bias", "variance"]) {
@@ -128,6 +135,32 @@
     });
   }
 
+  /** The share of the signal that lies in each direction. */
+  function drawSignal({ spectrum }) {
+    const ys = Array.from(spectrum.squares, (square) => square / spectrum.count);
+    const xs = ys.map((_, i) => i + 1);
+    const [low, high] = [Math.min(...ys), Math.max(...ys)];
+    charts.signal.draw({
+      x: { range: [1, Math.max(2, spectrum.count)], whole: true, label: "rank i" },
+      y: { range: [Math.min(low, high / 10) / 1.5, high * 1.5], log: true, label: "share of r²" },
+      curves: [{ xs, ys, colour: palette.accent, dots: xs.length <= 60 ? xs.map((_, i) => i) : null }],
+    });
+  }
+
+  /** Say in one line whether one of the methods that are shown has less risk than the best ridge. */
+  function drawVerdict(model) {
+    const others = drawn(model).filter(({ name }) => name !== "ridge");
+    const box = byId("verdict");
+    box.hidden = others.length === 0;
+    if (box.hidden) return;
+    const { name, best } = others.reduce((a, b) => (b.best.ratio < a.best.ratio ? b : a));
+    const loses = best.ratio < 1 - EQUAL;
+    box.dataset.ridge = loses ? "loses" : "wins";
+    byId("verdict-word").textContent = loses ? "Ridge loses:" : "No method shown beats ridge:";
+    byId("verdict-why").textContent =
+      `${NAMES[name]} ${loses ? "has" : "comes nearest, with"} at most ${roundedUp(best.ratio)} times its risk.`;
+  }
+
   /** Write into a cell only if its text changes, because every write costs the browser a layout. */
   function put(cell, text, value) {
     if (cell.textContent !== text) cell.textContent = text;
@@ -153,6 +186,7 @@
     put(cells[1], stopLabel(method, best.stop), best.stop);
     put(cells[2], best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
     put(cells[3], figure(best.risk), best.risk);
+    cells[4].classList.toggle("beats", best.ratio < 1 - EQUAL);
     return put(cells[4], roundedUp(best.ratio), best.ratio);
   }
 
@@ -168,6 +202,7 @@
       body.dataset.kinds = kinds;
     }
     entries.forEach((entry, i) => fillRow(body.rows[i], entry));
+    drawVerdict(model);
     table.dataset.exact = exact;
   }
 
@@ -196,6 +231,6 @@
   }
 
   Object.assign(stoptime, {
-    NAMES, charts, describe, drawMoment, drawSpectrum, drawTable, figure, makeCharts, swatch,
+    NAMES, charts, describe, drawMoment, drawSignal, drawSpectrum, drawTable, figure, makeCharts, swatch,
   });
 })((globalThis.stoptime ??= {}));
