@@ -30,7 +30,7 @@ same answer, the answers are compared. *Times as fast* is the time of the peer d
 case that loses is shown with the reason, which comes from a profile of our code at smaller
 sizes; a reason that was not measured begins with *probably*.
 
-`make bench` writes this page in less than an hour; `make bench-quick` prints a smaller run. The
+`make bench` writes this page in about an hour; `make bench-quick` prints a smaller run. The
 times of all rounds are in `benchmarks/results`.
 """
 QUICK_WARNING = """\

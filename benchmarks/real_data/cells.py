@@ -38,7 +38,11 @@ WORSE = 1.01  # times the left-out error of RidgeCV
 
 @dataclass(frozen=True)
 class Cell:
-    """Result of one cell: for every estimator its seconds, its left-out error and its R²."""
+    """Result of one cell: for every estimator its seconds, its left-out error and its R².
+
+    ``refused`` holds the reasons for which fits without the held-out rows were refused, whose R² is
+    NaN, and ``failed`` the reason for which there are no results.
+    """
 
     table: str
     row: str
@@ -47,6 +51,7 @@ class Cell:
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     errors: Mapping[str, float] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     failed: str = ""
 
     def times_as_fast(self, name: str = DEFAULT) -> float:
@@ -101,11 +106,11 @@ def measured(place: Place, estimators: Mapping[str, BaseEstimator], settings: Se
     try:
         with pinned(settings.threads):
             seconds, answers = interleaved(fits, ROUNDS, settings)
-            scores = {name: _score(answer, rows) for name, answer in answers.items()}
+            scores, refused = _scores(answers, rows)
     except Exception as error:  # the other cells are still measured, and the failure is reported
         return Cell(*head, failed=f"{type(error).__name__}: {error}".splitlines()[0])
     errors = {name: _left_out(answer) for name, answer in answers.items()}
-    return Cell(*head, seconds, errors, scores)
+    return Cell(*head, seconds, errors, scores, refused)
 
 
 def _fitted(model: BaseEstimator, X: np.ndarray, y: np.ndarray) -> BaseEstimator:
@@ -122,12 +127,21 @@ def _left_out(model: BaseEstimator) -> float:
     return float(np.mean(model.choice_.error))
 
 
-def _score(model: BaseEstimator, rows: Rows) -> float:
-    """Return R² on new rows, or on rows that are held out of another fit."""
+def _scores(
+    models: Mapping[str, BaseEstimator], rows: Rows
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return R² on new rows, or on rows that are held out of another fit, and refusals of it."""
     if rows.new is not None:
-        return float(model.score(*rows.new))
+        return {name: float(model.score(*rows.new)) for name, model in models.items()}, {}
     X, X_held_out, y, y_held_out = rows.split()
-    return float(_fitted(model, X, y).score(X_held_out, y_held_out))
+    scores = dict.fromkeys(models, float("nan"))
+    refused = {}
+    for name, model in models.items():
+        try:
+            scores[name] = float(_fitted(model, X, y).score(X_held_out, y_held_out))
+        except ValueError as refusal:
+            refused[name] = str(refusal).splitlines()[0]
+    return scores, refused
 
 
 def goals(cells: Sequence[Cell], name: str = DEFAULT) -> list[Measure]:

@@ -27,8 +27,9 @@ row. The same is done for `method="ridge"` and, if this version of stoptime has 
 each counts; slow fits have fewer rounds, and fits over a minute one.
 
 - Bundled data: the data sets of scikit-learn that need no download, with columns as they are,
-  standardised, with all products of two or of three columns, and as splines; expansions of over
-  6000 columns are left out. The class is the response of data sets for classification.
+  standardised, with all products of up to two or three columns, and as splines. Expanded columns
+  are standardised, and expansions of over 6000 columns are left out. In data sets for
+  classification, the number of the class is the response.
 - Spectra: Gaussian rows whose covariance has the eigenvalues i⁻ᵃ. The larger a is, the worse the
   conditioning.
 - Square Gaussian matrices, and 1000 × 200 columns of which half are copies of the others, equal or
@@ -181,7 +182,19 @@ def cell_table(run: CellRun) -> list[str]:
         *lines,
         *(cell_row(cell, others, len(titles)) for cell in ordered),
         "",
+        *refusals(run),
     ]
+
+
+def refusals(run: CellRun) -> list[str]:
+    """Return the reasons for which fits without the held-out rows were refused."""
+    lines = [
+        f"- {described(cell.table, cell.row, cell.column)}: without the held-out rows, the fit of "
+        f'"{name}" was refused: {reason}'
+        for cell in run.cells
+        for name, reason in cell.refused.items()
+    ]
+    return [*lines, ""] if lines else []
 
 
 def cell_row(cell: Cell, others: Sequence[str], width: int) -> str:

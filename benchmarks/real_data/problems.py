@@ -15,7 +15,6 @@ from sklearn.datasets import (
     load_linnerud,
     load_wine,
 )
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
@@ -30,7 +29,6 @@ DATA = {
     "iris": load_iris,
     "linnerud": load_linnerud,
 }
-# Constant columns are dropped before expansions; splines of a constant are not defined.
 COLUMNS: dict[str, Callable[[], tuple]] = {
     "raw": tuple,
     "standardised": lambda: (StandardScaler(),),
@@ -93,7 +91,7 @@ class Place:
 
 def expansion(step: object) -> tuple:
     """Return the steps of an expansion of standardised columns."""
-    return (VarianceThreshold(), StandardScaler(), step, StandardScaler())
+    return (StandardScaler(), step, StandardScaler())
 
 
 def bundled(name: str, columns: str) -> Rows:
