@@ -193,6 +193,14 @@ def test_the_heat_map_shows_every_number_and_frames_losses(shade):
     assert len(framed) == 1
 
 
+def test_decays_are_in_order_whichever_shape_has_them():
+    decays = (0, 6, 2)
+    listed = [a_cell(2.0, str(n), f"a = {a}", "shapes") for n, a in enumerate(decays)]
+    shown = page.heat_map(listed, "default", "light").axes
+    labels = [[tick.get_text() for tick in ax.get_xticklabels()] for ax in shown]
+    assert ["a = 0", "a = 2", "a = 6"] in labels
+
+
 def test_colours_change_their_hue_at_one():
     palette = page.colours()
     slower, faster = palette(0.499)[:3], palette(0.501)[:3]

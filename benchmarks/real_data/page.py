@@ -108,6 +108,8 @@ def panel(ax: Axes, cells: Sequence[Cell], estimator: str, norm: LogNorm) -> Axe
     """Draw one table of cells, each with its number."""
     rows = list(dict.fromkeys(cell.row for cell in cells))
     columns = list(dict.fromkeys(cell.column for cell in cells))
+    if all(column.startswith("a = ") for column in columns):
+        columns.sort()  # not every shape has every decay
     palette = colours()
     for cell in cells:
         x, y = columns.index(cell.column), rows.index(cell.row)
