@@ -44,10 +44,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 
 bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.real_data
 	$(BIN)/python -m benchmarks.import_time
 
-bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under two minutes
+bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minutes
 	$(BIN)/python -m benchmarks --quick
+	$(BIN)/python -m benchmarks.real_data --quick
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks import cases, figures
 from benchmarks.cases import scaling
+from benchmarks.real_data import page as real_data
+from benchmarks.real_data.cells import CellRun
+from benchmarks.real_data.cells import load as load_cells
 from benchmarks.results import Growth, Outcome, Run, load, seconds, short
 from stoptime.support.files import atomic
 
@@ -26,7 +30,7 @@ same answer, the answers are compared. *Times as fast* is the time of the peer d
 case that loses is shown with the reason, which comes from a profile of our code at smaller
 sizes; a reason that was not measured begins with *probably*.
 
-`make bench` writes this page in about twenty minutes; `make bench-quick` prints a smaller run. The
+`make bench` writes this page in about an hour; `make bench-quick` prints a smaller run. The
 times of all rounds are in `benchmarks/results`.
 """
 QUICK_WARNING = """\
@@ -42,7 +46,7 @@ the product of the rows with the eigenvectors on the same device.
 """
 
 
-def machine_line(run: Run) -> str:
+def machine_line(run: Run | CellRun) -> str:
     """Return the recorded environment of a run as text."""
     where = run.environment
     parts = [where["processor"], where.get("system")]
@@ -131,12 +135,13 @@ def exponents(growths: Sequence[Growth]) -> list[str]:
     return [*head, *rows, ""]
 
 
-def text(run: Run, gpu: Run | None = None) -> str:
+def text(run: Run, gpu: Run | None = None, real: CellRun | None = None) -> str:
     """Return the whole page."""
     lines = [INTRODUCTION, machine_line(run), ""]
     lines += [QUICK_WARNING] if run.mode == "quick" else []
     if any(outcome.theirs for outcome in run.outcomes):
         lines += image("ratios", "Speed of every case relative to its peer, with the goal of each.")
+    lines += real_data_section(real)
     for group, module in cases.GROUPS.items():
         listed = [outcome for outcome in run.outcomes if outcome.group == group]
         lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)] if listed else []
@@ -152,16 +157,30 @@ def text(run: Run, gpu: Run | None = None) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def real_data_section(run: CellRun | None) -> list[str]:
+    """Return the section of the default fit on real data, with non-breaking sizes and times."""
+    if run is None:
+        return real_data.section(None, "", [])
+    shown = [image(real_data.figure_name(name), real_data.ALT) for name in run.estimators]
+    lines = real_data.section(run, machine_line(run), shown)
+    return [unbroken(line) if line.startswith("|") else line for line in lines]
+
+
 def write(results: Path = RESULTS, docs: Path = ROOT / "docs") -> None:
     """Write the page and its figures from the saved results."""
     run = load(results / "cpu.json")
     gpu = load(results / "gpu.json") if (results / "gpu.json").exists() else None
+    cells = results / "real_data.json"
+    real = load_cells(cells) if cells.exists() else None
     if any(outcome.theirs for outcome in run.outcomes):
         figures.write(lambda page: figures.ratios(run.outcomes, page), docs / FIGURES, "ratios")
     if run.growths:
         figures.write(lambda page: figures.growth(run.growths, page), docs / FIGURES, "growth")
+    for name in real.estimators if real else ():
+        draw = partial(real_data.heat_map, real.cells, name)
+        figures.write(draw, docs / FIGURES, real_data.figure_name(name))
     with atomic(docs / "benchmarks.md") as path:
-        path.write_text(text(run, gpu), encoding="utf-8")
+        path.write_text(text(run, gpu, real), encoding="utf-8")
 
 
 if __name__ == "__main__":

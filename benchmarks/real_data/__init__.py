@@ -1,0 +1,1 @@
+"""The default fit against RidgeCV on real and on ill-conditioned data."""
