@@ -31,6 +31,7 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
+MOST_REMEMBERED_ON_DEVICE = 2**30  # and on a device, 8 GB, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
@@ -167,13 +168,17 @@ class Rows:
     def remembers(self) -> bool:
         """Whether ridges are remembered, so that another look at the rows costs little."""
         sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
-        return self._kept is not None and len(self.weights) * sets <= MOST_REMEMBERED
+        return self._kept is not None and len(self.weights) * sets <= self._room
 
     @cached_property
     def _kept(self) -> dict[Any, RowBlock] | None:
         """Blocks that are remembered, by their rows."""
         numbers = 2 * len(self.weights) * len(self.eigenvalues)
-        return {} if self.remember and numbers <= MOST_REMEMBERED else None
+        return {} if self.remember and numbers <= self._room else None
+
+    @property
+    def _room(self) -> int:
+        return MOST_REMEMBERED_ON_DEVICE if self.data.on_device else MOST_REMEMBERED
 
     def partition(self, members: NDArray[np.intp], height: int) -> Iterator[Index]:
         """Cut some rows into blocks of this height, or into those that are remembered."""

@@ -121,13 +121,17 @@ def _unresolved(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
     return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
 
 
+class ReachError(ValueError):
+    """The data cannot be factored as far as these stops."""
+
+
 def check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
-    """Raise a ValueError if the stop is so late that an unresolved column would be learned."""
+    """Raise a ReachError if the stop is so late that an unresolved column would be learned."""
     with np.errstate(over="ignore"):
         lost = _unresolved(data, powers) & (powers > data.tolerance / (max_gain + TINY))
     if lost.any():
         small, large = np.sqrt([powers[lost].min(), powers.max()])
-        raise ValueError(
+        raise ReachError(
             f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}; column "
             f"{int(np.argmax(lost))} is the first that is too small to be resolved). Rescale "
             "them, for example with StandardScaler."

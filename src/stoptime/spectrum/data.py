@@ -35,10 +35,6 @@ WITHOUT_ROWS = (
 )
 
 
-class ReachError(ValueError):
-    """The data cannot be factored as far as these stops."""
-
-
 class Goal(NamedTuple):
     """A path, and a stop up to which it has to be accurate."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops, stops_to_try
 from stoptime.stopping.rule import (
@@ -129,7 +130,10 @@ class LeaveOneOut(CurveRule):
         has_risen = has_risen or bounded
         if not has_risen and problem.spectrum.reach < np.inf:
             # the best stop may be so late that products of X have lost its digits
-            problem = problem.reaching(np.inf)
+            try:
+                problem = problem.reaching(np.inf)
+            except ReachError:
+                return problem, curve, grid  # no factorisation has more of them
             grid = default_stops(problem.spectrum, problem.tuned)
             curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         if not has_risen:
@@ -171,7 +175,7 @@ class LeaveOneOut(CurveRule):
                 guard = path_gcv(problem.spectrum, problem.tuned, sparse).reshape(len(sparse), -1)
             ahead = sparse > later.stops[-1]
             least_ahead = guard[ahead].min(axis=0, initial=np.inf)
-            if (least_ahead > GUARD_WORSE * guard[~ahead].min(axis=0)).all():
+            if ahead.any() and (least_ahead > GUARD_WORSE * guard[~ahead].min(axis=0)).all():
                 return curve, True
         columns = columns_of(curve, per_target=per_target)
         least = columns.min(axis=0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.recurrence import closer_stops
-from stoptime.spectrum.data import ReachError
+from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
 from stoptime.theory.search import dips
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.data import ReachError
+from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import energies, shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of

@@ -12,13 +12,12 @@ from scipy import linalg, sparse
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.accuracy import ReachError, check_range
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import (
     EVERYTHING,
     WITHOUT_ROWS,
     Goal,
-    ReachError,
     RowsToTest,
     goals,
     largest_gain,

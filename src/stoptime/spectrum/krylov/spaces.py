@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.base import Density, Krylov, Spectrum
-from stoptime.spectrum.data import Goal, ReachError, require_every_eigenvalue
+from stoptime.spectrum.data import Goal, require_every_eigenvalue
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
 from stoptime.support.checks import positive_number, whole_number
