@@ -187,3 +187,17 @@ def test_plot_without_matplotlib_says_what_to_install(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"stoptime\[plot\]\""):
         st.path(*data, "ridge", [1.0]).plot()
+
+
+@pytest.mark.parametrize("shape", [(60, 8), (20, 50)])
+@pytest.mark.parametrize("method", ["ridge", "nesterov-flow", "nesterov", "gradient-descent"])
+def test_rows_in_the_eigenbasis_have_the_predictions_of_the_path(method, shape, rng):
+    from stoptime.paths import Drawing
+
+    X = rng.standard_normal(shape) + 3
+    Y = rng.standard_normal((shape[0], 4))
+    stops = np.array([0.0, 1.0, 7.0, 100.0, np.inf])
+    drawing = Drawing(st.decompose(X, Y), st.get_method(method))
+    new = rng.standard_normal((9, shape[1]))
+    found = drawing.predictions(new)(stops)
+    np.testing.assert_allclose(found, drawing(stops).predict(new), rtol=1e-9, atol=1e-9)

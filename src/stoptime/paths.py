@@ -22,12 +22,15 @@ from stoptime.support.arrays import Floats, empty, like
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
 
 BLOCK_NUMBERS = 2**22  # numbers of a temporary array
+MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them
 SLACK = 10.0  # in units of tol, which holds at the largest stop: the largest error at other stops
 
 
@@ -177,6 +180,31 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     intercept = spectrum.target_mean - columns @ spectrum.feature_mean
     rounded = spectrum.rounded(coef), spectrum.rounded(intercept)
     return Path(method, stops, *rounded, freedom, spectrum.krylov, error)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A method and a spectrum, from which paths and their predictions are drawn at any stops."""
+
+    spectrum: Spectrum
+    method: Method
+
+    def __call__(self, stops: Floats) -> Path:
+        """Return the path at these stops."""
+        return draw(self.spectrum, self.method, stops)
+
+    def predictions(self, X: Any) -> Callable[[Floats], Floats]:
+        """Return a function of stops that predicts these rows, as :meth:`Path.predict` does."""
+        spectrum = self.spectrum
+        small = spectrum.n_features * spectrum.rank <= MOST_PROJECTED and spectrum.response.ndim > 1
+        if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
+            return lambda stops: self(stops).predict(X)
+        # rows in the eigenbasis spare the coefficients of every target at every stop: with these
+        # rows as eigenvectors, the path itself is their centred prediction
+        rows = (X - spectrum.feature_mean) @ spectrum.vectors
+        centred = replace(spectrum, basis=rows, feature_mean=np.zeros(len(rows), rows.dtype))
+        tuned = self.method.tuned_to(spectrum.padded_eigenvalues)
+        return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
 
 def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | None:

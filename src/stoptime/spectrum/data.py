@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
-    from stoptime.paths import Path
+    from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Floats
 
@@ -95,7 +95,7 @@ class TestErrors:
 class TestSet(Protocol):
     """Rows on which a path is tested."""
 
-    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return sums of squared prediction errors at the stops, in the unit of each target."""
 
 
@@ -176,15 +176,16 @@ class RowsToTest:
     y: Any
     weights: Array
 
-    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Sum powers of the prediction errors, a bounded number of stops at a time."""
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
         height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
+        predict = draw.predictions(self.X)
         for start in range(0, len(stops), height):
             part = slice(start, start + height)
-            fit = draw(stops[part]).predict(self.X)
+            fit = predict(stops[part])
             errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
             squares = (errors / scale) ** 2
             powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2

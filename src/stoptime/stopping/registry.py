@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
-from stoptime.paths import draw
+from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
@@ -89,7 +88,7 @@ class CrossValidation(CurveRule):
         tests = []
         for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
             test, spectrum = rule.cv.opened(fold, problem.method, stops)
-            tests.append(test.errors(partial(draw, spectrum, problem.method), stops, units))
+            tests.append(test.errors(Drawing(spectrum, problem.method), stops, units))
         return _combined(problem, stops, tests)
 
 
@@ -133,7 +132,7 @@ class HoldOut(CurveRule):
         """Estimate the prediction error at the stops."""
         test = problem.data.test_set(self.X_val, self.y_val)
         units = target_units(problem.spectrum)
-        errors = test.errors(partial(draw, problem.spectrum, problem.method), stops, units)
+        errors = test.errors(Drawing(problem.spectrum, problem.method), stops, units)
         return _combined(problem, stops, [errors])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from hashlib import sha256
@@ -35,7 +35,7 @@ from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.files import load_arrays, save_arrays
 
 if TYPE_CHECKING:
-    from stoptime.paths import Path
+    from stoptime.paths import Drawing, Path
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array, Floats
 
@@ -143,7 +143,7 @@ class StatisticsToTest:
 
     statistics: Statistics
 
-    def errors(self, draw: Callable[[Array], Path], stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics
         height = max(1, COEFFICIENT_NUMBERS // seen.cross.size)
