@@ -203,8 +203,9 @@ class StoppedRegressorCV(_LinearRegressor):
     ----------
     method : str, Method or list of them, default="auto"
         The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``. With an array of stops, whose meaning depends on the method, and with
-        a rule that cannot compare methods, "auto" is accelerated flow.
+        ``stoptime.FAMILY``. "auto" is accelerated flow with an array of stops, whose meaning
+        depends on the method, with a rule that cannot compare methods, and for operators and large
+        sparse matrices, which are factored only as far as the stops need it.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
@@ -292,14 +293,12 @@ class StoppedRegressorCV(_LinearRegressor):
             Groups of rows, for splitters that keep groups together.
         """
         rule = get_rule(self.rule, self.cv)
-        # a stop means something else for every method
-        alone = not rule.compares_methods or np.ndim(np.asarray(self.stops)) > 0
-        methods = get_methods("nesterov-flow" if self.method == "auto" and alone else self.method)
+        data = self._opened(X, y, sample_weight)
+        methods = self._methods(rule, data)
         if len(methods) > 1 and not rule.compares_methods:
             raise ValueError(
                 f'rule="{rule.name}" cannot compare methods: give one, or use another rule.'
             )
-        data = self._opened(X, y, sample_weight)
         n = data.n_rows
         if n == 1:
             raise ValueError("Choosing a stop needs at least 2 rows; got n_samples=1.")
@@ -316,6 +315,13 @@ class StoppedRegressorCV(_LinearRegressor):
         problems = [replace(first, method=one) for one in methods]
         options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
         return self._store(*best_method(rule, problems, self.stops, **options))
+
+    def _methods(self, rule: Rule, data: Data) -> list[Method]:
+        """Return the methods to choose from."""
+        given = np.ndim(np.asarray(self.stops)) > 0  # a stop means something else for every method
+        whole = data.is_factored_whole(rows=rule.needs_rows)
+        one = given or not (rule.compares_methods and whole)
+        return get_methods("nesterov-flow" if self.method == "auto" and one else self.method)
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         stop = np.asarray(choice.stop, dtype=np.float64)

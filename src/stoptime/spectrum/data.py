@@ -151,6 +151,10 @@ class Data(ABC):
             self.check_rows()
         return self.complete()
 
+    def is_factored_whole(self, *, rows: bool) -> bool:  # noqa: ARG002 - for other kinds of data
+        """Whether a search begins with every eigenvalue; ``rows``: whether it needs single rows."""
+        return True
+
     def pilot(self) -> Spectrum:
         """Return a spectrum that is accurate enough to estimate noise and signal."""
         return self.spectrum([Goal(Ridge(), 0.0)])

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum.data import ReachError
+from stoptime.spectrum.accuracy import ReachError
 
 
 def relative(found, exact):

@@ -119,6 +119,11 @@ class MatrixFreeData(DenseData):
                 return spectrum
         return self.spaces.spectrum(wanted)
 
+    def is_factored_whole(self, *, rows: bool) -> bool:
+        """Whether X is small, or small enough for single rows to be left out."""
+        readable = rows and self.has_rows and min(self.X.shape) <= LARGEST_WITH_ROWS
+        return self.is_small or readable
+
     def opened(
         self,
         methods: Sequence[Method],
@@ -129,8 +134,7 @@ class MatrixFreeData(DenseData):
         verbose: bool = False,
     ) -> Spectrum:
         """Return all eigenvalues if X is small; else Krylov spaces up to t√L = 30, or tL = 100."""
-        readable = rows and self.has_rows and min(self.X.shape) <= LARGEST_WITH_ROWS
-        if self.is_small or readable:
+        if self.is_factored_whole(rows=rows):
             return self.complete()
         if rows:
             raise ValueError(WITHOUT_ROWS)
