@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SOAK   ?= 20000
 
-.PHONY: setup demo test lint soak bench bench-quick docs dist test-dist test-matrix mutants clean
+.PHONY: setup demo test lint soak bench bench-quick study docs dist test-dist test-matrix mutants clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -50,6 +50,9 @@ bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write 
 bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minutes
 	$(BIN)/python -m benchmarks --quick
 	$(BIN)/python -m benchmarks.real_data --quick
+
+study: $(VENV)/.installed-bench  ## compare prediction errors on many data sets, and write docs/datasets.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.datasets
 
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures

@@ -1,120 +1,86 @@
-"""Nested cross-validation error of least squares, RidgeCV and the stopped methods.
+"""Prediction errors of RidgeCV, the stopped methods and other models on many data sets.
 
-    python -m benchmarks.datasets
+    python -m benchmarks.datasets           # under 15 minutes; writes docs/datasets.md
+    python -m benchmarks.datasets --quick   # a few small problems, printed only
+    python -m benchmarks.datasets --page    # draws the page again from the stored results
 
-The data are those of scikit-learn, as they are and with expanded columns (ill-conditioned), and
-classical ill-posed problems. Every method chooses its own stop (RidgeCV its penalty) inside each
-outer fold. The table is printed and written to docs/datasets.md. This takes a few minutes.
+Every model tunes itself inside each of five outer folds. The results are written to
+benchmarks/results/datasets.json, and page and figures are made from this file.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import RepeatedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
+from benchmarks import machine
+from benchmarks.results import rounded
+from benchmarks.study import measure, report
+from benchmarks.study.problems import problems
+from stoptime.support.files import atomic
 
-import stoptime as st
-
-Data = tuple[np.ndarray, np.ndarray]
-
-STOPS = 100
-PENALTIES = np.geomspace(1e-10, 1e4, STOPS)
-POWERS = {degree: PolynomialFeatures(degree, include_bias=False) for degree in (2, 3)}
+RESULTS = Path(__file__).parent / "results"
+QUICK = ("iris", "linnerud", "smooth surface, rbf", "blur, smooth")
+SEEDS = 50
 
 
-def expanded(load: Callable[..., Data], *steps: BaseEstimator) -> Callable[[], Data]:
-    """Return a loader of a data set with a fixed expansion of its columns."""
-
-    def loaded() -> Data:
-        X, y = load(return_X_y=True)
-        expansion = make_pipeline(StandardScaler(), *steps, "passthrough")
-        return expansion.fit_transform(X), y.astype(float)
-
-    return loaded
-
-
-def integral_equation(kernel: str) -> Callable[[], Data]:
-    """Return a discretised integral equation of the first kind with 1 % noise."""
-
-    def loaded() -> Data:
-        n = 120
-        x = (np.arange(n) + 0.5) / n
-        s, t = np.meshgrid(x, x, indexing="ij")
-        if kernel == "blur":
-            A = np.exp(-(((s - t) / 0.06) ** 2)) / n
-        elif kernel == "gravity":
-            A = 0.25 / (0.25**2 + (s - t) ** 2) ** 1.5 / n
-        else:  # second derivative: Green's function
-            A = np.where(s < t, s * (t - 1), t * (s - 1)) / n
-        truth = np.sin(np.pi * x) + 0.5 * np.sin(2 * np.pi * x)
-        clean = A @ truth
-        rng = np.random.default_rng(0)
-        return A * 100, clean + 0.01 * np.std(clean) * rng.standard_normal(n)
-
-    return loaded
+def study(quick: bool = False) -> dict[str, Any]:
+    """Run everything and return plain data."""
+    begin = time.perf_counter()
+    environment = machine.environment(1)
+    data, missing = [], []
+    with machine.pinned(1):
+        for problem in problems():
+            if problem.missing:
+                missing.append({"name": problem.name, "missing": problem.missing})
+                print(f"{problem.name}: skipped ({problem.missing})", flush=True)
+            elif not quick or problem.name in QUICK:
+                data.append(measure.cross_validated(problem, quick))
+                print(f"{report.line(data[-1])}   {time.perf_counter() - begin:.0f} s", flush=True)
+        synthetic = []
+        for name in measure.ALIGNMENTS:
+            synthetic.append(measure.excess_risks(name, 2 if quick else SEEDS))
+            print(f"{report.risk_line(synthetic[-1])}   {time.perf_counter() - begin:.0f} s")
+    return {
+        "mode": "quick" if quick else "full",
+        "date": datetime.now(UTC).date().isoformat(),
+        "environment": environment,
+        "minutes": (time.perf_counter() - begin) / 60,
+        "processor_minutes": time.process_time() / 60,
+        "data": data,
+        "missing": missing,
+        "synthetic": synthetic,
+    }
 
 
-DATA: dict[str, Callable[[], Data]] = {
-    "diabetes": expanded(load_diabetes),
-    "diabetes, quadratic": expanded(load_diabetes, POWERS[2], StandardScaler()),
-    "diabetes, cubic": expanded(load_diabetes, POWERS[3], StandardScaler()),
-    "diabetes, splines": expanded(load_diabetes, SplineTransformer(8)),
-    "breast cancer": expanded(load_breast_cancer),
-    "breast cancer, splines": expanded(load_breast_cancer, SplineTransformer(6)),
-    "digits": expanded(load_digits),
-    "blur": integral_equation("blur"),
-    "gravity": integral_equation("gravity"),
-    "second derivative": integral_equation("derivative"),
-}
-
-MODELS: dict[str, BaseEstimator] = {
-    "least squares": LinearRegression(),
-    "RidgeCV": RidgeCV(PENALTIES),
-    "ridge": st.StoppedRegressorCV("ridge", stops=STOPS),
-    "gradient flow": st.StoppedRegressorCV("gradient-flow", stops=STOPS),
-    "Nesterov flow": st.StoppedRegressorCV("nesterov-flow", stops=STOPS),
-    "friction 5": st.StoppedRegressorCV(st.AcceleratedFlow(5), stops=STOPS),
-    "heavy ball": st.StoppedRegressorCV(st.HeavyBallFlow(0.1), stops=STOPS),
-}
+def save(results: dict[str, Any], folder: Path) -> Path:
+    """Write the results; those of a quick run get a name of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / ("datasets.json" if results["mode"] == "full" else "datasets-quick.json")
+    with atomic(file) as path:
+        text = json.dumps(rounded(results), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+    return file
 
 
-def table() -> list[str]:
-    """Return a Markdown table of root mean squared errors, the smallest of each row in bold."""
-    lines = ["| data | n × p | " + " | ".join(MODELS) + " |", "|---" * (len(MODELS) + 2) + "|"]
-    for name, load in DATA.items():
-        X, y = load()
-        begin = time.perf_counter()
-        errors = []
-        for model in MODELS.values():
-            cv = RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                scores = cross_val_score(model, X, y, cv=cv, scoring="neg_mean_squared_error")
-            errors.append(np.sqrt(-scores.mean()))
-        least = min(errors)
-        cells = [f"**{e:.4g}**" if e <= least * 1.0005 else f"{e:.4g}" for e in errors]
-        lines.append(f"| {name} | {X.shape[0]} × {X.shape[1]} | " + " | ".join(cells) + " |")
-        print(f"{lines[-1]}   ({time.perf_counter() - begin:.0f} s)", flush=True)
-    return lines
-
-
-def main() -> None:
-    """Print the table and write it into the documentation."""
-    lines = table()
-    page = Path(__file__).parent.parent / "docs" / "datasets.md"
-    head, marker, _ = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
-    page.write_text(head + marker + "\n".join(lines) + "\n", encoding="utf-8")
-    print("wrote docs/datasets.md")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study, and write the page of a full run."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a few small problems, printed only")
+    parser.add_argument("--page", action="store_true", help="draw the page again")
+    options = parser.parse_args(arguments)
+    if not options.page:
+        print(f"wrote {save(study(options.quick), RESULTS).name}")
+    if not options.quick:
+        report.write(RESULTS / "datasets.json")
+        print("wrote docs/datasets.md")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

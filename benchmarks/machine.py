@@ -24,6 +24,7 @@ PACKAGES = (
     "dask",
     "distributed",
     "playwright",
+    "statsmodels",
 )
 
 
