@@ -38,7 +38,7 @@ from stoptime.stopping.registry import (
     PlugIn,
     get_rule,
 )
-from stoptime.stopping.rule import Choice, Rule, StopWarning
+from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy, training_error
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.model_file import Model, PreparationWarning, load, save
@@ -57,7 +57,7 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
-    "Calibration", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow", "CrossValidation",
+    "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow", "CrossValidation",
     "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
     "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
     "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
