@@ -57,8 +57,8 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
-    "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow", "CrossValidation",
-    "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
+    "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
+    "CrossValidation", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
     "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
     "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
     "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
