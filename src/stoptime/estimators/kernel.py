@@ -72,6 +72,9 @@ class _KernelRegressor(_LinearRegressor):
         self.dual_coef_ = np.ascontiguousarray(coef.T)
         self.intercept_ = np.asarray(intercept)[()]
 
+    def _matrix(self, X: ArrayLike) -> Floats:
+        return self._new_rows(X)
+
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
         _check_in_memory(X)

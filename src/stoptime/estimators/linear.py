@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -12,8 +12,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.intervals import jackknife, sizes_of
-from stoptime.estimators.validation import opened_data, predictions, scored
+from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
+from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
@@ -50,6 +50,9 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
+
+    def _matrix(self, X: Any) -> Any:
+        return matrix_of_rows(self, X)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_ = coef
@@ -235,6 +238,8 @@ class StoppedRegressorCV(_LinearRegressor):
     left_out_residuals_ : array like y, or None
         Residual of each row from the fit without it. None with 16 targets or more, with conjugate
         gradients, for streamed data and operators, and for a sparse X too large to factor.
+    left_out_predictions_ : array like y, or None
+        Prediction for each row by the fit without it; None where the residuals are.
 
     Examples
     --------
@@ -328,20 +333,30 @@ class StoppedRegressorCV(_LinearRegressor):
         self.errors_ = choice.curve.errors
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
+        self.left_out_predictions_ = None
         if problem.can_leave_out and problem.has_few_targets:
             self.left_out_residuals_ = problem.left_out_residuals(choice)
+            self.left_out_predictions_ = problem.response - self.left_out_residuals_
+            self._left_out_fits = problem.left_out_fits(choice)
             weights = problem.data.row_weights
             weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
             self._observations = weights * (spectrum.n_observations / weights.sum())
         return self
 
-    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
-        """Return lower and upper ends of prediction intervals, along a new last axis.
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        confidence: float = 0.9,
+        kind: Literal["jackknife+", "jackknife"] = "jackknife+",
+    ) -> Floats:
+        r"""Return lower and upper ends of prediction intervals, along a new last axis.
 
-        The half-width is a quantile of the absolute left-out residuals (the jackknife). This
-        assumes only that the noise has the same distribution for all rows. Coverage is as promised
-        while the degrees of freedom stay well below the number of rows; with nearly as many columns
-        as rows it is a few per cent too low.
+        .. math:: \bigl[-q\{-\hat y_{-i}(x) + |e_i|\},\; q\{\hat y_{-i}(x) + |e_i|\}\bigr]
+
+        with q the quantile over rows at ``confidence``, e the left-out residuals, and
+        :math:`\hat y_{-i}` the fit without row i (the jackknife+). This assumes only that rows are
+        exchangeable. Intervals take the training rows, to which the model keeps a reference: do not
+        change X after fit.
 
         Parameters
         ----------
@@ -349,6 +364,9 @@ class StoppedRegressorCV(_LinearRegressor):
             New rows.
         confidence : float, default=0.9
             Probability, between 0 and 1, that an interval contains the new response.
+        kind : {"jackknife+", "jackknife"}, default="jackknife+"
+            "jackknife" is the prediction, minus and plus a quantile of :math:`|e_i|`: it needs no
+            training rows, but covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
         if self.left_out_residuals_ is None:
@@ -356,7 +374,14 @@ class StoppedRegressorCV(_LinearRegressor):
                 "Intervals need fewer than 16 targets, a method other than conjugate gradients, "
                 "and rows in memory: dense, or sparse with at most 1000 rows or columns."
             )
+        if kind not in {"jackknife+", "jackknife"}:
+            raise ValueError(f'kind must be "jackknife+" or "jackknife"; got {kind!r}.')
         sizes = sizes_of(self.left_out_residuals_)
+        if kind == "jackknife+":
+            rows = self._matrix(X)
+            return jackknife_plus(  # type: ignore[no-any-return]
+                self._left_out_fits, rows, sizes, self._observations, confidence
+            )
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:

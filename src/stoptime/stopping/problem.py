@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.predictions import LeftOutFits
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
@@ -134,6 +135,18 @@ class Problem:
         stop = np.asarray(choice.stop, np.float64)
         limit = self.exact_limit(stop, choice.error)
         return self.left_out.residuals(self.tuned, stop, limit)
+
+    @property
+    def response(self) -> Floats:
+        """The response, as it was given, where the data are."""
+        data = cast("DenseData", self.data)
+        return data.as_given(data.y[:, 0] if data.single_target else data.y)
+
+    def left_out_fits(self, choice: Choice) -> LeftOutFits:
+        """Return the fits without each row, for predictions at new rows."""
+        stop = np.asarray(choice.stop, np.float64)
+        limit = self.exact_limit(stop, choice.error)
+        return LeftOutFits.of(self.left_out.rows, self.tuned, stop, limit)
 
     @property
     def left_out(self) -> LeftOut:
