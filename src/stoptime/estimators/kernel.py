@@ -195,7 +195,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
 
     Parameters
     ----------
-    method, stops, cv, rule, per_target, verbose
+    method, stops, cv, rule, per_target, verbose, scoring
         As in :class:`stoptime.StoppedRegressorCV`; all folds share one kernel matrix.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept
         As in :class:`StoppedKernelRegressor`.
@@ -228,8 +228,9 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         kernel_params: dict[str, Any] | None = None,
         fit_intercept: bool = True,
         verbose: bool = False,
+        scoring: str | Callable[..., float] | None = None,
     ) -> None:
-        super().__init__(method, stops, cv, rule, per_target, fit_intercept, verbose)
+        super().__init__(method, stops, cv, rule, per_target, fit_intercept, verbose, scoring)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -19,6 +19,7 @@ from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
+from stoptime.stopping.scores import BestScore
 from stoptime.stopping.sure_discrepancy import Discrepancy
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative
@@ -27,7 +28,7 @@ from stoptime.theory.calibration import equivalent_penalty
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
@@ -220,6 +221,9 @@ class StoppedRegressorCV(_LinearRegressor):
         Whether to fit an intercept.
     verbose : bool, default=False
         Whether to show progress if the work takes more than a few seconds.
+    scoring : str or callable, optional
+        A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
+        largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.
 
     Attributes
     ----------
@@ -230,7 +234,9 @@ class StoppedRegressorCV(_LinearRegressor):
     stops_ : array of shape (n_stops,)
         Stops at which the error was estimated.
     errors_ : array of shape (n_stops,) or (n_stops, n_targets)
-        Estimated mean squared errors at these stops.
+        Estimated mean squared errors at these stops; with ``scoring``, negative scores.
+    best_score_ : float or array of shape (n_targets,)
+        The score at the chosen stop; without ``scoring`` the negative mean squared error.
     choice_ : Choice
         The stop, its error and standard error, the error curve, and the reason for the choice.
     method_ : Method
@@ -259,6 +265,7 @@ class StoppedRegressorCV(_LinearRegressor):
         per_target: bool = False,
         fit_intercept: bool = True,
         verbose: bool = False,
+        scoring: str | Callable[..., float] | None = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -267,6 +274,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.per_target = per_target
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.scoring = scoring
 
     def fit(
         self,
@@ -294,6 +302,8 @@ class StoppedRegressorCV(_LinearRegressor):
         if not methods:
             raise ValueError("method must name at least one method; got an empty list.")
         rule = get_rule(self.rule, self.cv)
+        if self.scoring is not None:
+            rule = BestScore.of(rule, self.scoring)
         if len(methods) > 1 and isinstance(rule, Discrepancy):
             raise ValueError(
                 "The discrepancy principle cannot compare methods: give one, or use another rule."
@@ -331,6 +341,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.stop_ = choice.stop
         self.stops_ = choice.curve.stops
         self.errors_ = choice.curve.errors
+        self.best_score_ = -choice.error
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
         self.left_out_predictions_ = None

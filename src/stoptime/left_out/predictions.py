@@ -27,7 +27,7 @@ from scipy.sparse.linalg import LinearOperator
 from stoptime.left_out.routing import MANY_TARGETS, Routing, least_squares
 from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.base import DualVectors
-from stoptime.support.arrays import Array, Floats, as_float64, empty, like
+from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,6 +116,18 @@ class LeftOutFits:
             fresh = LeftOutFits.of(self.rows, self.method, self.stop).rows
             state["rows"] = fresh if numbers <= MOST_PICKLED else None
         return state
+
+
+def residuals_at(rows: Rows, method: Method, stops: Array) -> Array:
+    """Return the left-out residuals of all rows at many stops, (n_stops, n, n_targets)."""
+    routing = Routing(rows, method, stops)
+    members = np.arange(rows.data.n_rows)
+    out = np.empty((len(stops), rows.data.n_rows, rows.data.n_targets))
+    for index, route in routing.parts(members):
+        block = rows.block(index, on_host=isinstance(route, BySecular))
+        for places, values in routing.residuals(block, route):
+            out[places[:, None], members[index]] = on_host(values)
+    return out * rows.unit
 
 
 def _runs(stops: NDArray[np.float64]) -> Iterator[slice]:

@@ -128,7 +128,8 @@ class Problem:
     def remains(self, errors: ArrayLike) -> float:
         """Return the size of residuals relative to the response, for the smallest error."""
         power = float(np.mean(self.spectrum.target_power)) or 1.0
-        return min(float(np.sqrt(np.min(errors) / power)), 1.0)
+        # negative scores stand in for errors where a scorer chose the stop
+        return min(float(np.sqrt(max(np.min(errors), 0.0) / power)), 1.0)
 
     def left_out_residuals(self, choice: Choice) -> Floats:
         """Return the residual of every row from the fit without it, in the shape of y."""
