@@ -1,6 +1,6 @@
 """Measure how often 90 % prediction intervals contain a new response.
 
-    python -m benchmarks.coverage [--runs 200]
+    python -m benchmarks.coverage [--runs 150]
 
 Every run draws training rows, chooses the stop by leave-one-out, and counts in how many of 200 new
 rows the jackknife and the jackknife+ contain the response. The standard error is that of the mean
@@ -59,7 +59,7 @@ def one_run(noise: str, n: int, p: int, seed: int) -> list[tuple[float, float]]:
     return found
 
 
-def main(runs: int = 200) -> None:
+def main(runs: int = 150) -> None:
     """Print the table."""
     print(f"coverage of {CONFIDENCE:.0%} intervals in %, ± its standard error; {runs} runs each")
     print("| noise | n | p/n | jackknife | jackknife+ | ratio of widths |")
@@ -84,5 +84,5 @@ def main(runs: int = 200) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure the coverage of prediction intervals.")
-    parser.add_argument("--runs", type=int, default=200, help="training sets for each line")
+    parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
     main(parser.parse_args().runs)

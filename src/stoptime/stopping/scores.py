@@ -16,9 +16,7 @@ from stoptime.left_out.predictions import residuals_at
 from stoptime.paths import draw
 from stoptime.spectrum.data import RowsToTest, goals
 from stoptime.stopping.grid import stops_to_try
-from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.registry import CrossValidation
-from stoptime.stopping.rule import Choice, Rule, choice_at
+from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
 from stoptime.support.arrays import on_host
 from stoptime.support.progress import progress
 
@@ -52,17 +50,15 @@ class BestScore(Rule):
     error. Of equal scores the earliest stop is chosen.
     """
 
-    rule: LeaveOneOut | CrossValidation
+    rule: CurveRule
     scoring: str | Scorer
     name: ClassVar[str] = "score"
 
     @classmethod
     def of(cls, rule: Rule, scoring: Any) -> BestScore:
         """Check rule and scorer."""
-        if not isinstance(rule, LeaveOneOut | CrossValidation):
-            raise ValueError(  # noqa: TRY004 - the value of rule is at fault
-                f'scoring needs rule="loo" or cv; got rule {rule.name!r}.'
-            )
+        if not (isinstance(rule, CurveRule) and rule.name in {"loo", "cross-validation"}):
+            raise ValueError(f'scoring needs rule="loo" or cv; got rule {rule.name!r}.')
         if not callable(scoring):
             get_scorer(scoring)  # raises a ValueError that lists all names
         return cls(rule, scoring)
@@ -89,8 +85,9 @@ class BestScore(Rule):
             curve = chooser.rule.choose(problem, stops, per_target=per_target).curve
             grid = curve.stops[curve.exact]
         problem = problem.reaching(grid)
-        by_row = isinstance(self.rule, LeaveOneOut)
-        tests = [_left_out(problem, grid)] if by_row else _held_out(problem, chooser.rule, grid)
+        tests: Any = _held_out(problem, chooser.rule, grid)
+        if self.needs_rows:
+            tests = [_left_out(problem, grid)]
         errors = -np.mean([self._scores(test, per_target=per_target) for test in tests], axis=0)
         if np.isnan(errors).any():
             raise ValueError(f"The {self._word} is NaN at some stops: choose another scorer.")
