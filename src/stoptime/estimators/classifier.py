@@ -85,36 +85,42 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):
         self, regressor: StoppedRegressorCV, X: Any, place: NDArray[np.intp], sample_weight: Any
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
-        weights = sample_weight
-        if self.class_weight is not None:
-            weights = compute_sample_weight(self.class_weight, self.classes_[place])
-            if sample_weight is not None:
-                weights = weights * np.asarray(on_host(sample_weight), np.float64)
+        weights = self._weights(place, sample_weight)
         coded = _coded(place, len(self.classes_))
-        regressor.fit(X, coded, weights)
-        self.regressor_ = regressor
+        self.regressor_ = regressor.fit(X, coded, weights)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
             if hasattr(regressor, name):
                 setattr(self, name, getattr(regressor, name))
-        # one row for two classes, as linear classifiers of scikit-learn have it
-        self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
-        decisions: Any = regressor.left_out_predictions_
-        if coded.ndim > 1 and coded.shape[1] >= MANY_TARGETS and kind_of(X) == "dense":
-            # the regressor leaves residuals of many targets out
-            options = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
-            if regressor.method_.has_filter:
-                decisions = left_out_predictions(X, coded, self.method_, self.stop_, **options)
+        decisions = self._left_out_values(X, coded, weights)
         self.slope_ = None
         self._shift = 0.0
         if decisions is not None:
-            counts = None if weights is None else np.asarray(on_host(weights), np.float64)
-            self.slope_, self._shift = calibrated(on_host(decisions), place, counts)
+            self.slope_, self._shift = calibrated(on_host(decisions), place, weights)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
-        intercept = regressor.intercept_ + self._shift
-        self.intercept_ = intercept if coded.ndim > 1 else intercept.reshape(1)
+        # one row for two classes, as linear classifiers of scikit-learn have it
+        self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
+        self.intercept_ = (regressor.intercept_ + self._shift).reshape(-1)
         return self
+
+    def _weights(self, place: NDArray[np.intp], sample_weight: Any) -> Floats | None:
+        """Return sample weights times class weights, on the host; None if there are neither."""
+        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), np.float64)
+        if self.class_weight is None:
+            return weights
+        own = compute_sample_weight(self.class_weight, self.classes_[place])
+        return np.asarray(own if weights is None else own * weights)
+
+    def _left_out_values(self, X: Any, coded: Floats, weights: Floats | None) -> Any:
+        """Return predictions of the coded labels without each row; None if there are none."""
+        regressor = self.regressor_
+        many = coded.ndim > 1 and coded.shape[1] >= MANY_TARGETS
+        if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
+            return regressor.left_out_predictions_
+        # the regressor leaves residuals of many targets out
+        options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
+        return left_out_predictions(X, coded, regressor.method_, regressor.stop_, **options)
 
     _taken_over: ClassVar[tuple[str, ...]] = (
         "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
@@ -132,8 +138,8 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, place = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least two classes; it has {len(self.classes_)} class of "
-                f"{len(labels)} rows."
+                f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
+                f"{len(self.classes_)}."
             )
         return place
 
