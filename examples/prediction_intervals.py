@@ -2,7 +2,7 @@
 Coverage of prediction intervals
 ================================
 
-``predict_interval`` is made of leave-one-out residuals and of the fits without each row, and assumes
+``predict_interval`` is made of leave-one-out residuals and of the fits without each row. It assumes
 no distribution of the noise. This example counts how many new responses the intervals contain.
 """
 
