@@ -1,11 +1,13 @@
 """Measure how often 90 % prediction intervals contain a new response.
 
     python -m benchmarks.coverage [--runs 150]
+    python -m benchmarks.coverage --rechosen --runs 60
 
 Every run draws training rows, chooses the stop by leave-one-out, and counts in how many of 200 new
 rows the jackknife and the jackknife+ contain the response. The standard error is that of the mean
 over runs. The two kinds of interval use the same fits, so that their difference is known better
-than either.
+than either. With ``--rechosen`` the jackknife+ of few rows and many columns is compared with one
+whose stop is chosen anew, by a refit, for every row that is left out.
 """
 
 from __future__ import annotations
@@ -44,19 +46,56 @@ def rows(rng: np.random.Generator, noise: str, n: int, p: int) -> np.ndarray:
     return X
 
 
-def one_run(noise: str, n: int, p: int, seed: int) -> list[tuple[float, float]]:
-    """Return coverage and median width of every kind, for one training set."""
+def drawn(noise: str, n: int, p: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Return training rows and response, and new ones."""
     rng = np.random.default_rng(seed)
     X = rows(rng, noise, n, p)
     beta = rng.standard_normal(p) * np.sqrt(2 / p)
     new = rows(rng, noise, NEW_ROWS, p)
     response = new @ beta + NOISES[noise](rng, new)
-    model = st.StoppedRegressorCV().fit(X, X @ beta + NOISES[noise](rng, X))
-    found = []
-    for kind in KINDS:
-        low, high = model.predict_interval(new, CONFIDENCE, kind).T
-        found.append((np.mean((low <= response) & (response <= high)), np.median(high - low)))
-    return found
+    return X, X @ beta + NOISES[noise](rng, X), new, response
+
+
+def judged(ends: np.ndarray, response: np.ndarray) -> tuple[float, float]:
+    """Return coverage and median width of intervals."""
+    low, high = ends.T
+    inside = (low <= response) & (response <= high)
+    return float(inside.mean()), float(np.median(high - low))
+
+
+def one_run(noise: str, n: int, p: int, seed: int) -> list[tuple[float, float]]:
+    """Return coverage and median width of every kind, for one training set."""
+    X, y, new, response = drawn(noise, n, p, seed)
+    model = st.StoppedRegressorCV().fit(X, y)
+    return [judged(model.predict_interval(new, CONFIDENCE, kind), response) for kind in KINDS]
+
+
+def rechosen_run(n: int, p: int, seed: int) -> list[tuple[float, float]]:
+    """Return the same for the jackknife+ with one stop, and with a stop for every left-out row."""
+    X, y, new, response = drawn("Gaussian", n, p, seed)
+    model = st.StoppedRegressorCV().fit(X, y)
+    low = []
+    high = []
+    for row in range(n):
+        kept = np.arange(n) != row
+        fit = st.StoppedRegressorCV().fit(X[kept], y[kept])
+        size = abs(y[row] - fit.predict(X[[row]])[0])
+        low.append(fit.predict(new) - size)
+        high.append(fit.predict(new) + size)
+    place = min(int(np.ceil(CONFIDENCE * (n + 1))), n)
+    ends = np.stack([np.sort(low, axis=0)[n - place], np.sort(high, axis=0)[place - 1]], axis=1)
+    return [judged(model.predict_interval(new, CONFIDENCE), response), judged(ends, response)]
+
+
+def rechosen(runs: int, n: int = 60, p: int = 57) -> None:
+    """Print how much the choice of the stop costs in coverage."""
+    found = np.array([rechosen_run(n, p, seed) for seed in range(runs)])
+    mean = 100 * found[..., 0].mean(axis=0)
+    error = 100 * found[..., 0].std(axis=0, ddof=1) / np.sqrt(runs)
+    print(f"{n} rows, {p} columns, Gaussian, {runs} runs")
+    print(f"one stop: {mean[0]:.1f} ± {error[0]:.1f} %")
+    print(f"stop chosen anew for each left-out row: {mean[1]:.1f} ± {error[1]:.1f} %")
+    print(f"median ratio of widths: {np.median(found[:, 1, 1] / found[:, 0, 1]):.2f}")
 
 
 def main(runs: int = 150) -> None:
@@ -85,4 +124,6 @@ def main(runs: int = 150) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure the coverage of prediction intervals.")
     parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
-    main(parser.parse_args().runs)
+    parser.add_argument("--rechosen", action="store_true", help="compare with stops chosen anew")
+    given = parser.parse_args()
+    (rechosen if given.rechosen else main)(given.runs)
