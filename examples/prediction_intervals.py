@@ -2,8 +2,8 @@
 Coverage of prediction intervals
 ================================
 
-``predict_interval`` takes its width from leave-one-out residuals and assumes no distribution of the
-noise. This example counts how many new responses the intervals contain.
+``predict_interval`` is made of leave-one-out residuals and of the fits without each row. It assumes
+no distribution of the noise. This example counts how many new responses the intervals contain.
 """
 
 # %%

@@ -15,12 +15,12 @@ import house as tool  # noqa: E402 - a script beside the package
 
 LIMITS = {
     "entries at the top level": 16,
-    "lines of Python under src": 18_500,
+    "lines of Python under src": 19_000,
     "isinstance checks on method classes outside methods": 10,
     "modules in the longest chain of imports": 15,
     "constants with a second value": 0,
 }
-MODULES_OF_A_FIT = 34
+MODULES_OF_A_FIT = 35
 LEAST_COMMENTS = 0.03  # of all lines
 
 

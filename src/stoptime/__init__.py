@@ -4,10 +4,11 @@ from importlib import import_module
 from types import ModuleType
 
 from stoptime import bounds
+from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.left_out.exact import leave_one_out, left_out_residuals
+from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
@@ -63,10 +64,11 @@ __all__ = [
     "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
     "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
     "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning",
-    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
-    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
-    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method",
-    "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_residuals",
+    "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk",
+    "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
+    "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
+    "guarantee", "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
     "power_signal", "risk", "risk_exponent", "save", "summarise", "training_error",
 ]  # fmt: skip

@@ -45,7 +45,9 @@ def test_predicts_bit_for_bit(tmp_path, rng, model, targets, dtype):
     if getattr(model, "left_out_residuals_", None) is not None:
         for confidence in (0.5, 0.9, 0.99):
             ends = same.predict_interval(new, confidence)
-            np.testing.assert_array_equal(ends, model.predict_interval(new, confidence))
+            np.testing.assert_array_equal(
+                ends, model.predict_interval(new, confidence, "jackknife")
+            )
 
 
 def test_weights_keep_their_intervals(tmp_path, rng):
@@ -53,7 +55,7 @@ def test_weights_keep_their_intervals(tmp_path, rng):
     model = st.StoppedRegressorCV().fit(X, y, rng.uniform(0, 2, 50))
     st.save(model, tmp_path / "model.json")
     ends = st.load(tmp_path / "model.json").predict_interval(X)
-    np.testing.assert_array_equal(ends, model.predict_interval(X))
+    np.testing.assert_array_equal(ends, model.predict_interval(X, kind="jackknife"))
 
 
 def test_a_loaded_model_saves_to_the_same_file(tmp_path, rng):

@@ -1,16 +1,25 @@
-"""Prediction intervals from left-out residuals: the jackknife."""
+r"""Prediction intervals from left-out residuals: the jackknife, and the jackknife+.
+
+With left-out residuals e and predictions :math:`\hat y_{-i}` of the fits without each row, the ends
+of a jackknife+ interval are quantiles of :math:`\hat y_{-i}(x) \mp |e_i|`; those of the jackknife
+are the prediction of the whole fit, minus and plus a quantile of :math:`|e_i|`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
-from stoptime.support.arrays import as_dtype, like, on_host, pairs
+from stoptime.support.arrays import array_namespace, as_dtype, like, on_host, pairs
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
+    from stoptime.left_out.predictions import LeftOutFits
     from stoptime.support.arrays import Floats
+
+PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
 
 
 def sizes_of(residuals: Any) -> Floats:
@@ -29,10 +38,45 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
     return pairs(centre - width, centre + width)
 
 
+def jackknife_plus(
+    fits: LeftOutFits, rows: Any, sizes: Floats, observations: Floats, confidence: float
+) -> Any:
+    """Return lower and upper ends of intervals for new rows, along a new last axis."""
+    # rows are a matrix, and the other arguments those of jackknife
+    confidence = positive_number("confidence", confidence, high=1.0)
+    height = max(1, PREDICTIONS_AT_ONCE // sizes.size)
+    blocks: Any = (rows[start : start + height] for start in range(0, rows.shape[0], height))
+    # rows of an operator cannot be taken one by one
+    blocks = [rows] if isinstance(rows, LinearOperator) else blocks
+    ends = [_ends(fits.at(block), sizes, observations, confidence) for block in blocks]
+    return array_namespace(ends[0]).concat(ends, axis=0)
+
+
+def _ends(given: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
+    """Return the ends of intervals from left-out predictions, whose first axis are rows."""
+    centre = on_host(given)
+    reach = sizes[:, None] if centre.ndim > 2 else sizes
+    # the lower end is the upper end of the negative response
+    lower = -_quantile(reach - centre, observations, confidence)
+    upper = _quantile(reach + centre, observations, confidence)
+    return like(given, np.stack([lower, upper], axis=-1))
+
+
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    """Return the quantile of the sizes at ``confidence``, with one more observation counted."""
-    order = np.argsort(sizes)
-    counted = np.cumsum(observations[order])
-    live = observations[order] > 0
-    needed = min(confidence * (counted[-1] + 1), counted[-1])
-    return float(sizes[order][live][np.searchsorted(counted[live], needed * (1 - 1e-12))])
+    return float(_quantile(sizes[:, None], observations, confidence)[0])
+
+
+def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats:
+    """Return the quantile over the first axis at ``confidence``, one more observation counted."""
+    live = observations > 0
+    values = values[live]
+    counts = observations[live]
+    # beyond the last of few observations there is no quantile; their largest value is taken
+    needed = min(confidence * (counts.sum() + 1), counts.sum()) * (1 - 1e-12)
+    if np.ptp(counts) == 0:
+        place = max(int(np.ceil(needed / counts[0])), 1) - 1
+        return np.asarray(np.partition(values, place, axis=0)[place])
+    order = np.argsort(values, axis=0)
+    reached = np.cumsum(counts[order], axis=0) >= needed
+    first = np.take_along_axis(order, np.argmax(reached, axis=0)[None], axis=0)
+    return np.asarray(np.take_along_axis(values, first, axis=0)[0])

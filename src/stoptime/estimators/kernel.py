@@ -72,6 +72,9 @@ class _KernelRegressor(_LinearRegressor):
         self.dual_coef_ = np.ascontiguousarray(coef.T)
         self.intercept_ = np.asarray(intercept)[()]
 
+    def _matrix(self, X: ArrayLike) -> Floats:
+        return self._new_rows(X)
+
     def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
         _check_in_memory(X)
@@ -192,7 +195,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
 
     Parameters
     ----------
-    method, stops, cv, rule, per_target, verbose, prefer_simple
+    method, stops, cv, rule, per_target, verbose, prefer_simple, scoring
         As in :class:`stoptime.StoppedRegressorCV`; all folds share one kernel matrix.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept
         As in :class:`StoppedKernelRegressor`.
@@ -226,8 +229,10 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         fit_intercept: bool = True,
         verbose: bool = False,
         prefer_simple: bool = False,
+        scoring: str | Callable[..., float] | None = None,
     ) -> None:
-        super().__init__(method, stops, cv, rule, per_target, fit_intercept, verbose, prefer_simple)
+        options = per_target, fit_intercept, verbose, prefer_simple, scoring
+        super().__init__(method, stops, cv, rule, *options)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -12,14 +12,15 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.intervals import jackknife, sizes_of
-from stoptime.estimators.validation import opened_data, predictions, scored
+from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
+from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, at_stops
 from stoptime.spectrum.data import goals
 from stoptime.stopping.comparison import best_method
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
+from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative
 from stoptime.support.version import __version__
@@ -27,7 +28,7 @@ from stoptime.theory.calibration import equivalent_penalty
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
@@ -50,6 +51,9 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
+
+    def _matrix(self, X: Any) -> Any:
+        return matrix_of_rows(self, X)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_ = coef
@@ -223,6 +227,9 @@ class StoppedRegressorCV(_LinearRegressor):
     prefer_simple : bool, default=False
         Whether to keep the first of several methods (ridge, for "auto") unless another one is
         better by more than one standard error of the paired difference.
+    scoring : str or callable, optional
+        A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
+        largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.
 
     Attributes
     ----------
@@ -233,7 +240,9 @@ class StoppedRegressorCV(_LinearRegressor):
     stops_ : array of shape (n_stops,)
         Stops at which the error was estimated.
     errors_ : array of shape (n_stops,) or (n_stops, n_targets)
-        Estimated mean squared errors at these stops.
+        Estimated mean squared errors at these stops; with ``scoring``, negative scores.
+    best_score_ : float or array of shape (n_targets,)
+        The score at the chosen stop; without ``scoring`` the negative mean squared error.
     choice_ : Choice
         The stop, its error and standard error, the error curve, and the reason for the choice.
     method_ : Method
@@ -241,6 +250,8 @@ class StoppedRegressorCV(_LinearRegressor):
     left_out_residuals_ : array like y, or None
         Residual of each row from the fit without it. None with 16 targets or more, with conjugate
         gradients, for streamed data and operators, and for a sparse X too large to factor.
+    left_out_predictions_ : array like y, or None
+        Prediction for each row by the fit without it; None where the residuals are.
 
     Examples
     --------
@@ -261,6 +272,7 @@ class StoppedRegressorCV(_LinearRegressor):
         fit_intercept: bool = True,
         verbose: bool = False,
         prefer_simple: bool = False,
+        scoring: str | Callable[..., float] | None = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -270,6 +282,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.fit_intercept = fit_intercept
         self.verbose = verbose
         self.prefer_simple = prefer_simple
+        self.scoring = scoring
 
     def fit(
         self,
@@ -293,6 +306,8 @@ class StoppedRegressorCV(_LinearRegressor):
             Groups of rows, for splitters that keep groups together.
         """
         rule = get_rule(self.rule, self.cv)
+        if self.scoring is not None:
+            rule = BestScore.of(rule, self.scoring)
         data = self._opened(X, y, sample_weight)
         methods = self._methods(rule, data)
         if len(methods) > 1 and not rule.compares_methods:
@@ -337,22 +352,33 @@ class StoppedRegressorCV(_LinearRegressor):
         self.stop_ = choice.stop
         self.stops_ = choice.curve.stops
         self.errors_ = choice.curve.errors
+        self.best_score_ = -choice.error
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self.left_out_residuals_ = None
+        self.left_out_predictions_ = None
         if problem.can_leave_out and problem.has_few_targets:
             self.left_out_residuals_ = problem.left_out_residuals(choice)
+            self.left_out_predictions_ = problem.response - self.left_out_residuals_
+            self._left_out_fits = problem.left_out_fits(choice)
             weights = problem.data.row_weights
             weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
             self._observations = weights * (spectrum.n_observations / weights.sum())
         return self
 
-    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
-        """Return lower and upper ends of prediction intervals, along a new last axis.
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        confidence: float = 0.9,
+        kind: Literal["jackknife+", "jackknife"] = "jackknife+",
+    ) -> Floats:
+        r"""Return lower and upper ends of prediction intervals, along a new last axis.
 
-        The half-width is a quantile of the absolute left-out residuals (the jackknife). This
-        assumes only that the noise has the same distribution for all rows. Coverage is as promised
-        while the degrees of freedom stay well below the number of rows; with nearly as many columns
-        as rows it is a few per cent too low.
+        .. math:: \bigl[-q\{-\hat y_{-i}(x) + |e_i|\},\; q\{\hat y_{-i}(x) + |e_i|\}\bigr]
+
+        with q the quantile over rows at ``confidence``, e the left-out residuals, and
+        :math:`\hat y_{-i}` the fit without row i (the jackknife+). This assumes only that rows are
+        exchangeable. Intervals take the training rows, to which the model keeps a reference: do not
+        change X after fit.
 
         Parameters
         ----------
@@ -360,6 +386,9 @@ class StoppedRegressorCV(_LinearRegressor):
             New rows.
         confidence : float, default=0.9
             Probability, between 0 and 1, that an interval contains the new response.
+        kind : {"jackknife+", "jackknife"}, default="jackknife+"
+            "jackknife" is the prediction, minus and plus a quantile of :math:`|e_i|`: it needs no
+            training rows, but covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
         if self.left_out_residuals_ is None:
@@ -367,7 +396,14 @@ class StoppedRegressorCV(_LinearRegressor):
                 "Intervals need fewer than 16 targets, a method other than conjugate gradients, "
                 "and rows in memory: dense, or sparse with at most 1000 rows or columns."
             )
+        if kind not in {"jackknife+", "jackknife"}:
+            raise ValueError(f'kind must be "jackknife+" or "jackknife"; got {kind!r}.')
         sizes = sizes_of(self.left_out_residuals_)
+        if kind == "jackknife+":
+            rows = self._matrix(X)
+            return jackknife_plus(  # type: ignore[no-any-return]
+                self._left_out_fits, rows, sizes, self._observations, confidence
+            )
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:

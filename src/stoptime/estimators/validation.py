@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import array_options
-from stoptime.spectrum.new_rows import open_rows
+from stoptime.spectrum.kinds import array_options, kind_of
+from stoptime.spectrum.new_rows import NewChunks, open_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -38,6 +38,17 @@ def predictions(model: Any, X: Any) -> Any:
     """Return predictions of a linear model: lazy for Dask, block by block for chunks."""
     coef = model.coef_.swapaxes(0, -1) if model.coef_.ndim > 1 else model.coef_
     return _opened_rows(model, X).predicted(coef, model.intercept_)
+
+
+def matrix_of_rows(model: Any, X: Any) -> Any:
+    """Return new rows as a matrix in memory."""
+    rows = _opened_rows(model, X)
+    if isinstance(rows, NewChunks) or kind_of(rows.X) == "dask":
+        raise TypeError(
+            f"Jackknife+ intervals need new rows in memory; got {type(X).__name__}: use "
+            'kind="jackknife".'
+        )
+    return rows.X
 
 
 def scored(model: Any, X: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.left_out.predictions import LeftOutFits
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.checks import list_of_stops, nonnegative
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data
     from stoptime.spectrum.dense import DenseData
-    from stoptime.support.arrays import Floats
+    from stoptime.support.arrays import Array, Floats
 
 
 def leave_one_out(
@@ -102,15 +104,76 @@ def left_out_residuals(
     >>> left_out_residuals(X, y, "nesterov-flow", 100.0)[:3].round(2)
     array([-55.15,   5.21, -33.76])
     """
-    stop = nonnegative("stop", stop, infinite=True)
     data = open_data(X, y, sample_weight, fit_intercept)
-    n = data.n_targets
-    if stop.shape not in {(), (n,)}:
-        raise ValueError(
-            f"stop must be one number or one per target ({n}); got shape {stop.shape}."
-        )
+    stop = _checked_stop(data, stop)
     left_out, tuned = _prepared(data, get_method(method), spectrum)
     return left_out.residuals(tuned, stop)
+
+
+def left_out_predictions(
+    X: ArrayLike,
+    y: ArrayLike,
+    method: str | Method,
+    stop: ArrayLike,
+    *,
+    new: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True,
+    spectrum: Spectrum | None = None,
+) -> Floats:
+    r"""Return predictions at new rows by the paths that are fitted without each row.
+
+    .. math:: \hat y_{-i}(x_0) = \mathrm{Re}\sum_k\omega_k\Bigl[x_0^T\hat\beta(\lambda_k)
+        - \frac{x_i^TA_k^{-1}x_0}{n}\,\frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr],
+        \qquad A_k = X^TX/n + \lambda_k I
+
+    for data without intercept: the mixture of ridges that :func:`leave_one_out` uses. Intercept,
+    means and normalisation are those of the remaining rows, and no path is refitted.
+
+    Parameters
+    ----------
+    X, y, method, sample_weight, fit_intercept, spectrum
+        As for :func:`leave_one_out`. Without a row of weight zero the fit is the whole fit.
+    stop : float or array-like of shape (n_targets,)
+        Where to stop: one number for all targets, or one for each.
+    new : array-like or sparse matrix of shape (n_new, n_features), optional
+        The new rows. By default every row is predicted by the path without it.
+
+    Returns
+    -------
+    array of shape (n, n_new) or (n, n_new, n_targets)
+        In row i the predictions without row i; in the shape of y if ``new`` is None.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> left_out_predictions(X, y, "nesterov-flow", 100.0, new=X[:2]).round(2)[:3]
+    array([[206.15,  69.78],
+           [205.35,  69.79],
+           [205.88,  69.91]])
+    """
+    data = open_data(X, y, sample_weight, fit_intercept)
+    stop = _checked_stop(data, stop)
+    left_out, tuned = _prepared(data, get_method(method), spectrum)
+    if new is None:
+        rows = cast("DenseData", data)
+        response = rows.y[:, 0] if rows.single_target else rows.y
+        return rows.as_given(response - left_out.residuals(tuned, stop))
+    given = rows_in_memory(new, cast("DenseData", data).X, name="new")
+    if given.shape[1] != data.n_features:
+        raise ValueError(f"new has {given.shape[1]} features, but X has {data.n_features}.")
+    return LeftOutFits(left_out.rows, tuned, stop).at(given)
+
+
+def _checked_stop(data: Data, stop: ArrayLike) -> Array:
+    found = nonnegative("stop", stop, infinite=True)
+    n = data.n_targets
+    if found.shape not in {(), (n,)}:
+        raise ValueError(
+            f"stop must be one number or one per target ({n}); got shape {found.shape}."
+        )
+    return found
 
 
 def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[LeftOut, Method]:

@@ -432,6 +432,28 @@ class ByMixture:
         slopes *= block.scores
         return own.sum(axis=2).real, slopes
 
+    def coefficients(self, block: RowBlock, coef: Array) -> Array:
+        r"""Return √s times the left-out coefficients at one stop, (n_targets, n_rows, rank).
+
+        .. math:: \hat\beta_{-i,j} = \mathrm{Re}\sum_k \omega_k\,\frac{s_j}{\lambda_k + s_j}
+            \Bigl(\hat\beta_j - \frac{\rho_i a_{ij}}{s_j}\,
+            \frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr)
+        """
+        roots = like(block.scores, np.sqrt(self.eigenvalues))
+        ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        if np.iscomplexobj(self.mixture.penalties):
+            ridges = as_complex(ridges)
+        own = lagrange(self.scales, on_host(block.scale)) @ self.mixture.weights[..., 0]
+        own = like(block.scores, own)
+        # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
+        with np.errstate(over="ignore"):
+            learned = 1 / (1 + self.mixture.penalties[:, None] / self.eigenvalues)
+        table = like(block.scores, _for_real_part(learned))
+        pull = block.scores / roots * (block.weight * block.stretch)[:, None]
+        whole = as_real(own) @ table
+        changes = as_real(own * ridges) @ table
+        return whole * (like(roots, coef) * roots[:, None]).T[:, None] - pull * changes
+
     def _inverse_rests(self, block: RowBlock) -> Numbers:
         """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
         # the value at λ = 0 and a sum that vanishes there: the difference 1 - h would cancel

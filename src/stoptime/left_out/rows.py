@@ -155,14 +155,17 @@ class Rows:
             yield self
             return
         for start in range(0, self.data.n_targets, width):
-            few = slice(start, start + width)
-            spectrum = replace(
-                self.spectrum,
-                response=self.spectrum.response[:, few],
-                target_mean=self.spectrum.target_mean[few],
-                target_power=self.spectrum.target_power[few],
-            )
-            yield Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
+            yield self.of_targets(slice(start, start + width))
+
+    def of_targets(self, few: Index) -> Rows:
+        """Return the same rows with some of several targets."""
+        spectrum = replace(
+            self.spectrum,
+            response=self.spectrum.response[:, few],
+            target_mean=self.spectrum.target_mean[few],
+            target_power=self.spectrum.target_power[few],
+        )
+        return Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
 
     @property
     def remembers(self) -> bool:

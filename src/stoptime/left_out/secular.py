@@ -16,7 +16,7 @@ Li (1994), Solving secular equations stably and efficiently. LAPACK Working Note
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -210,6 +210,47 @@ class BySecular:
         drive = (1 / found.gaps) @ parts
         drive -= (1 / found.eigenvalues)[..., None] * block.residual[:, None]
         return np.asarray(block.targets - (gains.swapaxes(1, 2) @ drive).swapaxes(0, 1))
+
+    def coefficients(self, block: RowBlock, coef: Array) -> Array:
+        r"""Return √s times the left-out coefficients at one stop, (n_targets, n_rows, rank).
+
+        .. math:: \hat\beta_{-i,j} = \rho_i a_{ij}\sum_l
+            \frac{c_i\varphi(c_i\lambda_l, t)}{h'_l\,(s_j - \lambda_l)}
+            \Bigl(\sum_m\frac{a_{im}\hat\beta_m}{s_m - \lambda_l} - \frac{r_i}{\lambda_l}\Bigr)
+
+        Of equal eigenvalues the row changes one direction; the others keep their gain.
+        """
+        s = self.eigenvalues
+        factor = np.maximum(block.weight * block.stretch, LEAST_RESIDUE)[:, None]
+        # the root of a direction in which the row has no share is its pole: a tiny share keeps the
+        # quotient of the two zeros finite
+        absent = block.shares < LEAST_RESIDUE
+        scores = np.where(absent, np.sqrt(s * (LEAST_RESIDUE / factor)), block.scores)
+        shares = np.maximum(block.shares, LEAST_RESIDUE)
+        found, gains = self._remaining(replace(block, shares=shares))
+        parts = self._gathered(scores * coef.T[:, None])
+        inverse = 1 / found.gaps
+        drive = np.einsum("qnj,nlj->qnl", parts, inverse, optimize=True)
+        drive -= block.residual.T[..., None] / found.eigenvalues
+        sums = np.einsum("qnl,nlj->qnj", gains[..., 0] * drive, inverse, optimize=True)
+        place = self._poles[1]
+        out = shares / scores * np.sqrt(s) * (s / self._unit) * sums[..., place]
+        if len(self._poles[0]) < len(s):
+            portion = (parts / self._gathered(shares))[..., place] * (shares / scores)
+            out += self._unchanged(block, found) * (coef.T[:, None] - portion) * np.sqrt(s)
+        return out
+
+    def _unchanged(self, block: RowBlock, found: Downdate) -> Array:
+        """Return cφ(cs, t)·s of the directions that share their eigenvalue with others."""
+        poles, place = self._poles
+        counts = np.bincount(place) - 1
+        scale = block.scale[:, None] * self._unit
+        all_of_them = np.hstack([found.eigenvalues, np.tile(poles[counts > 0], (len(scale), 1))])
+        others = np.repeat(poles, np.maximum(counts - 1, 0))
+        gain = self.method.gain_of_spectra(scale * all_of_them, scale * others, self.stops)
+        out = np.zeros((len(scale), len(poles)))
+        out[:, counts > 0] = gain[:, len(poles) :, 0] * (scale * poles[counts > 0])
+        return out[:, place]
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""

@@ -323,7 +323,8 @@ class DenseData(Data):
         """Return the folds of a splitter; training sets of a tall X come with their moments."""
         splits = self._splits(cv, groups)
         tall = self.n_features <= min(len(train) for train, _ in splits)
-        whole = replace(self, known=self.moments()) if tall else self
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused in every training set
+            whole = replace(self, known=self.moments()) if tall else self
         return [partial(whole.fold, train, test) for train, test in splits]
 
     def fold(self, train: Rows, test: Rows) -> tuple[Data, TestSet]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.predictions import LeftOutFits
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
@@ -127,7 +128,8 @@ class Problem:
     def remains(self, errors: ArrayLike) -> float:
         """Return the size of residuals relative to the response, for the smallest error."""
         power = float(np.mean(self.spectrum.target_power)) or 1.0
-        return min(float(np.sqrt(np.min(errors) / power)), 1.0)
+        # negative scores stand in for errors where a scorer chose the stop
+        return min(float(np.sqrt(max(np.min(errors), 0.0) / power)), 1.0)
 
     def left_out_residuals(self, choice: Choice, *, first_look: bool = False) -> Floats:
         """Return the residual of every row from the fit without it, in the shape of y.
@@ -137,6 +139,18 @@ class Problem:
         stop = np.asarray(choice.stop, np.float64)
         limit = (self.rough_limit if first_look else self.exact_limit)(stop, choice.error)
         return self.left_out.residuals(self.tuned, stop, limit, first_look=first_look)
+
+    @property
+    def response(self) -> Floats:
+        """The response, as it was given, where the data are."""
+        data = cast("DenseData", self.data)
+        return data.as_given(data.y[:, 0] if data.single_target else data.y)
+
+    def left_out_fits(self, choice: Choice) -> LeftOutFits:
+        """Return the fits without each row, for predictions at new rows."""
+        stop = np.asarray(choice.stop, np.float64)
+        limit = self.exact_limit(stop, choice.error)
+        return LeftOutFits.of(self.left_out.rows, self.tuned, stop, limit)
 
     @property
     def left_out(self) -> LeftOut:

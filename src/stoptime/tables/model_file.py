@@ -70,7 +70,8 @@ class Model:
     def predict_interval(self, X: Any, confidence: float = 0.9) -> Floats:
         """Predict lower and upper ends, of shape (n, 2) or (n, n_targets, 2).
 
-        See :meth:`stoptime.StoppedRegressorCV.predict_interval`; X is as for :meth:`predict`.
+        This is the jackknife, as a file has no training rows; see
+        :meth:`stoptime.StoppedRegressorCV.predict_interval`. X is as for :meth:`predict`.
         """
         if self.residuals is None or self.observations is None:
             why = "intervals need a model that chose its stop"

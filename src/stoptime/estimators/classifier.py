@@ -1,0 +1,407 @@
+"""scikit-learn classifiers: least squares on ±1, with probabilities from left-out decision values.
+
+A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and decodes predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.probabilities import calibrated, probabilities
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.exact import left_out_predictions
+from stoptime.left_out.routing import MANY_TARGETS
+from stoptime.spectrum.kinds import kind_of
+from stoptime.stopping.registry import HoldOut, get_rule
+from stoptime.stopping.rule import Choice, Rule
+from stoptime.support.arrays import on_host
+from stoptime.support.checks import nonnegative
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.utils import Tags
+
+    from stoptime.methods.base import Method
+    from stoptime.stopping.problem import Problem
+    from stoptime.support.arrays import Floats
+
+    ClassWeight = Mapping[Any, float] | str | None
+
+
+class _LinearClassifier(ClassifierMixin, BaseEstimator):
+    """Labels from the decision values of a fitted regressor."""
+
+    class_weight: ClassWeight
+    classes_: NDArray[Any]
+    regressor_: StoppedRegressorCV
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return decision values of shape (n,) for two classes, else (n, n_classes).
+
+        Of two classes the second is predicted above zero, which is an even chance; of several
+        classes the one with the largest value. X is anything that
+        :meth:`stoptime.StoppedRegressorCV.predict` takes.
+        """
+        check_is_fitted(self)
+        return self.regressor_.predict(X) + self._shift
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each row, always as an array of NumPy."""
+        decisions = self.decision_function(X)
+        return _labels(self.classes_, on_host(decisions))
+
+    def predict_proba(self, X: Any) -> Floats:
+        r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
+
+        .. math:: P(\text{class } k \mid x) \propto \exp\bigl(a f_k(x)\bigr)
+
+        with f the decision values, and (0, f) for two classes. The slope a, and the threshold of
+        two classes, are fitted to exact decision values of left-out rows: Platt's sigmoid, or a
+        temperature 1/a for more classes. Class weights count as sample weights do.
+        """
+        check_is_fitted(self)
+        if self.slope_ is None:
+            raise ValueError(
+                "Probabilities need decision values of left-out rows: a method other than "
+                "conjugate gradients, and rows in memory that are dense, or sparse with at most "
+                "1000 rows or columns."
+            )
+        return probabilities(self.slope_, on_host(self.decision_function(X)))
+
+    def _fitted(
+        self, regressor: StoppedRegressorCV, X: Any, place: NDArray[np.intp], sample_weight: Any
+    ) -> Self:
+        """Fit a regressor to coded labels, and take over what it has found."""
+        weights = self._weights(place, sample_weight)
+        coded = _coded(place, len(self.classes_))
+        self.regressor_ = regressor.fit(X, coded, weights)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        for name in (*self._taken_over, "feature_names_in_"):
+            if hasattr(regressor, name):
+                setattr(self, name, getattr(regressor, name))
+        decisions = self._left_out_values(X, coded, weights)
+        self.slope_ = None
+        self._shift = 0.0
+        if decisions is not None:
+            self.slope_, self._shift = calibrated(on_host(decisions), place, weights)
+            decisions = decisions + self._shift
+        self.left_out_decisions_ = decisions
+        # one row for two classes, as linear classifiers of scikit-learn have it
+        self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
+        self.intercept_ = (regressor.intercept_ + self._shift).reshape(-1)
+        return self
+
+    def _weights(self, place: NDArray[np.intp], sample_weight: Any) -> Floats | None:
+        """Return sample weights times class weights, on the host; None if there are neither."""
+        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), np.float64)
+        if self.class_weight is None:
+            return weights
+        own = compute_sample_weight(self.class_weight, self.classes_[place])
+        return np.asarray(own if weights is None else own * weights)
+
+    def _left_out_values(self, X: Any, coded: Floats, weights: Floats | None) -> Any:
+        """Return predictions of the coded labels without each row; None if there are none."""
+        regressor = self.regressor_
+        many = coded.ndim > 1 and coded.shape[1] >= MANY_TARGETS
+        if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
+            return regressor.left_out_predictions_
+        # the regressor leaves residuals of many targets out
+        options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
+        return left_out_predictions(X, coded, regressor.method_, regressor.stop_, **options)
+
+    _taken_over: ClassVar[tuple[str, ...]] = (
+        "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
+    )  # fmt: skip
+
+    def _places(self, y: Any) -> NDArray[np.intp]:
+        """Check the labels, store the classes, and return the class of every row."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        labels = column_or_1d(on_host(y), warn=True)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        self.classes_, place = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
+                f"{len(self.classes_)}."
+            )
+        return place
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class StoppedClassifier(_LinearClassifier):
+    r"""Least squares on labels coded as ±1, fitted by a method and stopped early.
+
+    .. math:: f(x) = x^T\hat\beta(t) + b, \qquad \hat\beta(t) = V\varphi(S, t)z
+
+    Two classes have one f, whose sign is the label; more classes have one f each, fitted to +1 for
+    the class and -1 for all others, as in RidgeClassifier.
+
+    Parameters
+    ----------
+    method, stop, fit_intercept
+        As in :class:`stoptime.StoppedRegressor`; an iteration takes the step of
+        :class:`stoptime.StoppedRegressorCV`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
+        Coefficients of the decision values: those of least squares, and for two classes an
+        intercept that is shifted so that zero is an even chance for left-out rows.
+    left_out_decisions_ : array of shape (n,) or (n, n_classes), or None
+        Decision values of each row from the fit without it, exactly. None where
+        :class:`stoptime.StoppedRegressorCV` has none for lack of rows, and for sparse data with 16
+        classes or more.
+    slope_ : float or None
+        The slope of the probabilities; None where there are no left-out decision values.
+    regressor_ : StoppedRegressorCV
+        The regressor that was fitted to the coded labels.
+    stop_, method_, degrees_of_freedom_, krylov_, n_features_in_
+        As in :class:`stoptime.StoppedRegressor`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = StoppedClassifier("nesterov-flow").fit(X / X.std(axis=0), y)
+    >>> f"accuracy {model.score(X / X.std(axis=0), y):.3f}"
+    'accuracy 0.975'
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "nesterov-flow",
+        stop: float | None = None,
+        class_weight: ClassWeight = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.method = method
+        self.stop = stop
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the coefficients at the stop, and the probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
+            float32 stays float32.
+        y : array-like of shape (n,)
+            Labels of any type.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 counts the row twice.
+        """
+        place = self._places(y)
+        regressor = StoppedRegressorCV(
+            self.method, rule="plug-in", fit_intercept=self.fit_intercept
+        )
+        if self.stop is not None:
+            stop = nonnegative("stop", self.stop, infinite=True)
+            if stop.ndim:
+                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
+            regressor.set_params(stops=[float(stop)], rule=_Given())
+        return self._fitted(regressor, X, place, sample_weight)
+
+
+class StoppedClassifierCV(_LinearClassifier):
+    r"""Least squares on labels coded as ±1, stopped where left-out rows are predicted best.
+
+    .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - f_{-i}(x_i; t)\bigr)^2,
+        \qquad y_i = \pm1
+
+    This is the default, exact leave-one-out; :math:`f_{-i}` is the fit without row i. One stop
+    serves all classes.
+
+    Parameters
+    ----------
+    method, stops, rule, fit_intercept, verbose
+        As in :class:`stoptime.StoppedRegressorCV`; a ``HoldOut`` has labels.
+    cv : int, splitter or iterable, optional
+        Any scikit-learn splitter; replaces ``rule``. A number of folds is stratified by class.
+    scoring : str or callable, optional
+        A scorer of scikit-learn for classifiers, such as "accuracy", "roc_auc" or "neg_log_loss",
+        on left-out decision values or on the folds of ``cv``, calibrated on the rows that are
+        scored. Rows count by their sample weight times the weight of their class.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, left_out_decisions_, slope_, regressor_
+        As in :class:`StoppedClassifier`.
+    stop_, stops_, errors_, best_score_, choice_, method_, degrees_of_freedom_, krylov_
+        As in :class:`stoptime.StoppedRegressorCV`, for the coded labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = StoppedClassifierCV(scoring="neg_log_loss").fit(X / X.std(axis=0), y)
+    >>> model.predict_proba(X[:2] / X.std(axis=0)).round(3)
+    array([[1.   , 0.   ],
+           [0.999, 0.001]])
+    """
+
+    _taken_over = (
+        *_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        method: str | Method | Sequence[str | Method] = "auto",
+        stops: ArrayLike | int | None = None,
+        cv: Any = None,
+        rule: str | Rule = "loo",
+        scoring: str | Callable[..., float] | None = None,
+        class_weight: ClassWeight = None,
+        fit_intercept: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.stops = stops
+        self.cv = cv
+        self.rule = rule
+        self.scoring = scoring
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the stop, and fit the coefficients there and the probabilities.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`StoppedClassifier.fit`.
+        groups : array-like of shape (n,), optional
+            Groups of rows, for splitters that keep groups together.
+        """
+        place = self._places(y)
+        folds = None
+        if self.cv is not None:
+            labels = self.classes_[place]
+            splitter = check_cv(self.cv, labels, classifier=True)
+            folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+        scoring = None if self.scoring is None else _OnLabels(self.scoring, self.classes_)
+        regressor = StoppedRegressorCV(
+            self.method,
+            self.stops,
+            cv=folds,
+            rule=self._coded_rule(),
+            fit_intercept=self.fit_intercept,
+            verbose=self.verbose,
+            scoring=scoring,
+        )
+        return self._fitted(regressor, X, place, sample_weight)
+
+    def _coded_rule(self) -> Rule:
+        rule = get_rule(self.rule)
+        if not isinstance(rule, HoldOut):
+            return rule
+        labels = column_or_1d(on_host(rule.y_val))
+        unknown = np.setdiff1d(labels, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y_val has the class {unknown.tolist()[0]!r}, which y does not have.")
+        return HoldOut(
+            rule.X_val, _coded(np.searchsorted(self.classes_, labels), len(self.classes_))
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
+        check_is_fitted(self)
+        return self.regressor_.plot(ax)
+
+
+@dataclass(frozen=True)
+class _Given(Rule):
+    """The only stop that there is."""
+
+    name: ClassVar[str] = "given"
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Return the stop."""
+        del problem, per_target
+        stop = np.asarray(stops, np.float64)
+        return Choice(float(stop[0]), 0.0, ErrorCurve(stop, np.full(1, np.nan)), None, "given")
+
+
+class _OnLabels:
+    """A scorer of coded labels and decision values, from one of labels and a classifier."""
+
+    def __init__(self, scoring: str | Callable[..., float], classes: NDArray[Any]) -> None:
+        self.name = scoring if isinstance(scoring, str) else "score"
+        self.scorer = get_scorer(scoring)
+        self.classes = classes
+
+    def __call__(self, model: Any, X: Floats, y: Floats, **options: Any) -> float:
+        """Score decision values, which are the predictions of a regressor."""
+        place = y.argmax(axis=1) if y.ndim > 1 else (y > 0).astype(np.intp)
+        decisions = model.predict(X)
+        slope, shift = calibrated(decisions, place, options.get("sample_weight"))
+        decided = _Decided(self.classes, slope)
+        return float(self.scorer(decided, decisions + shift, self.classes[place], **options))
+
+
+class _Decided(ClassifierMixin, BaseEstimator):
+    """A classifier whose rows are its decision values already, for scorers."""
+
+    def __init__(self, classes: NDArray[Any], slope: float) -> None:
+        self.classes_ = classes
+        self.slope = slope
+
+    def decision_function(self, X: Floats) -> Floats:
+        """Return the decision values themselves."""
+        return X
+
+    def predict(self, X: Floats) -> NDArray[Any]:
+        """Return the labels."""
+        return _labels(self.classes_, X)
+
+    def predict_proba(self, X: Floats) -> Floats:
+        """Return the probabilities of the classes."""
+        return probabilities(self.slope, X)
+
+
+def _labels(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
+    if decisions.ndim == 1:
+        return np.asarray(classes[(decisions > 0).astype(np.intp)])
+    return np.asarray(classes[decisions.argmax(axis=1)])
+
+
+def _coded(place: NDArray[np.intp], count: int) -> Floats:
+    """Return ±1: a vector for two classes, else a column for each class."""
+    member = place == 1 if count == 2 else place[:, None] == np.arange(count)
+    return np.where(member, 1.0, -1.0)

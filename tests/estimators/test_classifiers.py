@@ -1,0 +1,267 @@
+"""Classifiers: conventions, agreement with RidgeClassifier and with refits, probabilities."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit, log_softmax
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
+from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneOut,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import stoptime as st
+from stoptime.estimators.probabilities import calibrated, probabilities
+
+COPIES = (
+    "Leaving a row of weight 2 out removes both copies, but of a row that is there twice only one: "
+    "left-out decision values differ, and the probabilities with them."
+)
+EXPECTED = {
+    f"check_sample_weight_equivalence_on_{kind}_data": COPIES for kind in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks(
+    [
+        st.StoppedClassifier(),
+        st.StoppedClassifier("ridge", stop=1.0),
+        st.StoppedClassifierCV(),
+        st.StoppedClassifierCV("ridge", stops=[0.1, 1.0, 10.0], scoring="accuracy"),
+        st.StoppedClassifierCV("gradient-flow", cv=3, class_weight="balanced"),
+    ],
+    expected_failed_checks=lambda _: EXPECTED,
+)
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def standardised(loaded):
+    X, y = loaded(return_X_y=True)
+    return StandardScaler().fit_transform(X[:, X.std(axis=0) > 0]), y
+
+
+def blobs(rng, classes, n=60, p=4):
+    y = np.arange(n) % classes
+    return rng.standard_normal((n, p)) + 1.5 * rng.standard_normal((classes, p))[y], y
+
+
+@pytest.mark.parametrize("loaded", [load_breast_cancer, load_iris])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1.0, 1: 3.0}])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_coefficients_are_those_of_ridge_classifier(loaded, class_weight, fit_intercept):
+    X, y = standardised(loaded)
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    options = {"class_weight": class_weight, "fit_intercept": fit_intercept}
+    model = st.StoppedClassifier("ridge", stop=50.0, **options).fit(X, y, weights)
+    total = (weights * compute_sample_weight(class_weight, y)).sum()
+    peer = RidgeClassifier(alpha=total / 50, **options).fit(X, y, weights)
+    peer_coef = np.atleast_2d(peer.coef_)  # a vector since scikit-learn 1.9, for two classes
+    np.testing.assert_allclose(model.coef_, peer_coef, rtol=1e-6, atol=1e-9)
+    least_squares = np.reshape(model.regressor_.intercept_, -1)
+    np.testing.assert_allclose(
+        least_squares, np.resize(peer.intercept_, len(least_squares)), atol=1e-9
+    )
+    assert model.coef_.shape == (1 if len(set(y)) == 2 else 3, X.shape[1])
+    decisions = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(np.squeeze(decisions), model.decision_function(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
+def test_left_out_decisions_are_those_of_refits(classes, name, rng):
+    X, y = blobs(rng, classes, n=36)
+    model = st.StoppedClassifierCV(name, stops=[0.5, 2.0, 8.0]).fit(X, y)
+    fixed = st.StoppedClassifier(name, stop=model.stop_).fit(X, y)
+    for one in (model, fixed):
+        coded = one.regressor_.left_out_residuals_ + one.regressor_.left_out_predictions_
+        refits = cross_val_predict(
+            st.StoppedRegressor(name, model.stop_), X, np.round(coded), cv=LeaveOneOut()
+        )
+        shift = 0.0 if classes > 2 else one.intercept_[0] - one.regressor_.intercept_
+        np.testing.assert_allclose(one.left_out_decisions_, refits + shift, atol=1e-9)
+        np.testing.assert_allclose(one.predict_proba(X).sum(axis=1), 1)
+        assert (one.classes_[one.predict_proba(X).argmax(axis=1)] == one.predict(X)).all()
+    np.testing.assert_allclose(model.predict_proba(X), fixed.predict_proba(X), rtol=1e-6)
+    squares = model.regressor_.left_out_residuals_**2
+    assert model.choice_.error == pytest.approx(squares.mean(), rel=1e-9)
+
+
+def test_two_classes_have_the_sigmoid_of_platt(rng):
+    X, y = make_classification(200, 5, weights=[0.8], flip_y=0.1, random_state=0)
+    weights = rng.integers(1, 4, len(y)).astype(float)
+    model = st.StoppedClassifier(stop=1.0).fit(X, y, weights)
+    peer = _SigmoidCalibration().fit(model.regressor_.left_out_predictions_, y, weights)
+    expected = peer.predict(model.regressor_.predict(X))
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-5)
+    # zero is an even chance
+    chances = expit(model.slope_ * model.decision_function(X))
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], chances, rtol=1e-9)
+
+
+def test_more_classes_have_the_best_temperature():
+    X, y = standardised(load_iris)
+    model = st.StoppedClassifierCV(stops=20).fit(X, y)
+    values = model.left_out_decisions_
+    share = np.where(np.arange(3) == y[:, None], 51 / 52, 1 / 104)  # Platt's, for 50 rows each
+
+    def loss(slope):
+        return -(share * log_softmax(slope * values, axis=1)).sum()
+
+    slopes = model.slope_ * np.array([0.99, 1.0, 1.01])
+    assert np.argmin([loss(slope) for slope in slopes]) == 1
+
+
+def test_values_without_information_give_the_odds_of_the_classes(rng):
+    y = (np.arange(400) % 4 == 0).astype(int)
+    slope, shift = calibrated(np.where(y, -1.0, 1.0) + rng.standard_normal(400), y)
+    chances = probabilities(slope, rng.standard_normal(5) + shift)
+    np.testing.assert_allclose(chances[:, 1], 0.25, atol=0.01)
+
+
+def test_probabilities_are_as_good_as_those_of_a_split():
+    """Log loss on new rows, against scikit-learn's calibration by five refits."""
+    ours, theirs = [], []
+    X, y = load_breast_cancer(return_X_y=True)
+    for seed in range(4):
+        split = train_test_split(X, y, train_size=100, random_state=seed, stratify=y)
+        scaler = StandardScaler().fit(split[0])
+        train, new = scaler.transform(split[0]), scaler.transform(split[1])
+        peer = CalibratedClassifierCV(RidgeClassifierCV(np.geomspace(1e-3, 1e3, 13)), cv=5)
+        theirs.append(log_loss(split[3], peer.fit(train, split[2]).predict_proba(new)))
+        model = st.StoppedClassifierCV().fit(train, split[2])
+        ours.append(log_loss(split[3], model.predict_proba(new)))
+    assert np.mean(ours) < np.mean(theirs)
+
+
+def test_words_sparse_rows_and_frames_are_labels_and_data(rng):
+    X, y = blobs(rng, 3)
+    words = np.array(["ash", "birch", "cedar"])[y]
+    model = st.StoppedClassifierCV(stops=12).fit(X, words)
+    assert set(model.predict(X)) <= {"ash", "birch", "cedar"}
+    assert model.score(X, words) > 0.6
+    rows = sparse.csr_array(X)
+    other = st.StoppedClassifierCV(stops=12).fit(rows, words)
+    np.testing.assert_allclose(other.predict_proba(rows), model.predict_proba(X), rtol=1e-5)
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    framed = st.StoppedClassifierCV(stops=12).fit(frame, pd.Series(words))
+    assert [*framed.feature_names_in_] == [*"abcd"]
+    np.testing.assert_array_equal(framed.predict(frame), model.predict(X))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    pipe = make_pipeline(StandardScaler(), clone(model))
+    assert cross_val_score(pipe, X, words, cv=3).mean() > 0.5
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_tensors_give_the_same(classes, rng):
+    torch = pytest.importorskip("torch")
+    X, y = blobs(rng, classes)
+    expected = st.StoppedClassifierCV(stops=12).fit(X, y)
+    model = st.StoppedClassifierCV(stops=12).fit(torch.asarray(X), torch.asarray(y))
+    new = torch.asarray(X)
+    assert isinstance(model.decision_function(new), torch.Tensor)
+    np.testing.assert_array_equal(model.predict(new), expected.predict(X))
+    np.testing.assert_allclose(model.predict_proba(new), expected.predict_proba(X), rtol=1e-5)
+    assert model.score(new, y) == expected.score(X, y)
+
+
+def test_many_classes_have_probabilities_too(rng):
+    X, y = blobs(rng, 20, n=200, p=30)
+    model = st.StoppedClassifierCV(stops=12).fit(X, y)
+    assert model.left_out_decisions_.shape == (200, 20)
+    assert model.predict_proba(X).shape == (200, 20)
+    rows = sparse.csr_array(X)
+    with pytest.raises(ValueError, match="Probabilities need decision values of left-out rows"):
+        st.StoppedClassifierCV(stops=12).fit(rows, y).predict_proba(rows)
+
+
+SCORERS = ["accuracy", "roc_auc", "f1", "neg_log_loss", "neg_brier_score"]
+
+
+@pytest.mark.parametrize("scoring", SCORERS)
+def test_scores_are_those_of_left_out_decisions(scoring):
+    X, y = make_classification(150, 8, weights=[0.7], flip_y=0.1, random_state=1)
+    model = st.StoppedClassifierCV(stops=12, scoring=scoring).fit(X, y)
+    assert -model.errors_.min() == model.best_score_
+    values = model.left_out_decisions_
+    chances = expit(model.slope_ * values)
+    expected = {
+        "accuracy": accuracy_score(y, values > 0),
+        "roc_auc": roc_auc_score(y, values),
+        "f1": f1_score(y, values > 0),
+        "neg_log_loss": -log_loss(y, chances),
+        "neg_brier_score": -np.mean((y - chances) ** 2),
+    }[scoring]
+    assert model.best_score_ == pytest.approx(expected, rel=1e-6)
+
+
+def test_scores_are_those_of_ridge_classifier_cv():
+    X, y = standardised(load_iris)
+    penalties = np.geomspace(1e-3, 10, 12)
+    peer = RidgeClassifierCV(alphas=150 * penalties[::-1], scoring="accuracy").fit(X, y)
+    model = st.StoppedClassifierCV("ridge", stops=1 / penalties, scoring="accuracy").fit(X, y)
+    assert model.best_score_ == pytest.approx(peer.best_score_, abs=0.01)
+
+
+def test_folds_are_stratified_and_hold_outs_have_labels():
+    X, y = standardised(load_iris)
+    words = np.array(["x", "y", "z"])[y]
+    # sorted labels: unstratified folds would miss a class each
+    model = st.StoppedClassifierCV(stops=12, cv=3, scoring="accuracy").fit(X, words)
+    assert model.best_score_ > 0.7
+    plain = st.StoppedClassifierCV(stops=12, cv=KFold(3)).fit(X, words)
+    assert plain.choice_.error > st.StoppedClassifierCV(stops=12, cv=3).fit(X, words).choice_.error
+    held = st.StoppedClassifierCV(stops=12, rule=st.HoldOut(X[::3], words[::3])).fit(X, words)
+    assert held.score(X, words) > 0.7
+    assert held.plot() is not None
+    with pytest.raises(ValueError, match="y_val has the class 'w'"):
+        st.StoppedClassifierCV(rule=st.HoldOut(X[:1], ["w"])).fit(X, words)
+
+
+def test_rows_that_cannot_be_left_out_have_labels_without_probabilities(rng):
+    X, y = blobs(rng, 2)
+    model = st.StoppedClassifier("conjugate-gradient", stop=2).fit(X, y)
+    assert model.score(X, y) > 0.5
+    operator = sparse.linalg.aslinearoperator(X)
+    other = st.StoppedClassifier("ridge", stop=1.0).fit(operator, y)
+    dense = st.StoppedClassifier("ridge", stop=1.0).fit(X, y)
+    np.testing.assert_allclose(other.decision_function(X), dense.regressor_.predict(X), atol=1e-5)
+    for one in (model, other):
+        with pytest.raises(ValueError, match="Probabilities need"):
+            one.predict_proba(X)
+
+
+def test_refusals(rng):
+    X, y = blobs(rng, 2)
+    with pytest.raises(ValueError, match="at least two classes"):
+        st.StoppedClassifier().fit(X, np.ones(len(X)))
+    with pytest.raises(ValueError, match="stop must be one number"):
+        st.StoppedClassifier(stop=[1.0, 2.0]).fit(X, y)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        st.StoppedClassifierCV().fit(X, None)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        st.StoppedClassifierCV().fit(X, X[:, 0])
+
+
+def test_digits_are_recognised():
+    X, y = load_digits(return_X_y=True)
+    train, new, labels, truth = train_test_split(X / 16, y, random_state=0)
+    model = st.StoppedClassifierCV("ridge").fit(train, labels)
+    assert model.score(new, truth) > 0.92
+    assert log_loss(truth, model.predict_proba(new)) < 0.4

@@ -1,0 +1,144 @@
+"""Scores of left-out predictions: those of scikit-learn, and the choices of RidgeCV."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.metrics import d2_pinball_score, get_scorer, make_scorer
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    cross_val_predict,
+    cross_validate,
+)
+
+import stoptime as st
+
+SCORERS = [
+    "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error",
+    "neg_median_absolute_error", "neg_max_error", "explained_variance", "d2_absolute_error_score",
+    "neg_mean_absolute_percentage_error", make_scorer(d2_pinball_score, alpha=0.8),
+]  # fmt: skip
+PENALTIES = np.geomspace(1e-3, 10, 25)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((120, 15)) * np.geomspace(1, 0.1, 15)
+    return X, 9 + X @ rng.standard_normal(15) + 0.7 * rng.standard_t(4, 120)
+
+
+@pytest.mark.parametrize("scoring", SCORERS, ids=str)
+def test_choices_are_those_of_ridgecv(data, scoring):
+    X, y = data
+    peer = RidgeCV(alphas=len(y) * PENALTIES[::-1], scoring=scoring).fit(X, y)
+    model = st.StoppedRegressorCV("ridge", stops=1 / PENALTIES, scoring=scoring).fit(X, y)
+    # RidgeCV keeps alpha and the means of all rows where we keep the penalty per row, so that
+    # scores differ by about 1/n; two stops with nearly the same score may change places
+    ours = -model.errors_[np.argmin(np.abs(model.stops_ - len(y) / peer.alpha_))]
+    assert model.best_score_ - ours <= 2e-3 * abs(model.best_score_)
+    assert model.best_score_ == pytest.approx(peer.best_score_, rel=0.03)
+    steps = np.log(model.stop_ * peer.alpha_ / len(y)) / np.log(PENALTIES[1] / PENALTIES[0])
+    assert abs(steps) < 1.5
+
+
+@pytest.mark.parametrize("scoring", [None, *SCORERS], ids=str)
+@pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
+def test_scores_are_those_of_refits(data, scoring, name):
+    X, y = data[0][:30], data[1][:30]
+    model = st.StoppedRegressorCV(name, stops=[0.5, 3.0, 20.0], scoring=scoring).fit(X, y)
+    scorer = get_scorer(scoring or "neg_mean_squared_error")
+    for stop, error in zip(model.stops_, model.errors_, strict=True):
+        left_out = cross_val_predict(st.StoppedRegressor(name, stop=stop), X, y, cv=LeaveOneOut())
+        expected = scorer._sign * scorer._score_func(y, left_out, **scorer._kwargs)
+        assert -error == pytest.approx(expected, rel=1e-8)
+    assert model.best_score_ == -model.errors_.min() == -model.choice_.error
+    assert model.stop_ == model.stops_[np.argmin(model.errors_)]
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_median_absolute_error"])
+def test_folds_are_scored_one_by_one(data, scoring):
+    X, y = data
+    model = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], cv=KFold(4), scoring=scoring).fit(X, y)
+    for stop, error in zip(model.stops_, model.errors_, strict=True):
+        one = st.StoppedRegressor(stop=stop)
+        expected = cross_validate(one, X, y, cv=KFold(4), scoring=scoring)["test_score"].mean()
+        assert -error == pytest.approx(expected, rel=1e-9)
+    groups = np.arange(len(y)) % 5
+    grouped = st.StoppedRegressorCV(stops=[0.5, 3.0], cv=GroupKFold(5), scoring=scoring)
+    grouped.fit(X, y, groups=groups)
+    expected = cross_validate(
+        st.StoppedRegressor(stop=3.0), X, y, groups=groups, cv=GroupKFold(5), scoring=scoring
+    )
+    assert -grouped.errors_[1] == pytest.approx(expected["test_score"].mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+def test_integer_weights_count_rows_so_often(data, cv):
+    X, y = data[0][:40], data[1][:40]
+    weights = np.tile([0.0, 1.0, 2.0, 3.0], 10)
+    options = {"stops": [0.5, 3.0], "cv": cv and KFold(cv), "scoring": "neg_median_absolute_error"}
+    model = st.StoppedRegressorCV(**options).fit(X, y, weights)
+    if cv is None:
+        scores = []
+        for stop in (0.5, 3.0):
+            residuals = st.left_out_residuals(X, y, "nesterov-flow", stop, sample_weight=weights)
+            scores.append(-np.median(np.repeat(np.abs(residuals), weights.astype(int))))
+        np.testing.assert_allclose(-model.errors_, scores, rtol=1e-9)
+    scaled = clone(model).fit(X, y, 7 * weights)
+    np.testing.assert_allclose(scaled.errors_, model.errors_, rtol=1e-9)
+    if cv is None:
+        live = weights > 0
+        kept = clone(model).fit(X[live], y[live], weights[live])
+        np.testing.assert_allclose(kept.errors_, model.errors_, rtol=1e-9)
+    with pytest.raises(ValueError, match="neg_max_error cannot weight rows"):
+        clone(model).set_params(scoring="neg_max_error").fit(X, y, weights)
+
+
+def test_a_search_looks_where_the_squared_error_was_looked_for(data):
+    X, y = data
+    squared = st.StoppedRegressorCV().fit(X, y)
+    model = st.StoppedRegressorCV(scoring="neg_mean_squared_error").fit(X, y)
+    assert model.stop_ == squared.stop_
+    assert model.best_score_ == pytest.approx(squared.best_score_, rel=1e-9)
+    assert model.choice_.message.startswith("best neg_mean_squared_error at ")
+    absolute = st.StoppedRegressorCV(["ridge", "nesterov-flow"], scoring="neg_mean_absolute_error")
+    absolute.fit(X, y)
+    assert absolute.best_score_ == pytest.approx(-np.abs(absolute.left_out_residuals_).mean())
+    assert absolute.plot() is not None
+
+
+def test_several_targets(data, rng):
+    X, y = data
+    Y = np.column_stack([y, rng.standard_normal(len(y))])
+    pooled = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2").fit(X, Y)
+    own = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2", per_target=True).fit(X, Y)
+    assert own.best_score_.shape == own.stop_.shape == (2,)
+    np.testing.assert_allclose(own.errors_.mean(axis=1), pooled.errors_, rtol=1e-9)
+    for target in range(2):
+        one = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2").fit(X, Y[:, target])
+        np.testing.assert_allclose(own.errors_[:, target], one.errors_, rtol=1e-8)
+        assert own.stop_[target] == one.stop_
+    many = st.StoppedRegressorCV(stops=[0.5, 3.0], scoring="r2").fit(X, np.tile(Y, 10))
+    np.testing.assert_allclose(many.errors_, pooled.errors_[:2], rtol=1e-8)
+
+
+def test_kernels_are_scored_too(data):
+    X, y = data
+    model = st.StoppedKernelRegressorCV("ridge", stops=[0.5, 3.0], scoring="r2").fit(X, y)
+    folds = st.StoppedKernelRegressorCV("ridge", stops=[0.5, 3.0], scoring="r2", cv=3).fit(X, y)
+    assert model.best_score_ == pytest.approx(folds.best_score_, abs=0.1)
+
+
+def test_refusals(data):
+    X, y = data
+    with pytest.raises(ValueError, match="'nonsense' is not a valid scoring value"):
+        st.StoppedRegressorCV(scoring="nonsense").fit(X, y)
+    with pytest.raises(ValueError, match='scoring needs rule="loo" or cv'):
+        st.StoppedRegressorCV(scoring="r2", rule="path-gcv").fit(X, y)
+    with pytest.raises(ValueError, match="scoring needs rows in memory"):
+        st.StoppedRegressorCV(scoring="r2", cv=2).fit(st.Chunks.of(X, y, rows=40))
+    with pytest.raises(ValueError, match="NaN at some stops"):
+        st.StoppedRegressorCV(scoring=lambda *_: np.nan, stops=[1.0]).fit(X, y)
