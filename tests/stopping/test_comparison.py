@@ -132,3 +132,17 @@ def test_the_family_predicts_better_where_signals_lean_and_as_well_where_not(dec
         ours.append(excess(st.StoppedRegressorCV("auto").fit(X, y).coef_))
         theirs.append(excess(ridges.fit(X, y).coef_))
     assert np.mean(ours) <= most * np.mean(theirs)
+
+
+def test_many_targets_are_compared_by_path_gcv(rng):
+    X = rng.standard_normal((80, 12)) * np.arange(1, 13) ** -1.0
+    Y = X @ rng.standard_normal((12, 5)) + rng.standard_normal((80, 5))
+    model = st.StoppedRegressorCV("auto").fit(X, Y)
+    alone = st.StoppedRegressorCV(model.method_).fit(X, Y)
+    assert model.stop_ == pytest.approx(alone.stop_, rel=1e-9)
+    assert model.choice_.error == pytest.approx(alone.choice_.error, rel=1e-9)
+    behind = [one.behind for one in model.choice_.candidates]
+    assert min(behind) >= -1e-3 * model.choice_.error
+    assert len(behind) == len(st.FAMILY)
+    every = [st.StoppedRegressorCV(one).fit(X, Y).choice_.error for one in st.FAMILY]
+    assert model.choice_.error <= 1.02 * min(every)

@@ -58,7 +58,7 @@ def _squared_residuals(problem: Problem, choice: Choice, *, at_any_price: bool) 
 
     The result is None where single rows are not known, or cost as much as the search itself.
     """
-    if not (problem.can_leave_out and problem.has_few_targets):
+    if not (problem.can_leave_out and problem.has_few_targets and choice.curve.exact.any()):
         return None
     if not (at_any_price or problem.left_out.rows.remembers):
         return None

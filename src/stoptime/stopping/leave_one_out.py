@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import path_gcv
 from stoptime.stopping.grid import default_stops, stops_to_try
@@ -30,7 +31,6 @@ from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
-    from stoptime.left_out.curve import ErrorCurve
     from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
     from stoptime.stopping.rule import Choice
@@ -52,7 +52,9 @@ CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
 LATER = 16.0  # φ(0, t) up to which methods are looked at, relative to that of the best smooth one
+NEXT_TO_LEAST = 1.001  # times the least error of a smooth method: later stops gain next to nothing
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
+MOST_COMPARED_BY_ROWS = 3  # targets for which methods are compared by their left-out errors
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 SPREAD = {"standard_errors": True}
 
@@ -82,11 +84,13 @@ class LeaveOneOut(CurveRule):
         """Pick the stops of several methods; only those of the best methods are computed exactly.
 
         Methods without oscillations come first: they share their ridges, and show how late others
-        need to be looked at.
+        need to be looked at. With more than three targets the methods are compared by path GCV.
         """
         filters = all(problem.method.has_filter for problem in problems)
         if len(problems) == 1 or np.ndim(np.asarray(stops)) > 0 or not filters:
             return super().choose_each(problems, stops, per_target=per_target)
+        if problems[0].data.n_targets > MOST_COMPARED_BY_ROWS:
+            return self._compared_by_gcv(problems, stops, per_target=per_target)
         looks: dict[int, tuple[Problem, ErrorCurve, Array]] = {}
         gain = np.inf
         spectrum = problems[0].spectrum
@@ -111,6 +115,25 @@ class LeaveOneOut(CurveRule):
             problem, curve, grid = looks[best]
             looks[best] = *self._settled(problem, curve, grid, per_target=per_target), grid
             settled.add(best)
+
+    def _compared_by_gcv(
+        self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
+    ) -> list[Choice]:
+        """Pick the stop of the method with the least path GCV, which costs little for any targets.
+
+        The errors of other methods are those of path GCV, in the same ratio to the chosen one.
+        """
+        found = []
+        for problem in problems:
+            grid, _ = stops_to_try(problem, stops)
+            grid = _first_look(problem, grid[np.isfinite(grid)])
+            curve = ErrorCurve(grid, path_gcv(problem.spectrum, problem.tuned, grid), exact=False)
+            found.append(self._lowest(curve, per_target=per_target))
+        best = first_of_least(found)
+        chosen = self.choose(problems[best], stops, per_target=per_target)
+        ratio = float(np.mean(chosen.error)) / float(np.mean(found[best].error))
+        scaled = [replace(one, error=one.error * ratio) for one in found]
+        return [chosen if place == best else one for place, one in enumerate(scaled)]
 
     def _searched(
         self, problem: Problem, grid: Array, *, per_target: bool
@@ -278,8 +301,10 @@ def _slopes(problem: Problem, stops: Floats) -> Array:
 
 
 def _gain_of_best(problem: Problem, curve: ErrorCurve) -> float:
-    best = curve.stops[[np.argmin(curve.pooled().errors)]]
-    return float(_slopes(problem, best)[0])
+    """Return φ(0, t) at the earliest stop whose error is next to the least."""
+    errors = curve.pooled().errors
+    first = int(np.argmax(errors <= NEXT_TO_LEAST * errors.min()))
+    return float(_slopes(problem, curve.stops[[first]])[0])
 
 
 def _marked(problem: Problem, stops: Any, limit: float, options: dict[str, bool]) -> ErrorCurve:
