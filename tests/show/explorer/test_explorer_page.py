@@ -130,52 +130,6 @@ def test_links_in_the_text_lead_to_states(visit):
     assert page.evaluate("stoptime.app.model.spectrum.zeroWeight") == 50
 
 
-def ratios(page):
-    rows = page.locator("#table tbody tr")
-    cells = [rows.nth(i).locator("td[data-value]").nth(2) for i in range(rows.count())]
-    return [float(cell.get_attribute("data-value")) for cell in cells]
-
-
-@pytest.mark.parametrize(
-    ("name", "lean", "verdict"),
-    [
-        ("Isotropic", 0, "No method shown beats ridge: critical flow comes nearest"),
-        ("Smooth", 3, "Ridge loses: accelerated flow has at most 0.33"),
-        ("Rough", -2, "No method shown beats ridge: critical flow comes nearest"),
-    ],
-)
-def test_presets_tell_when_ridge_wins(visit, name, lean, verdict):
-    page = visit("#theme=dark")
-    page.get_by_role("link", name=name).click()
-    page.wait_for_function("stoptime.app.state.p === 200")
-    settled(page)
-    assert state(page)["lean"] == lean
-    assert state(page)["theme"] == "dark"
-    assert page.locator("#presets a[aria-current=true]").inner_text().startswith(name)
-    ridge, *others = ratios(page)
-    assert ridge == 1
-    assert all(ratio < 0.55 for ratio in others) if lean > 0 else min(others) > 1.005
-    assert page.locator("#table td.beats").count() == (len(others) if lean > 0 else 0)
-    assert verdict in page.locator("#verdict").inner_text()
-    drag(page, "lean", 650)
-    page.wait_for_selector("#presets:not(:has([aria-current=true]))")
-
-
-def test_the_leaning_slider_takes_ridge_from_best_to_beaten(visit):
-    page = visit("#target=prediction&show=ridge,gradient-flow&lean=-4&snr=7")
-    least = []
-    for position in (0, 250, 500, 625, 750, 1000):
-        drag(page, "lean", position)
-        address_holds(page, f"&lean={8 * position / 1000 - 4:g}&")
-        settled(page)
-        least.append(ratios(page)[1])
-        # the signal keeps its length: the risk at the start of learning is that of the same r²
-        total = page.evaluate("stoptime.app.model.spectrum.squares.reduce((a, b) => a + b)")
-        assert total == pytest.approx(page.evaluate("stoptime.app.model.spectrum.count"))
-    assert min(least[:3]) > 1 > least[3]
-    assert sorted(least[2:], reverse=True) == least[2:]
-
-
 def test_legend_buttons_show_and_hide(visit):
     page = visit()
     button = page.get_by_role("button", name="gradient flow")

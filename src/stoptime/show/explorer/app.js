@@ -191,13 +191,14 @@
     redraw();
   }
 
-  /** Search for a few milliseconds, then handle events; stop if the model has changed. */
+  /** Search for a few milliseconds, then handle events; stop if the model has changed, or is about to. */
   function searchSlice(model, search) {
+    const isCurrent = () => model === app.model && !changed;
     const end = performance.now() + SLICE;
-    while (model === app.model && performance.now() < end) {
+    while (isCurrent() && performance.now() < end) {
       if (search.next().done) return;
     }
-    if (model === app.model) setTimeout(() => searchSlice(model, search));
+    if (isCurrent()) setTimeout(() => searchSlice(model, search));
   }
 
   // ---- time

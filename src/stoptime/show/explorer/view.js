@@ -85,10 +85,10 @@
     const x = { range: model.range, log: true, label: "time t = 1/√λ" };
     const ranges = riskRanges(model);
     const now = (part) =>
-      standings.filter(({ at }) => at).map(({ entry: { name, method }, at }) => ({
+      standings.map(({ entry: { name, method }, at }) => ({
         x: stoptime.axisTime(method, at.stop), y: at[part], colour: palette[name], filled: true,
       }));
-    const best = drawn(model).filter((entry) => entry.best?.stop > 0 && entry.best.stop < Infinity);
+    const best = drawn(model).filter((entry) => entry.best.stop > 0 && entry.best.stop < Infinity);
     const rings = best.map(({ name, method, best }) => ({
       x: stoptime.axisTime(method, best.stop), y: best.risk, colour: palette[name],
     }));
@@ -208,7 +208,6 @@
 
   function drawNow(standings) {
     for (const { entry, at } of standings) {
-      if (!at) continue; // a method that has just been shown
       const td = document.querySelector(`#table tr[data-method="${entry.name}"] td.now`);
       if (at.beyond) put(td, `k = ${at.stop} is not drawn`, "");
       else put(td, figure(at.risk), at.risk);
