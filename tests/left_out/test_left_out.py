@@ -48,7 +48,7 @@ def test_remembered_rows_give_the_same_errors(kind, method):
         again = remembers.errors(method, stops, standard_errors=True)
         fresh = forgets.errors(method, stops, standard_errors=True)
         np.testing.assert_allclose(again.errors, fresh.errors, rtol=1e-9)
-        np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-7)
+        np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-8)
         rough = remembers.errors(method, stops, standard_errors=False, by_products=True)
         np.testing.assert_allclose(rough.errors, fresh.errors, rtol=1e-8)
         both = [

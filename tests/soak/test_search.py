@@ -16,7 +16,7 @@ import pytest
 import stoptime as st
 from stoptime.stopping.rule import CurveRule
 
-PROBLEMS = 300 if "STOPTIME_SOAK" in os.environ else 6
+PROBLEMS = 300 if "STOPTIME_SOAK" in os.environ else 12
 METHODS = ["nesterov-flow", "gradient-flow", "ridge", "nesterov"]
 KINDS = ["plain", "rotated", "near copies", "high leverage", "powers of x", "other scales"]
 CLOSE = 1e-3  # largest relative excess of the left-out error
