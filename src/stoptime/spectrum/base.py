@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stoptime.support.arrays import Floats, as_dtype, is_device_array, on_host
+from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,6 +238,15 @@ class Spectrum:
                 "probes, decompose(..., probes=10)."
             )
         return self.density.nodes, self.density.weights
+
+    def energies(self) -> tuple[Array, Array]:
+        """Return the power of targets along each eigenvector, (rank, n_targets), and outside."""
+        s = self.eigenvalues.astype(np.float64)
+        power = np.atleast_1d(self.target_power).astype(np.float64)
+        response = self.response.astype(np.float64).reshape(len(s), len(power))
+        energy = (response / np.sqrt(s)[:, None]) ** 2
+        # a power of zero may come out as a small negative number
+        return energy, np.maximum(power - energy.sum(axis=0), 0)
 
     def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
         """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN if they are unknown."""

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
-def energies(spectrum: Spectrum) -> tuple[Array, Array]:
-    """Return the power of targets along each eigenvector, (rank, n_targets), and outside them."""
-    s = spectrum.eigenvalues.astype(np.float64)
-    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
-    response = spectrum.response.astype(np.float64).reshape(len(s), len(power))
-    energy = (response / np.sqrt(s)[:, None]) ** 2
-    # a power of zero may come out as a small negative number
-    return energy, np.maximum(power - energy.sum(axis=0), 0)
-
-
 def shaped(errors: Array, spectrum: Spectrum) -> Array:
     """Return errors (n_stops, n_targets) without the second axis where y was a vector."""
     return errors[:, 0] if spectrum.response.ndim == 1 else errors
@@ -80,7 +70,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         raise ValueError("Path GCV needs finite stops unless every eigenvalue is known; got inf.")
     s = spectrum.eigenvalues.astype(np.float64)
     counts = np.ones(len(s))
-    energy, rest = energies(spectrum)
+    energy, rest = spectrum.energies()
     if not spectrum.is_complete:
         # response and density are known at different nodes: each is zero at those of the other
         atoms, weights = spectrum.atoms
@@ -156,7 +146,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
             stacklevel=2,
         )
     stops = list_of_stops(stops)
-    energy, rest = energies(spectrum)
+    energy, rest = spectrum.energies()
     method = method.tuned_to(spectrum.padded_eigenvalues)
     g = method.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
     atoms, weights = spectrum.atoms

@@ -1,20 +1,24 @@
-"""The stops at which a rule estimates errors, unless the user gives others."""
+"""The stops at which a rule estimates errors, unless the user gives others.
+
+A search looks at some of them first, and at late ones in stages.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.registry import get_method
+from stoptime.support.arrays import TINY
 from stoptime.support.checks import is_whole, nonnegative
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
 LARGEST_RATIO = 1.08  # of neighbouring stops
@@ -25,6 +29,12 @@ STOPS_PER_OSCILLATION = 8
 LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up to here
 FEWEST_DEFAULT_STOPS = 50
 MOST_DEFAULT_STOPS = 1000
+FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
+ONE_STAGE_PHASE = 80.0  # t√L of the last stop of a grid that is looked at in one stage
+PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
+LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
+LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
+ROUND_STEP = 0.99  # of a step, so that rounding does not double it
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
@@ -146,3 +156,40 @@ def _geometric(first: float, last: float, ratio: float) -> Array:
     if last <= first:
         return np.array([first])
     return np.geomspace(first, last, int(np.ceil(np.log(last / first) / np.log(ratio))) + 1)
+
+
+def phases(problem: Problem, stops: Floats) -> Array:
+    """Return t√L, or √(tL) for methods of the first order."""
+    tuned = problem.tuned
+    largest = float(problem.spectrum.eigenvalues.max(initial=0))
+    with np.errstate(over="ignore"):
+        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
+
+
+def stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
+    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
+    logs = np.log(np.clip(phases(problem, stops), TINY, 1 / TINY))
+    if not (problem.tuned.oscillates and len(stops)) or logs[-1] <= np.log(ONE_STAGE_PHASE):
+        return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
+    later = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
+    return np.maximum(later, 0).astype(np.intp)
+
+
+def spaced_stops(problem: Problem, stops: Array) -> Array:
+    """Return some of the stops, close enough to show every dip of the error."""
+    if problem.tuned.counts_eigenvalues:
+        return stops  # their errors jump from one to the next
+    phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
+    steps = np.full(len(stops), np.log(LOOK_RATIO))
+    if problem.tuned.oscillates:
+        steps = np.minimum(steps, LOOK_STEP / np.minimum(phase, FIRST_STAGE_PHASE))
+    return stops[apart(np.log(phase), steps)]
+
+
+def apart(places: Array, steps: Array) -> NDArray[np.intp]:
+    """Return indices of ascending places that are a step apart, the first and the last included."""
+    kept = [0] if len(places) else []
+    for index in range(1, len(places)):
+        if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:
+            kept.append(index)
+    return np.union1d(kept, len(places) - 1).astype(np.intp) if kept else np.arange(0)

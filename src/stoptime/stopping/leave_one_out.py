@@ -13,12 +13,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import path_gcv
-from stoptime.stopping.grid import default_stops, stops_to_try
+from stoptime.stopping.grid import (
+    FIRST_STAGE_PHASE,
+    LOOK_STEP,
+    apart,
+    default_stops,
+    phases,
+    spaced_stops,
+    stages,
+    stops_to_try,
+)
 from stoptime.stopping.rule import (
     MOST_REFINED,
     NEARLY_LEAST,
@@ -27,7 +36,6 @@ from stoptime.stopping.rule import (
     columns_of,
     first_of_least,
 )
-from stoptime.support.arrays import TINY
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
@@ -36,12 +44,6 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
 
-FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
-ONE_STAGE_PHASE = 80.0  # t√L of the last stop of a grid that is looked at in one stage
-PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
-LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
-LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
-ROUND_STEP = 0.99  # of a step, so that rounding does not double it
 WIGGLE = 0.05  # oscillations of residuals that stops must follow
 LATE_LOOK_RATIO = 1.08  # of neighbouring t√L in later stages
 GUARD_STRIDE = 3  # of the stops at which path GCV guards
@@ -93,18 +95,29 @@ class LeaveOneOut(CurveRule):
             return self._compared_by_gcv(problems, stops, per_target=per_target)
         looks: dict[int, tuple[Problem, ErrorCurve, Array]] = {}
         gain = np.inf
+        least = np.inf
         spectrum = problems[0].spectrum
         for place in sorted(range(len(problems)), key=lambda i: not problems[i].method.is_smooth):
             problem = replace(problems[place], spectrum=spectrum)
             grid, _ = stops_to_try(problem, stops)
-            bounded = not problem.method.is_smooth and gain < np.inf
-            if bounded:
-                grid = grid[_slopes(problem, grid) <= LATER * gain]
-            looks[place] = self._looked_at(problem, grid, per_target=per_target, bounded=bounded)
-            problem, curve, _ = looks[place]
-            spectrum = problem.spectrum
             if problem.method.is_smooth:
+                looks[place] = self._looked_at(problem, grid, per_target=per_target)
+                problem, curve, _ = looks[place]
+                spectrum = problem.spectrum
                 gain = min(gain, _gain_of_best(problem, curve))
+                least = min(least, curve.pooled().errors.min())
+                continue
+            if gain < np.inf:
+                grid = grid[_slopes(problem, grid) <= LATER * gain]
+            # no fit has smaller residuals than least squares, and left-out ones are larger
+            if least <= NEXT_TO_LEAST * float(np.mean(spectrum.energies()[1])):
+                looks[place] = problem, _by_gcv(problem, grid), grid
+                continue
+            rival = np.inf if per_target else least
+            looks[place] = self._looked_at(
+                problem, grid, per_target=per_target, bounded=gain < np.inf, rival=rival
+            )
+            spectrum = looks[place][0].spectrum
         settled = set[int]()
         # errors are made exact until the best method has one
         while True:
@@ -126,9 +139,7 @@ class LeaveOneOut(CurveRule):
         found = []
         for problem in problems:
             grid, _ = stops_to_try(problem, stops)
-            grid = _first_look(problem, grid[np.isfinite(grid)])
-            curve = ErrorCurve(grid, path_gcv(problem.spectrum, problem.tuned, grid), exact=False)
-            found.append(self._lowest(curve, per_target=per_target))
+            found.append(self._lowest(_by_gcv(problem, grid), per_target=per_target))
         best = first_of_least(found)
         chosen = self.choose(problems[best], stops, per_target=per_target)
         ratio = float(np.mean(chosen.error)) / float(np.mean(found[best].error))
@@ -143,11 +154,18 @@ class LeaveOneOut(CurveRule):
         return self._settled(problem, curve, grid, per_target=per_target)
 
     def _looked_at(
-        self, problem: Problem, grid: Array, *, per_target: bool, bounded: bool = False
+        self,
+        problem: Problem,
+        grid: Array,
+        *,
+        per_target: bool,
+        bounded: bool = False,
+        rival: float = np.inf,
     ) -> tuple[Problem, ErrorCurve, Array]:
         """Return errors on the grid, rough at late stops, and the grid, which may be longer now.
 
-        A ``bounded`` search does not go beyond its grid.
+        A ``bounded`` search does not go beyond its grid. Dips that stay above the least error of a
+        ``rival`` are not looked at more closely.
         """
         curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
         has_risen = has_risen or bounded
@@ -162,7 +180,7 @@ class LeaveOneOut(CurveRule):
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
         if problem.tuned.oscillates:
-            curve = self._in_dips(problem, curve, grid, per_target=per_target)
+            curve = self._in_dips(problem, curve, grid, per_target=per_target, rival=rival)
         return problem, curve, grid
 
     def _settled(
@@ -178,10 +196,10 @@ class LeaveOneOut(CurveRule):
     ) -> tuple[ErrorCurve, bool]:
         """Return errors up to the stage in which they have clearly risen, and whether they have."""
         stops = grid[np.isfinite(grid)]
-        stage = _stages(problem, stops)
+        stage = stages(problem, stops)
         known = problem.tuned.largest_gain(stops) <= _rough_reach(problem)
         ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
-        first = _first_look(problem, stops[(stage == 0) & known])
+        first = spaced_stops(problem, stops[(stage == 0) & known])
         curve = self._rough(problem, np.append(first, ends), np.inf)
         guard: Floats | None = None
         for number in np.unique(stage[(stage > 0) & known]):
@@ -194,7 +212,7 @@ class LeaveOneOut(CurveRule):
             if not (new > limit).all():
                 continue
             if guard is None:
-                sparse = _first_look(problem, stops)[::GUARD_STRIDE]
+                sparse = spaced_stops(problem, stops)[::GUARD_STRIDE]
                 guard = path_gcv(problem.spectrum, problem.tuned, sparse).reshape(len(sparse), -1)
             ahead = sparse > later.stops[-1]
             least_ahead = guard[ahead].min(axis=0, initial=np.inf)
@@ -215,7 +233,7 @@ class LeaveOneOut(CurveRule):
         """Return errors at some of these late stops, without oscillations that are faint there."""
         visible = problem.visible(WIGGLE * problem.remains(curve.errors))
         ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
-        stops = stops[_apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
+        stops = stops[apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
         return self._rough(problem, stops, problem.rough_limit(stops, curve.errors))
 
     def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
@@ -234,19 +252,28 @@ class LeaveOneOut(CurveRule):
         return _marked(problem, stops, limit, options)
 
     def _in_dips(
-        self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
+        self,
+        problem: Problem,
+        curve: ErrorCurve,
+        grid: Array,
+        *,
+        per_target: bool,
+        rival: float,
     ) -> ErrorCurve:
         """Fill the grid in the deepest dips, any of which may hold the least error."""
         wanted = [curve.stops[:0]]
         for errors in columns_of(curve, per_target=per_target).T[:MOST_REFINED]:
             places = dips(errors)
-            early = _phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
+            # with eight looks an oscillation, a dip is less deep between them than it is curved
+            curved = (errors[places - 1] + errors[places + 1]) / 2 - errors[places]
+            places = places[errors[places] - curved <= rival]
+            early = phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
             # another look at late stops costs more, and they have been seen closer
             limit = errors.min() * np.where(early, CLEARLY_WORSE, NEARLY_LEAST)
             places = places[errors[places] <= limit]
             wanted += [_between(curve, place, grid) for place in places]
         new = np.setdiff1d(np.concatenate(wanted), curve.stops)
-        stage = _stages(problem, new)
+        stage = stages(problem, new)
         for number in np.unique(stage):
             stops = new[stage == number]
             limit = problem.rough_limit(stops, curve.errors)
@@ -294,6 +321,12 @@ class LeaveOneOut(CurveRule):
         return replace(curve, standard_errors=spread).joined(fine)
 
 
+def _by_gcv(problem: Problem, grid: Array) -> ErrorCurve:
+    """Return path GCV at some stops of the grid."""
+    stops = spaced_stops(problem, grid[np.isfinite(grid)])
+    return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops), exact=False)
+
+
 def _slopes(problem: Problem, stops: Floats) -> Array:
     """Return φ(0, t), by which stops of different methods are compared."""
     finite = np.where(np.isfinite(stops), stops, 0.0)
@@ -323,14 +356,6 @@ def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
     return grid[(grid > low) & (grid < high)]
 
 
-def _phases(problem: Problem, stops: Floats) -> Array:
-    """Return t√L, or √(tL) for methods of the first order."""
-    tuned = problem.tuned
-    largest = float(problem.spectrum.eigenvalues.max(initial=0))
-    with np.errstate(over="ignore"):
-        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
-
-
 def _rough_reach(problem: Problem) -> float:
     """Return the gain up to which a search may rely on the spectrum."""
     spectrum = problem.spectrum
@@ -340,32 +365,3 @@ def _rough_reach(problem: Problem) -> float:
     # directions that products of X have lost must not be learned yet
     rounding = cast("DenseData", problem.data).rounding
     return max(spectrum.reach, LEARNED_OF_LOST / (rounding * largest))
-
-
-def _stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
-    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
-    logs = np.log(np.clip(_phases(problem, stops), TINY, 1 / TINY))
-    if not (problem.tuned.oscillates and len(stops)) or logs[-1] <= np.log(ONE_STAGE_PHASE):
-        return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
-    stages = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
-    return np.maximum(stages, 0).astype(np.intp)
-
-
-def _first_look(problem: Problem, stops: Array) -> Array:
-    """Return some of the stops, close enough to show every dip of the error."""
-    if problem.tuned.counts_eigenvalues:
-        return stops  # their errors jump from one to the next
-    phases = _phases(problem, stops)
-    steps = np.full(len(stops), np.log(LOOK_RATIO))
-    if problem.tuned.oscillates:
-        steps = np.minimum(steps, LOOK_STEP / np.clip(phases, TINY, FIRST_STAGE_PHASE))
-    return stops[_apart(np.log(np.clip(phases, TINY, 1 / TINY)), steps)]
-
-
-def _apart(places: Array, steps: Array) -> NDArray[np.intp]:
-    """Return indices of ascending places that are a step apart, the first and the last included."""
-    kept = [0] if len(places) else []
-    for index in range(1, len(places)):
-        if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:
-            kept.append(index)
-    return np.union1d(kept, len(places) - 1).astype(np.intp) if kept else np.arange(0)

@@ -15,7 +15,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.stopping.gcv import energies, shaped
+from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
 from stoptime.support.arrays import TINY, Array, Floats
@@ -36,7 +36,7 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     with R the mean square of the response outside the column space. Parameters and result are those
     of :func:`stoptime.path_gcv`.
     """
-    energy, outside = energies(spectrum)
+    energy, outside = spectrum.energies()
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     g = tuned.shrinkage(spectrum.eigenvalues[:, None], list_of_stops(stops))
     return shaped((g**2).T @ energy + outside, spectrum)
