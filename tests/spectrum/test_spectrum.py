@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stoptime import decompose, path
 from stoptime.spectrum import dense
 from stoptime.spectrum.moments import sums
+from stoptime.support.arrays import EPS
 
 SHAPES = [(50, 8), (8, 50), (30, 30), (40, 1), (1, 5), (2, 2), (31, 30)]
 
@@ -177,6 +178,29 @@ def test_gram_keeps_the_digits_it_promises(rng):
         stop = min(gram.reach, 1e12)
         a, b = (path(decompose(X, y, solver=s), "ridge", [stop]).coef for s in ("gram", "svd"))
         assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("shape", [(4000, 40), (40, 4000)], ids=str)
+def test_products_keep_directions_below_their_rounding(rng, shape):
+    """Squares of the smallest lengths are rounding errors of the largest one."""
+    short = min(shape)
+    left, _ = np.linalg.qr(rng.standard_normal((shape[0], short)))
+    right, _ = np.linalg.qr(rng.standard_normal((shape[1], short)))
+    lengths = np.geomspace(1, 2e-7, short)
+    assert lengths[-1] ** 2 < 0.1 * EPS * max(shape)
+    X = (left * lengths) @ right.T
+    y = left @ rng.standard_normal(short)
+    found = decompose(X, y, fit_intercept=False, solver="gram")
+    expected = decompose(X, y, fit_intercept=False, solver="svd")
+    np.testing.assert_allclose(found.eigenvalues * shape[0], lengths[::-1] ** 2, rtol=0.05)
+    largest = expected.eigenvalues[-1]
+    assert found.reach * largest > 1e5
+    gains = np.geomspace(1, 1e5, 6) / largest
+    for name in ("ridge", "gradient-flow"):
+        one = path(found, name, gains).coef
+        other = path(expected, name, gains).coef
+        error = np.linalg.norm(one - other, axis=1) / np.linalg.norm(other, axis=1)
+        assert error.max() < 1e-9
 
 
 def test_duplicated_columns_need_no_svd(rng):

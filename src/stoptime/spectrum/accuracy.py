@@ -74,13 +74,10 @@ def entries_vary(
     return np.asarray(tiny & (spread > MEAN_ULPS * info.eps * np.abs(centre)))
 
 
-def reach(
-    data: DenseData, s: Floats, first: int, response: Floats, dropped: Floats, powers: Floats
-) -> float:
+def reach(data: DenseData, s: Floats, first: int, response: Floats, powers: Floats) -> float:
     """Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
 
-    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut; the
-    images of these directions under X have the lengths ``dropped``.
+    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut.
     """
     if first == len(s):
         return np.inf
@@ -92,7 +89,7 @@ def reach(
         furthest = data.tolerance / error
     # dropping directions is harmless if X maps them to rounding errors; otherwise it costs φ|z|, to
     # be compared with coefficients of at least min(φ, 1/L)‖z‖: then no stop may be early enough
-    share = _share_of_dropped(data, largest, first, response, dropped) if first else 0.0
+    share = _share_of_dropped(data, s, first, response) if first else 0.0
     if share > data.tolerance:
         return 0.0
     hidden = powers[_unresolved(data, powers)].max(initial=0)
@@ -100,11 +97,9 @@ def reach(
     return float(min([furthest, *(data.tolerance / loss for loss in losses)]))
 
 
-def _share_of_dropped(
-    data: DenseData, largest: float, first: int, response: Floats, dropped: Floats
-) -> float:
+def _share_of_dropped(data: DenseData, s: Floats, first: int, response: Floats) -> float:
     """Return the largest share of a response in dropped directions that X does not annihilate."""
-    real = dropped > data.rounding * np.sqrt(largest)
+    real = np.sqrt(s[:first]) > data.rounding * np.sqrt(s[-1])
     if not real.any():
         return 0.0
     # only shares count, and scaled squares do not overflow

@@ -266,15 +266,13 @@ class DenseData(Data):
         targets = root * (as_dtype(self.y, self.dtype) - means[1])
         return Centred(rows, targets, means, np.where(flat, 0, powers))
 
-    def image_lengths(self, vectors: Any, means: Any) -> Floats:
-        """Return the lengths of images under the centred, weighted X."""
-        if not vectors.shape[1]:
-            return np.empty(0)
+    def image_gram(self, vectors: Any, means: Any) -> Any:
+        """Return the products of images under the centred, weighted X."""
         total: Any = 0
         for rows in self.blocks():
             images = (as_dtype(self.X[rows], self.dtype) - means) @ vectors
-            total = total + self.shares[rows] @ images**2
-        return np.asarray(np.sqrt(on_host(total)))
+            total = total + images.T @ (self.shares[rows, None] * images)
+        return total
 
     def check_features(self, powers: Floats, means: Any) -> None:
         """Raise a ValueError if X contains NaN, or if squares of its entries leave the range."""

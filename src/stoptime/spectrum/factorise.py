@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from stoptime.spectrum.centred import Mirror
 from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stoptime.spectrum.dense import DenseData
 
 BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
+LOST_SAFETY = 8.0  # factor of the estimated rounding error of directions that a product has lost
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_range
@@ -36,10 +38,9 @@ def by_features(data: DenseData) -> Spectrum:
         m.cross[mask] = 0
         powers = np.where(flat, 0, powers)
     eigenvalues, vectors = _eigh(m.gram)
+    first = _resolve(data, eigenvalues, vectors, partial(data.image_gram, means=m.feature_mean))
     response = on_host(vectors.T @ m.cross)
-    first = _rank_cut(eigenvalues, data.rounding)
-    dropped = data.image_lengths(vectors[:, :first], m.feature_mean)
-    far = reach(data, eigenvalues, first, response, dropped, powers)
+    far = reach(data, eigenvalues, first, response, powers)
     means = m.feature_mean, m.target_mean
     basis = vectors[:, first:]
     return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
@@ -60,12 +61,10 @@ def by_rows(data: DenseData) -> Spectrum:
         left = mirror.with_first(left)
     else:
         eigenvalues, left = _eigh(product)
-    first = _rank_cut(eigenvalues, data.rounding)
+    first = _resolve(data, eigenvalues, left, partial(image_gram, rows.T))
     lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    # rounding of XXᵀ hides short images, so that they are measured by products with X
-    lengths[:first] = lengths_of(rows.T, left[:, :first])
     response = lengths[:, None] * on_host(left.T @ targets)
-    far = reach(data, eigenvalues, first, response, lengths[:first], powers)
+    far = reach(data, eigenvalues, first, response, powers)
     basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
     return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
 
@@ -99,13 +98,32 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
     return data.assembled(s, basis, response, means, "svd", np.inf), powers
 
 
-def lengths_of(matrix: Any, vectors: Any, width: int = 256) -> Floats:
-    """Return the lengths of images under a matrix, a few at a time to need little memory."""
-    found = [np.empty(0)]
+def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], Any]) -> int:
+    """Tell apart the directions that a product has lost; return how many are only rounding.
+
+    The eigenvalues ``s`` of the product, ascending, and the vectors are overwritten; ``gram_of``
+    returns the products of the images of vectors under X.
+    """
+    first = _rank_cut(s, data.rounding)
+    if not 0 < first < len(s):
+        return first
+    # a product holds squares of lengths, of which the small ones are less than rounding errors of
+    # the largest; among the images of the lost directions alone there are no large ones
+    lost, turn = _eigh(gram_of(vectors[:, :first]))
+    vectors[:, :first] = vectors[:, :first] @ turn
+    s[:first] = np.clip(lost, 0, s[first])
+    # rounding has mixed them with the directions that were kept, most with the shortest
+    mixed = LOST_SAFETY * data.eps * np.sqrt(max(data.X.shape) / s[first] * s[-1])
+    return _rank_cut(s, max(data.rounding, mixed) ** 2)
+
+
+def image_gram(matrix: Any, vectors: Any, width: int = 256) -> Any:
+    """Return VᵀAᵀAV for a matrix A, a few vectors at a time to need little memory."""
+    gram = vectors.T @ vectors
     for k in range(0, vectors.shape[1], width):
-        images = matrix @ vectors[:, k : k + width]
-        found.append(on_host((images**2).sum(axis=0) ** 0.5))
-    return np.concatenate(found)
+        some = slice(k, k + width)
+        gram[:, some] = vectors.T @ (matrix.T @ (matrix @ vectors[:, some]))
+    return (gram + gram.T) / 2
 
 
 def diagonal(matrix: Any) -> Any:

@@ -10,6 +10,7 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -167,7 +168,7 @@ class LeaveOneOut(CurveRule):
         A ``bounded`` search does not go beyond its grid. Dips that stay above the least error of a
         ``rival`` are not looked at more closely.
         """
-        curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
+        curve, has_risen = self._in_stages(problem, grid, per_target=per_target, bounded=bounded)
         has_risen = has_risen or bounded
         if not has_risen and problem.spectrum.reach < np.inf:
             # the best stop may be so late that products of X have lost its digits
@@ -176,7 +177,7 @@ class LeaveOneOut(CurveRule):
             except ReachError:
                 return problem, curve, grid  # no factorisation has more of them
             grid = default_stops(problem.spectrum, problem.tuned)
-            curve, has_risen = self._in_stages(problem, grid, per_target=per_target)
+            curve, has_risen = self._in_stages(problem, grid, per_target=per_target, bounded=False)
         if not has_risen:
             problem, curve = self._extended(problem, curve, per_target=per_target)
         if problem.tuned.oscillates:
@@ -192,7 +193,7 @@ class LeaveOneOut(CurveRule):
         return problem, self._with_spread(problem, curve, per_target=per_target)
 
     def _in_stages(
-        self, problem: Problem, grid: Array, *, per_target: bool
+        self, problem: Problem, grid: Array, *, per_target: bool, bounded: bool
     ) -> tuple[ErrorCurve, bool]:
         """Return errors up to the stage in which they have clearly risen, and whether they have."""
         stops = grid[np.isfinite(grid)]
@@ -201,7 +202,7 @@ class LeaveOneOut(CurveRule):
         ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
         first = spaced_stops(problem, stops[(stage == 0) & known])
         curve = self._rough(problem, np.append(first, ends), np.inf)
-        guard: Floats | None = None
+        guard = _Guard(problem, stops)
         for number in np.unique(stage[(stage > 0) & known]):
             seen = columns_of(curve, per_target=per_target)
             limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
@@ -211,12 +212,8 @@ class LeaveOneOut(CurveRule):
             new = np.concatenate([columns_of(later, per_target=per_target), least_squares])
             if not (new > limit).all():
                 continue
-            if guard is None:
-                sparse = spaced_stops(problem, stops)[::GUARD_STRIDE]
-                guard = path_gcv(problem.spectrum, problem.tuned, sparse).reshape(len(sparse), -1)
-            ahead = sparse > later.stops[-1]
-            least_ahead = guard[ahead].min(axis=0, initial=np.inf)
-            if ahead.any() and (least_ahead > GUARD_WORSE * guard[~ahead].min(axis=0)).all():
+            # in a bounded search the methods before have shown how late is late enough
+            if bounded or guard.agrees(later.stops[-1]):
                 return curve, True
         columns = columns_of(curve, per_target=per_target)
         least = columns.min(axis=0)
@@ -319,6 +316,29 @@ class LeaveOneOut(CurveRule):
         everywhere = [np.interp(np.arange(len(curve.stops)), nodes, ratio) for ratio in ratios]
         spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
         return replace(curve, standard_errors=spread).joined(fine)
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """Path GCV, which a search asks before it leaves out late stops."""
+
+    problem: Problem
+    stops: Array
+
+    def agrees(self, last: float) -> bool:
+        """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
+        if last >= self.stops[-1]:
+            return False
+        sparse, errors = self._curve
+        ahead = sparse > last
+        least = errors[~ahead].min(axis=0)
+        return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
+
+    @cached_property
+    def _curve(self) -> tuple[Array, Floats]:
+        sparse = spaced_stops(self.problem, self.stops)[::GUARD_STRIDE]
+        errors = path_gcv(self.problem.spectrum, self.problem.tuned, sparse)
+        return sparse, errors.reshape(len(sparse), -1)
 
 
 def _by_gcv(problem: Problem, grid: Array) -> ErrorCurve:

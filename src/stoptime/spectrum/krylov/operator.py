@@ -23,7 +23,7 @@ from stoptime.spectrum.data import (
     largest_gain,
 )
 from stoptime.spectrum.dense import Centred, DenseData
-from stoptime.spectrum.factorise import lengths_of
+from stoptime.spectrum.factorise import image_gram
 from stoptime.spectrum.kinds import checked_matrix
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments, sample_sizes
@@ -265,9 +265,9 @@ class MatrixFreeData(DenseData):
         A = self.operator
         return Moments(*self.means, A.T @ A, A.T @ self.targets)
 
-    def image_lengths(self, vectors: Floats, means: Floats) -> Floats:  # noqa: ARG002 - the operator has them
-        """Return the lengths of images under the operator."""
-        return lengths_of(self.operator, vectors)
+    def image_gram(self, vectors: Floats, means: Floats) -> Floats:  # noqa: ARG002 - the operator has them
+        """Return the products of images under the operator."""
+        return np.asarray(image_gram(self.operator, vectors))
 
     def rotated(self, index: Any, mean: Floats, vectors: Floats) -> Floats:
         """Return some centred rows of a sparse matrix times vectors."""
