@@ -12,7 +12,7 @@ from stoptime import (
     left_out_residuals,
 )
 from stoptime.left_out import rows as left_out_rows
-from stoptime.left_out.mixture import ByMixture
+from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
 

@@ -19,8 +19,8 @@ from stoptime import (
     path,
 )
 from stoptime.left_out import residuals as left_out
+from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
-from stoptime.left_out.mixture import ByMixture
 from stoptime.left_out.routing import Routing
 from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.krylov import operator

@@ -15,8 +15,9 @@ from stoptime import (
     NuMethod,
 )
 from stoptime.left_out import secular
+from stoptime.left_out.by_mixture import ByMixture, lagrange
 from stoptime.left_out.interpolation import REDUNDANT, Interpolation
-from stoptime.left_out.mixture import ByMixture, lagrange, ridge_mixture
+from stoptime.left_out.mixture import ridge_mixture
 from stoptime.left_out.routing import _scale_nodes, cheapest_route, last_stop
 from stoptime.left_out.secular import BySecular, downdate
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
-from stoptime.left_out.mixture import ByMixture, Ellipse
+from stoptime.left_out.mixture import Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
 from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import Array, Floats, empty, like, on_host

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
-from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, Ellipse, ridge_mixture
+from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, Ellipse, ridge_mixture
 from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import EPS, Array, like
 
