@@ -1,47 +1,60 @@
-"""Draw the picture of the README for light and dark pages: a path and exact risks."""
+"""Draw the picture of the README, light and dark: left-out errors, and risks against ridge."""
 
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import stoptime as st
 from stoptime.support import plots
 
-X, y = load_diabetes(return_X_y=True)
-model = st.StoppedRegressor("nesterov-flow").fit(X, y)
-spectrum = st.decompose(X, y)
+SHADES = {3.0: "#D55E00", 5.0: "#E69F00", 9.0: "#56B4E9"}  # of the three frictions
 
+
+def look(method):
+    """Return label and colour of a member of the family."""
+    if hasattr(method, "friction"):
+        return f"friction {method.friction:g}", SHADES[method.friction]
+    return plots.LABELS[method.name], plots.COLORS[method.name]
+
+
+X, y = load_diabetes(return_X_y=True)
+X = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler()).fit_transform(X)
+model = st.StoppedRegressorCV().fit(X, y)
 figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 3.8))
 
-st.path(spectrum, "nesterov-flow", np.geomspace(3, 1500, 400)).plot(ax=left)
-left.axvline(model.stop_, color="0.2", linestyle="--", linewidth=1)
-at = (model.stop_, 0.02)
-left.annotate(f"stop = {model.stop_:.0f}", at, (4, 0), ("data", "axes fraction"), "offset points")
-left.set_xlabel("stop (time t of accelerated flow)")
-left.set_title("Diabetes data: one factorisation, every stop")
+# left: exact leave-one-out errors, at stops of which each method learns equally much at first
+gains = np.geomspace(0.03, 3e3, 300)
+for candidate in model.choice_.candidates:
+    method = candidate.method
+    label, color = look(method)
+    stops = (gains / method.gain(0.0, 1.0)) ** (1 / method.order)
+    errors = st.leave_one_out(X, y, method, stops).errors
+    left.plot(gains, np.sqrt(errors), color=color, linewidth=1.4, label=label)
+best = model.method_.gain(0.0, model.stop_)
+left.plot(best, np.sqrt(model.choice_.error), "o", color=look(model.method_)[1])
+left.axvline(best, color="0.2", linestyle="--", linewidth=1)
+text = f"{look(model.method_)[0]}\nstop {model.stop_:.2f}"
+left.annotate(text, (best, 0.6), (6, 0), ("data", "axes fraction"), "offset points")
+left.set(xscale="log", ylim=(55, 63), xlabel="stop, as 1/penalty", ylabel="left-out RMSE")
+left.set_title("Exact leave-one-out error of six methods")
 
-inverse_penalty = np.geomspace(1e2, 1e7, 900)
-oracle = model.oracle_
-for name in ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow"):
-    cls = st.METHODS[name]
-    curve = st.bayes_risk(
-        name,
-        inverse_penalty ** (1 / cls.order),
-        eigenvalues=spectrum.padded_eigenvalues,
-        signal=oracle.signal,
-        noise=oracle.noise,
-        n_samples=len(y),
-    )
-    color = plots.COLORS[name]
-    label = plots.LABELS[name]
-    right.plot(
-        inverse_penalty, curve.total / oracle.signal, color=color, linewidth=1.6, label=label
-    )
-    right.plot(curve.best**cls.order, curve.best_total / oracle.signal, "o", color=color)
-right.set(xscale="log", xlabel="stop, as 1/λ  (t or t²)", ylabel="risk / ‖β₀‖²", ylim=(0, 1.05))
-right.set_title("Exact risk: four methods, dots where to stop")
-right.legend(loc="upper right")
+# right: the exact risk of each at its best stop, relative to the best ridge
+decays = np.linspace(0, 3, 16)
+problem = {"eigenvalues": 1 / np.arange(1, 151.0), "noise": 0.25, "n_samples": 300}
+for method in st.FAMILY:
+    label, color = look(method)
+    ratios = [
+        st.inflation(method, signal=st.power_signal(decay), target="prediction", **problem).ratio
+        for decay in decays
+    ]
+    right.plot(decays, ratios, color=color, linewidth=1.6, label=label)
+right.set(ylim=(0, 1.25), ylabel="risk / risk of the best ridge")
+right.set_xlabel("b: squared coefficients are i⁻ᵇ along direction i")
+right.set_title("Exact risk as the signal leans to leading directions")
+right.legend(loc="lower left", fontsize=8)
 
 folder = Path(__file__).parent.parent / "docs" / "_static"
 figure.savefig(folder / "readme.png", dpi=110)
