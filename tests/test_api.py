@@ -69,6 +69,7 @@ def described(name, thing):
     if isinstance(thing, property | cached_property):
         getter = thing.fget if isinstance(thing, property) else thing.func
         return [name + signature(getter).partition(")")[2]]
+    thing = inspect.unwrap(thing)  # a method that only some subclasses have
     if callable(thing):
         return [name + signature(one) for one in get_overloads(thing) or [thing]]
     return [

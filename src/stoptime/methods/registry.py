@@ -11,6 +11,8 @@ from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, 
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.support.checks import instance_of
+from stoptime.support.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +61,9 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
+    if isinstance(method, type) and issubclass(method, Method):
+        return instance_of(method)
     if not isinstance(method, str) or method not in ALL_METHODS:
-        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(ALL_METHODS)}.")
+        hint = did_you_mean(method, ALL_METHODS) or "."
+        raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
     return ALL_METHODS[method]()

@@ -13,7 +13,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.streamed.data import StreamedData, as_stream
-from stoptime.support.checks import nonnegative
+from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -99,6 +99,7 @@ def open_data(
 ) -> Data:
     """Validate data of any kind, once; the parameters are those of :func:`decompose`."""
     kind = kind_of(X)
+    fit_intercept = truth_value("fit_intercept", fit_intercept)
     if kind in {"sparse", "operator"}:
         if unknown := options.keys() - KRYLOV_OPTIONS:
             names = ", ".join(sorted(KRYLOV_OPTIONS))

@@ -71,6 +71,14 @@ class Choice:
     candidates: tuple[Candidate, ...] = ()
 
 
+def ignored_groups(what: str) -> ValueError:
+    """Return the error that something would ignore the groups of rows."""
+    return ValueError(
+        f"{what} ignores groups: rows of one group would be fitted and tested on, and the error "
+        "would look too small. Use cv=GroupKFold(5) of scikit-learn, or leave out groups."
+    )
+
+
 class Rule(ABC):
     """A rule that picks the stop."""
 
@@ -91,7 +99,12 @@ class Rule(ABC):
         return self._uses_trace
 
     def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
-        """Return this rule with its folds drawn once, the same for all methods."""
+        """Return this rule with its folds drawn once, the same for all methods.
+
+        A rule that would ignore ``groups`` raises a ValueError.
+        """
+        if groups is not None:
+            raise ignored_groups(f'rule="{self.name}"')
         return self
 
     def choose_each(
