@@ -168,6 +168,25 @@ print(json.dumps(sorted(packages & {set(OPTIONAL)})))
     assert printed(code) == []
 
 
+def test_import_brings_no_scientific_package_before_a_name_is_used():
+    code = """
+import json, sys, stoptime
+heavy = {"numpy", "scipy", "sklearn"}
+light = not heavy & set(sys.modules)
+every = {*stoptime.__all__, "__version__", "explorer", "plots", "report"}
+print(json.dumps([light, sorted(every - set(dir(stoptime))), hasattr(stoptime, "no_such_name")]))
+"""
+    assert printed(code) == [True, [], False]
+
+
+def test_the_stub_says_what_a_star_imports():
+    hidden = {"__version__", "explorer", "plots", "report"}
+    assert set(stoptime.__all__) == stoptime._HOMES.keys() - hidden
+    namespace = {}
+    exec("from stoptime import *", namespace)  # noqa: S102 - our own
+    assert namespace.keys() >= set(stoptime.__all__)
+
+
 def test_import_does_without_the_extras():
     code = f"""
 import json, sys

@@ -36,11 +36,8 @@ class MethodParameters(BaseEstimator):
     method: Any
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; those of a method, such as ``method__friction``, give a new method.
-
-        Methods are immutable, so that estimators may share them. A method that was given by its
-        name is taken with its defaults.
-        """
+        """Set parameters; those of a method, such as ``method__friction``, give a new method."""
+        # a new one, because methods are immutable, and estimators may share them
         own = {key: value for key, value in params.items() if key.startswith(OF_METHOD)}
         super().set_params(**{key: value for key, value in params.items() if key not in own})
         if own:
@@ -63,9 +60,8 @@ class LikeRidge(BaseEstimator):
     def alpha_(self) -> float | Floats:
         r"""The ``alpha`` of scikit-learn's Ridge that is equivalent to ``stop_``.
 
-        Ridge penalises the sum over rows, and this package their mean: alpha is n times
-        :func:`stoptime.equivalent_penalty`, with n the sum of the sample weights. It is computed
-        when it is asked for. Conjugate gradients have none.
+        It is n times :func:`stoptime.equivalent_penalty`, with n the sum of the sample weights,
+        and is computed when it is asked for. Conjugate gradients have none.
         """
         stops = np.asarray(self.stop_, np.float64)
         try:
@@ -114,15 +110,7 @@ class Incremental(BaseEstimator):
         The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
         factors them anew, so that batches of at least as many rows as columns cost the least.
         :meth:`fit` forgets the rows seen so far.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            New rows.
-        y : array-like of shape (n,) or (n, n_targets)
-            Their response.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 counts the row twice.
+        X, y and sample_weight are arrays as for :meth:`fit`.
         """
         first = not hasattr(self, "_seen")
         options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}

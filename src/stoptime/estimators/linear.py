@@ -23,7 +23,6 @@ from stoptime.stopping.registry import get_rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative, truth_value
-from stoptime.theory.calibration import equivalent_penalty
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
@@ -403,8 +402,5 @@ class StoppedRegressorCV(_LinearRegressor):
         from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
-        penalty = None
-        if np.ndim(self.stop_) == 0:
-            stop = float(self.stop_)
-            penalty = equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
+        penalty = None if np.ndim(self.stop_) else float(self.alpha_) / self._n_samples
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
-KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "seed", "verbose"}
+KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "rng", "verbose"}
 
 
 def decompose(
@@ -70,8 +70,9 @@ def decompose(
     **options
         For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
         coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
-        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``seed=0``: random probes that
-        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle.
+        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``rng=0``: random probes that
+        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle, and a
+        seed or ``numpy.random.Generator`` for them.
         ``verbose=False``: whether to show progress.
 
     Examples

@@ -15,14 +15,7 @@ from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.rule import (
-    Choice,
-    CurveRule,
-    Rule,
-    choice_at,
-    columns_of,
-    ignored_groups,
-)
+from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
+from stoptime.support.pictures import Curve, card, picture
+from stoptime.support.wording import method_in_words, number, with_error
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
@@ -69,6 +71,21 @@ class Choice:
     standard_error: float | Floats | None
     message: str
     candidates: tuple[Candidate, ...] = ()
+
+    def _repr_html_(self) -> str:
+        error = float(np.mean(self.error))
+        spread = None if self.standard_error is None else float(np.mean(self.standard_error))
+        stop = number(float(np.mean(self.stop)))  # numbers of several targets are their means
+        rows = [("", "stop", "error"), ("chosen", stop, with_error(error, spread))]
+        for one in self.candidates:
+            stop = number(float(np.mean(one.stop)))
+            rows.append((method_in_words(one.method), stop, number(one.error)))
+        mean = self.curve.pooled()
+        at = None if np.ndim(self.stop) else (float(self.stop), error)
+        # late stops may have huge errors: the curve is drawn up to three times the chosen one's
+        top = 3 * error if error > 0 else np.inf
+        drawn = picture([Curve(mean.stops, mean.errors, at)], ("stop", "error"), top=top)
+        return card(f"Choice: {self.message}", rows, drawn)
 
 
 def ignored_groups(what: str) -> ValueError:

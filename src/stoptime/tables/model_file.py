@@ -113,10 +113,8 @@ class Model:
 def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
     """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
 
-    A Pipeline that ends with one of them is written too, if its other steps are what ``stoptime
-    fit`` uses: SimpleImputer for numbers, OneHotEncoder for text, StandardScaler, and
-    ColumnTransformer. The loaded model then predicts for rows that were not prepared.
-
+    A Pipeline may end with one of them, after SimpleImputer for numbers, OneHotEncoder for text,
+    StandardScaler and ColumnTransformer: what ``stoptime fit`` itself does to a table.
     With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
     A write that fails leaves no file.
     """

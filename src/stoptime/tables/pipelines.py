@@ -1,12 +1,8 @@
-"""Turn a fitted Pipeline of scikit-learn into the recipe of a model file.
-
-A model file holds numbers and names, and no code. So it can hold exactly the preparation that
-``stoptime fit`` uses: missing numbers filled in, text one-hot encoded, features standardised.
-"""
+"""Turn a fitted Pipeline of scikit-learn into the recipe of a model file, which has no code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -49,9 +45,7 @@ def recipe_of(pipeline: Pipeline) -> tuple[Recipe, Any]:
         if any(isinstance(step, ColumnTransformer) for _, step in pipeline.steps):
             raise ValueError("Columns need names to be saved: fit the pipeline to a data frame.")
         names = [f"x{i}" for i in range(pipeline.n_features_in_)]
-    parts = [_Part(Column(str(name), "number")) for name in names]
-    for _, step in pipeline.steps[:-1]:
-        parts = _applied(step, parts)
+    parts = _applied(pipeline[:-1], [_Part(Column(str(name), "number")) for name in names])
     scaling = np.concatenate([part.scaling for part in parts], axis=1).tolist()
     recipe = Recipe(tuple(part.column for part in parts), *map(tuple, scaling))
     return recipe, pipeline.steps[-1][1]
@@ -70,19 +64,20 @@ def _applied(step: Any, parts: list[_Part]) -> list[_Part]:
         raise TypeError(
             f"A model file cannot hold {step!r:.80} here. It holds SimpleImputer for numbers or "
             'OneHotEncoder(handle_unknown="ignore") for text, then StandardScaler, and '
-            "ColumnTransformer. Pickle the pipeline, or save its last step and prepare new rows "
-            "yourself."
+            "ColumnTransformer. Pickle the pipeline, or save its last step alone."
         )
     return found
 
 
 def _picked(parts: list[_Part], chosen: Any) -> list[_Part]:
     """Return the parts that a ColumnTransformer has chosen, by names, numbers, a slice or mask."""
-    if isinstance(chosen, str) or (isinstance(chosen, Sequence) and isinstance(chosen[0], str)):
+    if isinstance(chosen, slice):
+        return parts[chosen]
+    some = np.atleast_1d(chosen)
+    if some.dtype.kind in "OU":
         by_name = {part.column.name: part for part in parts}
-        return [by_name[name] for name in ([chosen] if isinstance(chosen, str) else chosen)]
-    places = chosen if isinstance(chosen, slice) else np.asarray(chosen)
-    return [parts[place] for place in np.atleast_1d(np.arange(len(parts))[places])]
+        return [by_name[name] for name in some]
+    return [parts[place] for place in np.arange(len(parts))[some]] if some.size else []
 
 
 def _passed(step: Any, parts: list[_Part]) -> list[_Part] | None:
@@ -92,9 +87,8 @@ def _passed(step: Any, parts: list[_Part]) -> list[_Part] | None:
 
 def _filled(step: SimpleImputer, parts: list[_Part]) -> list[_Part] | None:
     """Return the parts with the number that replaces missing ones."""
-    fills = [
-        fill if isinstance(fill, int | float) else np.nan for fill in step.statistics_.tolist()
-    ]
+    given = step.statistics_.tolist()
+    fills = [fill if isinstance(fill, int | float) else np.nan for fill in given]
     raw = all(part.is_raw for part in parts)
     if step.add_indicator or not (raw and np.isfinite(fills).all()):
         return None
