@@ -254,6 +254,8 @@ def test_a_class_in_the_place_of_an_instance():
     np.testing.assert_array_equal(model.coef_, named.coef_)
     with pytest.raises(TypeError, match=r"HoldOut needs parameters: give an instance"):
         st.StoppedRegressorCV(rule=st.HoldOut).fit(X, y)
+    with pytest.raises(TypeError, match="<class 'int'> is not a Method"):
+        st.get_method(int)
     for estimator in (st.StoppedRegressorCV, st.StoppedClassifierCV):
         with pytest.raises(TypeError, match=r"write cv=KFold\(\)"):
             estimator(cv=KFold).fit(X, y > 140)

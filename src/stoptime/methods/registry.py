@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -49,7 +49,7 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
     return [get_method(cast("str | Method", one)) for one in given]
 
 
-def get_method(method: str | Method) -> Method:
+def get_method(method: str | Method | type[Method]) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
     The names are the keys of ``METHODS`` and of ``ITERATIONS``.
@@ -61,9 +61,10 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
-    if isinstance(method, type) and issubclass(method, Method):
-        return instance_of(method)
-    if not isinstance(method, str) or method not in ALL_METHODS:
+    if isinstance(method, type):
+        return instance_of(method, Method)
+    given: Any = method  # callers without types give anything
+    if not isinstance(given, str) or given not in ALL_METHODS:
         hint = did_you_mean(method, ALL_METHODS) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
-    return ALL_METHODS[method]()
+    return ALL_METHODS[given]()

@@ -292,7 +292,7 @@ RULES: dict[str, type[Rule]] = {
 """Every rule that needs no further data, by its name."""
 
 
-def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
+def get_rule(rule: str | Rule | type[Rule], cv: Any = None) -> Rule:
     """Return the rule of that name with its defaults, or cross-validation by a splitter ``cv``.
 
     Examples
@@ -304,12 +304,13 @@ def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
         return CrossValidation(cv)
     if isinstance(rule, Rule):
         return rule
-    if isinstance(rule, type) and issubclass(rule, Rule):
-        return instance_of(rule)
-    if not isinstance(rule, str) or rule not in RULES:
+    if isinstance(rule, type):
+        return instance_of(rule, Rule)
+    given: Any = rule  # callers without types give anything
+    if not isinstance(given, str) or given not in RULES:
         hint = did_you_mean(rule, RULES)
         raise ValueError(
             f"Unknown rule {rule!r}{hint or '.'} Choose one of {', '.join(RULES)}, or give a "
             "splitter as cv."
         )
-    return RULES[rule]()
+    return RULES[given]()

@@ -116,10 +116,7 @@ class Rule(ABC):
         return self._uses_trace
 
     def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
-        """Return this rule with its folds drawn once, the same for all methods.
-
-        A rule that would ignore ``groups`` raises a ValueError.
-        """
+        """Return this rule with its folds drawn once; raise a ValueError if it ignores groups."""
         if groups is not None:
             raise ignored_groups(f'rule="{self.name}"')
         return self

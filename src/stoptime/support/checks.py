@@ -76,14 +76,15 @@ def truth_value(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def instance_of(cls: type[Made]) -> Made:
+def instance_of(cls: type[Made], wanted: type) -> Made:
     """Return an instance with default parameters, for a class that was given in its place."""
+    if not issubclass(cls, wanted):
+        raise TypeError(f"{cls!r} is not a {wanted.__name__}.")
     try:
         return cls()
     except TypeError:
-        raise TypeError(
-            f"{cls.__name__} needs parameters: give an instance, as in {cls.__name__}(...)."
-        ) from None
+        name = cls.__name__
+        raise TypeError(f"{name} needs parameters: give an instance, as in {name}(...).") from None
 
 
 def is_whole(value: Any) -> bool:
