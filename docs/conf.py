@@ -17,11 +17,16 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "dark_figures",
+    "first_uses",
     "tidy",
 ]
+# a button copies the code alone, without prompts and output
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 # scikit-learn adds the excluded members to every estimator; they link to pages that are not here.
@@ -52,6 +57,7 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"stoptime {version}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["pages.css"]
 pygments_style = "default"
 pygments_dark_style = "monokai"

@@ -13,6 +13,7 @@ Cross-validation in one pass over data that do not fit into the memory of one ma
 import sys
 
 import dask.array as da
+import matplotlib.pyplot as plt
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -41,6 +42,8 @@ def main() -> None:
         print(f"mean squared residual, computed by the workers: {residual:.4f}")
         seen = st.summarise(X, y)
         print(f"statistics to save and update: {seen}")
+    model.plot().set_title(f"{n} rows on two workers, in one pass")
+    plt.show()
 
 
 if __name__ == "__main__":
