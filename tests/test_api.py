@@ -173,14 +173,14 @@ def test_import_brings_no_scientific_package_before_a_name_is_used():
 import json, sys, stoptime
 heavy = {"numpy", "scipy", "sklearn"}
 light = not heavy & set(sys.modules)
-every = {*stoptime.__all__, "__version__", "explorer", "plots", "report"}
+every = {*stoptime.__all__, "__version__", "explorer", "plots", "report", "tables"}
 print(json.dumps([light, sorted(every - set(dir(stoptime))), hasattr(stoptime, "no_such_name")]))
 """
     assert printed(code) == [True, [], False]
 
 
 def test_the_stub_says_what_a_star_imports():
-    hidden = {"__version__", "explorer", "plots", "report"}
+    hidden = {"__version__", "explorer", "plots", "report", "tables"}
     assert set(stoptime.__all__) == stoptime._HOMES.keys() - hidden
     namespace = {}
     exec("from stoptime import *", namespace)  # noqa: S102 - our own

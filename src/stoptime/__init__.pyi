@@ -3,6 +3,7 @@ import stoptime.bounds as bounds
 import stoptime.show.explorer as explorer
 import stoptime.show.report as report
 import stoptime.support.plots as plots
+import stoptime.tables as tables
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
