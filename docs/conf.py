@@ -34,7 +34,8 @@ autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
     "exclude-members": (
-        "get_metadata_routing, get_params, set_params, set_fit_request, set_score_request"
+        "get_metadata_routing, get_params, set_params, set_fit_request, set_partial_fit_request, "
+        "set_score_request"
     ),
 }
 autodoc_typehints = "none"

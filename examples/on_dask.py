@@ -37,7 +37,7 @@ def main() -> None:
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"{model.method_} stops at {model.stop_:.3g}: {error:.4f} ± {deviation:.4f}")
         fit = model.predict(X)
-        print(f"predictions are lazy: {fit}")
+        print(f"predictions are lazy: {fit.npartitions} blocks of {fit.chunksize[0]} rows")
         residual = float(((y - fit) ** 2).mean().compute())
         print(f"mean squared residual, computed by the workers: {residual:.4f}")
         seen = st.summarise(X, y)

@@ -117,8 +117,6 @@ class StoppedRegressor(Incremental, _LinearRegressor):
         The method, tuned to the data.
     oracle_ : Oracle or None
         The estimates that gave ``stop_``: noise, signal and penalty; None if ``stop`` was given.
-    alpha_ : float
-        The ``alpha`` of scikit-learn's Ridge that is equivalent to the stop.
     degrees_of_freedom_ : float
         Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
     krylov_ : Krylov or None
@@ -232,8 +230,6 @@ class StoppedRegressorCV(_LinearRegressor):
         The score at the chosen stop; without ``scoring`` the negative mean squared error.
     choice_ : Choice
         The stop, its error and standard error, the error curve, and the reason for the choice.
-    alpha_ : float or array of shape (n_targets,)
-        The ``alpha`` of scikit-learn's Ridge that is equivalent to the stop.
     method_ : Method
         The chosen method, tuned to the data.
     left_out_residuals_ : array like y, or None
