@@ -14,11 +14,11 @@ setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
 demo: setup  ## run the main job on built-in data and leave a picture to look at
@@ -39,7 +39,7 @@ lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/mypy --config-file= --cache-dir=.mypy_cache/outside --strict tests/typing/outside.py
 
 $(VENV)/.installed-bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
 bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md

@@ -19,8 +19,9 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 FIGURES = "_static/benchmarks"
 NO_BREAK = "\u00a0"
+TITLE = "# How fast is it?"
 INTRODUCTION = """\
-# How fast is it?
+## How it is measured
 
 Every result is a ratio. Both competitors are timed in turn in one run, with the same number of
 threads, and the best of several rounds of each counts. Cases over a minute are timed once.
@@ -137,8 +138,11 @@ def exponents(growths: Sequence[Growth]) -> list[str]:
 
 def text(run: Run, gpu: Run | None = None, real: CellRun | None = None) -> str:
     """Return the whole page."""
-    lines = [INTRODUCTION, machine_line(run), ""]
-    lines += [QUICK_WARNING] if run.mode == "quick" else []
+    lines = [TITLE, "", *([QUICK_WARNING] if run.mode == "quick" else [])]
+    if real is not None and real.estimators:
+        lines += [real_data.in_short(real), ""]
+        lines += image(real_data.figure_name(real.estimators[0]), real_data.ALT)
+    lines += [INTRODUCTION, machine_line(run), ""]
     if any(outcome.theirs for outcome in run.outcomes):
         lines += image("ratios", "Speed of every case relative to its peer, with the goal of each.")
     lines += real_data_section(real)

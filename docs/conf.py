@@ -17,11 +17,16 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "dark_figures",
+    "first_uses",
     "tidy",
 ]
+# a button copies the code alone, without prompts and output
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 # scikit-learn adds the excluded members to every estimator; they link to pages that are not here.
@@ -29,7 +34,8 @@ autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
     "exclude-members": (
-        "get_metadata_routing, get_params, set_params, set_fit_request, set_score_request"
+        "get_metadata_routing, get_params, set_params, set_fit_request, set_partial_fit_request, "
+        "set_score_request"
     ),
 }
 autodoc_typehints = "none"
@@ -52,6 +58,7 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"stoptime {version}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["pages.css"]
 pygments_style = "default"
 pygments_dark_style = "monokai"

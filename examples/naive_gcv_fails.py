@@ -44,9 +44,9 @@ for ax, (name, last) in zip(
     label = "stop (1/λ)" if name == "ridge" else "stop (time t)"
     ax.set(xscale="log", ylim=(0, 14), xlabel=label, title=plots.LABELS[name])
     print(
-        f"{plots.LABELS[name]:>16}: smallest true error {truth.min():.2f}; "
-        f"{truth[np.argmin(exact)]:.2f} at the minimum of leave-one-out, "
-        f"{truth[np.argmin(naive)]:.2f} at the minimum of naive GCV"
+        f"{plots.LABELS[name]:>16}: true error {truth.min():.2f} at best, "
+        f"{truth[np.argmin(exact)]:.2f} by leave-one-out, "
+        f"{truth[np.argmin(naive)]:.2f} by naive GCV"
     )
 axes[0].set_ylabel("prediction error, in units of σ²")
 axes[0].legend(loc="upper left", fontsize="small")

@@ -13,6 +13,7 @@ Cross-validation in one pass over data that do not fit into the memory of one ma
 import sys
 
 import dask.array as da
+import matplotlib.pyplot as plt
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -36,11 +37,13 @@ def main() -> None:
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"{model.method_} stops at {model.stop_:.3g}: {error:.4f} ± {deviation:.4f}")
         fit = model.predict(X)
-        print(f"predictions are lazy: {fit}")
+        print(f"predictions are lazy: {fit.npartitions} blocks of {fit.chunksize[0]} rows")
         residual = float(((y - fit) ** 2).mean().compute())
         print(f"mean squared residual, computed by the workers: {residual:.4f}")
         seen = st.summarise(X, y)
         print(f"statistics to save and update: {seen}")
+    model.plot().set_title(f"{n} rows on two workers, in one pass")
+    plt.show()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,13 +53,22 @@ def main() -> None:
         seen.save(folder / "seen.npz")
         print(f"and a fourth from a memory map: {seen}")
 
-        model = st.StoppedRegressorCV(rule="path-gcv").fit(seen)
-        error = model.choice_.error
-        print(f"from these statistics only: stop at {model.stop_:.3g}, error {error:.4f}")
-        model = st.StoppedRegressorCV(cv=5).fit(chunks)
+        estimate = st.StoppedRegressorCV("nesterov-flow", rule="path-gcv").fit(seen)
+        error = estimate.choice_.error
+        print(f"from these statistics only: stop at {estimate.stop_:.3g}, error {error:.4f}")
+        model = st.StoppedRegressorCV("nesterov-flow", cv=5).fit(chunks)
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"five folds, in one pass over the files: error {error:.4f} ± {deviation:.4f}")
         print(f"predictions, block by block: {model.predict(chunks).shape}")
+    _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    for fitted, label in ((estimate, "path GCV, from statistics"), (model, "five folds of files")):
+        (line,) = ax.plot(fitted.stops_, fitted.errors_, label=label)
+        ax.plot(fitted.stop_, fitted.choice_.error, "o", color=line.get_color())
+    ax.set(
+        xscale="log", yscale="log", xlabel="stop", ylabel="mean squared error", title="Read once"
+    )
+    ax.legend()
+    plt.show()
 
 
 if __name__ == "__main__":

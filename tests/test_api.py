@@ -69,6 +69,7 @@ def described(name, thing):
     if isinstance(thing, property | cached_property):
         getter = thing.fget if isinstance(thing, property) else thing.func
         return [name + signature(getter).partition(")")[2]]
+    thing = inspect.unwrap(thing)  # a method that only some subclasses have
     if callable(thing):
         return [name + signature(one) for one in get_overloads(thing) or [thing]]
     return [
@@ -165,6 +166,25 @@ packages = {{name.partition(".")[0] for name in set(sys.modules) - before}}
 print(json.dumps(sorted(packages & {set(OPTIONAL)})))
 """
     assert printed(code) == []
+
+
+def test_import_brings_no_scientific_package_before_a_name_is_used():
+    code = """
+import json, sys, stoptime
+heavy = {"numpy", "scipy", "sklearn"}
+light = not heavy & set(sys.modules)
+every = {*stoptime.__all__, "__version__", "explorer", "plots", "report", "tables"}
+print(json.dumps([light, sorted(every - set(dir(stoptime))), hasattr(stoptime, "no_such_name")]))
+"""
+    assert printed(code) == [True, [], False]
+
+
+def test_the_stub_says_what_a_star_imports():
+    hidden = {"__version__", "explorer", "plots", "report", "tables"}
+    assert set(stoptime.__all__) == stoptime._HOMES.keys() - hidden
+    namespace = {}
+    exec("from stoptime import *", namespace)  # noqa: S102 - our own
+    assert namespace.keys() >= set(stoptime.__all__)
 
 
 def test_import_does_without_the_extras():

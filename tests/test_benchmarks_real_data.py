@@ -1,6 +1,7 @@
 """The comparison with RidgeCV on real data: its cells, figures and page. Nothing is timed here."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,6 +175,22 @@ def test_the_section_lists_failures_and_losses_first():
     goal = next(line for line in rows if line.startswith("| slowest over fastest"))
     assert goal.endswith("| **4**, missed | **4**, missed | at most 3 |")
     assert "_static/benchmarks/real-data-ridge-dark.svg" in "\n".join(text)
+
+
+def test_the_page_begins_with_one_figure_and_what_it_says():
+    said = page.in_short(a_run())
+    speeds = [cell.times_as_fast() for cell in a_run().cells]
+    speeds = sorted(speed for speed in speeds if np.isfinite(speed))
+    assert f"of {len(speeds)} problems" in said
+    assert f"({page.in_two_digits(speeds[-1])} times as fast)" in said
+    assert f"({page.in_two_digits(speeds[0])} times)" in said
+    results = Path(whole_page.RESULTS)
+    real = whole_page.load_cells(results / "real_data.json")
+    text = whole_page.text(whole_page.load(results / "cpu.json"), None, real)
+    head = text.partition("## ")[0]
+    assert head.count("```{image}") == 2  # one figure, on light and on dark pages
+    assert "|" not in head.replace("|---", "")
+    assert text.count("real-data-default-light.svg") == 1
 
 
 def test_without_results_the_section_says_how_to_measure_them():

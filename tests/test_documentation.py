@@ -159,3 +159,17 @@ def test_darkening_keeps_hues_apart_from_each_other_and_from_ink():
     blue, orange = colors[1], colors[2]
     assert blue.argmax() == 2
     assert orange.argmax() == 0
+
+
+def test_the_glossary_explains_the_words_of_the_pages():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^(\S.*)\n  \S", text, flags=re.MULTILINE)
+    words = {"filter", "spectrum", "flow", "friction", "degrees of freedom", "Bayes risk", "stop"}
+    assert {*words, "leave-one-out", "path GCV", "penalty", "rule", "classification"} <= set(terms)
+    assert len(terms) == len(set(terms))
+    pages = " ".join(
+        path.read_text(encoding="utf-8")
+        for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        if path.stem != "glossary"
+    )
+    assert [term for term in terms if term[:8].lower() not in pages.lower()] == []

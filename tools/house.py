@@ -68,8 +68,8 @@ class House:
 
     @property
     def entries(self) -> list[str]:
-        """Files and folders at the top level."""
-        return sorted(path.name for path in self.root.iterdir() if path.name != "__pycache__")
+        """Files and folders at the top level; a stub is part of its module."""
+        return sorted({path.stem for path in self.root.iterdir() if path.name != "__pycache__"})
 
     @property
     def lines(self) -> int:

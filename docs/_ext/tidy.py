@@ -1,11 +1,14 @@
 """Small corrections of the pages: ends of code blocks, and links of words in types."""
 
+import re
 from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+
+FOREIGN_LINK = re.compile(r":ref:`([^<`]*?)\s*<\w+>`")
 
 
 class CodeEnds(SphinxTransform):
@@ -34,8 +37,15 @@ class ShapesAreNoClasses(SphinxTransform):
                 reference.replace_self(reference.children)
 
 
+def without_foreign_links(*arguments: Any) -> None:
+    """Keep the words alone of links in inherited docstrings, whose pages are not here."""
+    lines = arguments[-1]
+    lines[:] = [FOREIGN_LINK.sub(r"\1", line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(CodeEnds)
     app.add_transform(ShapesAreNoClasses)
+    app.connect("autodoc-process-docstring", without_foreign_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

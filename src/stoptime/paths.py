@@ -18,8 +18,9 @@ from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, u
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Floats, empty, like
+from stoptime.support.arrays import Floats, empty, like, on_host
 from stoptime.support.checks import list_of_stops
+from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +89,16 @@ class Path:
 
         return plots.coefficients(self, ax=ax)
 
+    def _repr_html_(self) -> str:
+        coef = np.asarray(on_host(self.coef), np.float64)
+        columns = coef.reshape(len(coef), int(np.prod(coef.shape[1:]))).T
+        largest = np.argsort(-np.abs(columns).max(axis=1, initial=0), kind="stable")[:MOST_LINES]
+        curves = [Curve(self.stops, columns[one]) for one in largest]
+        freedom = self.degrees_of_freedom
+        ends = f"{freedom.min():.4g} to {freedom.max():.4g}" if freedom.size else "-"
+        drawn = picture(curves, ("stop", "largest coefficients"))
+        return card(repr(self), [(f"degrees of freedom: {ends}",)], drawn)
+
     def __repr__(self) -> str:
         stops = f"{self.stops[0]:.4g} to {self.stops[-1]:.4g}" if len(self.stops) else "- to -"
         shape = " x ".join(map(str, self.coef.shape[1:]))
@@ -122,7 +133,7 @@ def path(*arguments: Any, **options: Any) -> Path:
         Non-negative; ``inf`` is least squares, the solution of minimum norm if it is not unique.
     **options
         Options of :func:`stoptime.decompose`: ``sample_weight``, ``fit_intercept``, ``solver``, and
-        ``tol``, ``max_rank``, ``probes``, ``seed`` for sparse matrices and operators.
+        ``tol``, ``max_rank``, ``probes``, ``rng`` for sparse matrices and operators.
 
     Examples
     --------

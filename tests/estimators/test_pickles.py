@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.estimators.linear import PICKLED_VERSION
+from stoptime.estimators.conventions import PICKLED_VERSION
 
 ESTIMATORS = [
     st.StoppedRegressor(),
@@ -33,7 +33,7 @@ def test_a_pickle_of_this_version_is_silent_and_the_same(model):
 
 
 def test_a_pickle_of_another_version_says_so_and_predicts(model, monkeypatch):
-    monkeypatch.setattr("stoptime.estimators.linear.__version__", "0.0.1")
+    monkeypatch.setattr("stoptime.estimators.conventions.__version__", "0.0.1")
     content = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.warns(

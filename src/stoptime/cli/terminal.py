@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.tables.reading import did_you_mean
+from stoptime.support.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

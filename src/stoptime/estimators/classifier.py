@@ -16,13 +16,14 @@ from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.probabilities import calibrated, probabilities
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import left_out_predictions
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.spectrum.kinds import kind_of
-from stoptime.stopping.registry import HoldOut, get_rule
+from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     ClassWeight = Mapping[Any, float] | str | None
 
 
-class _LinearClassifier(ClassifierMixin, BaseEstimator):
+class _LinearClassifier(ClassifierMixin, MethodParameters):
     """Labels from the decision values of a fitted regressor."""
 
     class_weight: ClassWeight
@@ -82,12 +83,17 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):
         return probabilities(self.slope_, on_host(self.decision_function(X)))
 
     def _fitted(
-        self, regressor: StoppedRegressorCV, X: Any, place: NDArray[np.intp], sample_weight: Any
+        self,
+        regressor: StoppedRegressorCV,
+        X: Any,
+        place: NDArray[np.intp],
+        sample_weight: Any,
+        groups: Any = None,
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
         weights = self._weights(place, sample_weight)
         coded = _coded(place, len(self.classes_))
-        self.regressor_ = regressor.fit(X, coded, weights)
+        self.regressor_ = regressor.fit(X, coded, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
             if hasattr(regressor, name):
@@ -310,9 +316,11 @@ class StoppedClassifierCV(_LinearClassifier):
         place = self._places(y)
         folds = None
         if self.cv is not None:
+            check_splitter(self.cv, groups)
             labels = self.classes_[place]
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+            groups = None
         scoring = None if self.scoring is None else _OnLabels(self.scoring, self.classes_)
         regressor = StoppedRegressorCV(
             self.method,
@@ -323,7 +331,7 @@ class StoppedClassifierCV(_LinearClassifier):
             verbose=self.verbose,
             scoring=scoring,
         )
-        return self._fitted(regressor, X, place, sample_weight)
+        return self._fitted(regressor, X, place, sample_weight, groups)
 
     def _coded_rule(self) -> Rule:
         rule = get_rule(self.rule)

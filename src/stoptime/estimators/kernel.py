@@ -15,6 +15,7 @@ from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _Li
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.support.checks import truth_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,8 @@ class _KernelRegressor(_LinearRegressor):
         # in double precision, because large α cancel in predictions
         values = self._values(rows.astype(np.float64, copy=False), None)
         y = np.asarray(y, dtype=np.float64)
-        data = KernelData.validated(values, y, sample_weight, bool(self.fit_intercept))
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        data = KernelData.validated(values, y, sample_weight, centred)
         return replace(data, values=self._new_rows)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from stoptime.estimators.conventions import Incremental, LikeRidge, MethodParameters, Versioned
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method, get_methods
@@ -22,9 +22,7 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import on_host
-from stoptime.support.checks import nonnegative
-from stoptime.support.version import __version__
-from stoptime.theory.calibration import equivalent_penalty
+from stoptime.support.checks import nonnegative, truth_value
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
@@ -38,11 +36,9 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice, Rule
     from stoptime.support.arrays import Floats
 
-PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
 
-
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Predictions from ``coef_`` and ``intercept_``; a pickle of another version warns."""
+class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
+    """Predictions from ``coef_`` and ``intercept_``."""
 
     coef_: Floats
     intercept_: Floats
@@ -50,7 +46,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
+        return opened_data(self, X, y, sample_weight, self.fit_intercept)
 
     def _matrix(self, X: Any) -> Any:
         return matrix_of_rows(self, X)
@@ -89,24 +85,8 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {PICKLED_VERSION: __version__}  # type: ignore[no-any-return]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        version = state.pop(PICKLED_VERSION, None)
-        if version != __version__:
-            made_by = "an older stoptime" if version is None else f"stoptime {version}"
-            warnings.warn(
-                f"This {type(self).__name__} was pickled by {made_by}, and this is stoptime "
-                f"{__version__}: fit it again. To keep a model across versions, use stoptime.save.",
-                UserWarning,
-                stacklevel=2,
-            )
-        super().__setstate__(state)
-
-
-class StoppedRegressor(_LinearRegressor):
+class StoppedRegressor(Incremental, _LinearRegressor):
     r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
@@ -177,8 +157,11 @@ class StoppedRegressor(_LinearRegressor):
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts the row twice.
         """
+        self.__dict__.pop("_seen", None)  # of an earlier partial_fit
+        return self._fitted(self._opened(X, y, sample_weight))
+
+    def _fitted(self, data: Data) -> Self:
         method = get_method(self.method)
-        data = self._opened(X, y, sample_weight)
         self.oracle_ = None
         if self.stop is None:
             spectrum, self.oracle_, self.stop_ = plug_in(data, method)
@@ -192,6 +175,8 @@ class StoppedRegressor(_LinearRegressor):
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
+        self.eigenvalues_ = spectrum.padded_eigenvalues
+        self._n_samples = float(spectrum.n_samples)
         return self
 
 
@@ -306,6 +291,7 @@ class StoppedRegressorCV(_LinearRegressor):
             Groups of rows, for splitters that keep groups together.
         """
         rule = get_rule(self.rule, self.cv)
+        prefer_simple = truth_value("prefer_simple", self.prefer_simple)
         if self.scoring is not None:
             rule = BestScore.of(rule, self.scoring)
         data = self._opened(X, y, sample_weight)
@@ -325,10 +311,10 @@ class StoppedRegressorCV(_LinearRegressor):
         rule = rule.fixed(data, grouping, verbose=self.verbose)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
-        per_target = self.per_target and not data.single_target
+        per_target = truth_value("per_target", self.per_target) and not data.single_target
         first = Problem(data, methods[0], spectrum, grouping, self.verbose)
         problems = [replace(first, method=one) for one in methods]
-        options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
+        options = {"per_target": per_target, "prefer_simple": prefer_simple}
         return self._store(*best_method(rule, problems, self.stops, **options))
 
     def _methods(self, rule: Rule, data: Data) -> list[Method]:
@@ -354,6 +340,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.errors_ = choice.curve.errors
         self.best_score_ = -choice.error
         self.eigenvalues_ = spectrum.padded_eigenvalues
+        self._n_samples = float(spectrum.n_samples)
         self.left_out_residuals_ = None
         self.left_out_predictions_ = None
         if problem.can_leave_out and problem.has_few_targets:
@@ -411,8 +398,5 @@ class StoppedRegressorCV(_LinearRegressor):
         from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
-        penalty = None
-        if np.ndim(self.stop_) == 0:
-            stop = float(self.stop_)
-            penalty = equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
+        penalty = None if np.ndim(self.stop_) else float(self.alpha_) / self._n_samples
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)

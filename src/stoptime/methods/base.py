@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial, singledispatch
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import nonnegative
+from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
 Complex = NDArray[np.complex128]
@@ -68,6 +69,23 @@ class Method(ABC):
             default = getattr(type(self), name)
             if isinstance(default, int | float) or value != default:
                 object.__setattr__(self, name, check(name, value))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's
+        """Return the parameters by their names, for searches of scikit-learn."""
+        # what is not shown, such as the eigenvalues of spectral cut-off, comes from data
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init and one.repr}
+
+    def with_params(self, **params: Any) -> Self:
+        """Return this method with other parameters; it is immutable itself."""
+        known = self.get_params()
+        for name in params.keys() - known.keys():
+            hint = did_you_mean(name, known) or "."
+            names = ", ".join(known) or "none"
+            raise ValueError(f"{self} has no parameter {name!r}{hint} Its parameters: {names}.")
+        return replace(self, **params)
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
     @property
     def is_smooth(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -11,6 +11,8 @@ from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, 
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.support.checks import instance_of
+from stoptime.support.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,7 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
     return [get_method(cast("str | Method", one)) for one in given]
 
 
-def get_method(method: str | Method) -> Method:
+def get_method(method: str | Method | type[Method]) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
     The names are the keys of ``METHODS`` and of ``ITERATIONS``.
@@ -59,6 +61,10 @@ def get_method(method: str | Method) -> Method:
     """
     if isinstance(method, Method):
         return method
-    if not isinstance(method, str) or method not in ALL_METHODS:
-        raise ValueError(f"Unknown method {method!r}; choose one of {', '.join(ALL_METHODS)}.")
-    return ALL_METHODS[method]()
+    if isinstance(method, type):
+        return instance_of(method, Method)
+    given: Any = method  # callers without types give anything
+    if not isinstance(given, str) or given not in ALL_METHODS:
+        hint = did_you_mean(method, ALL_METHODS) or "."
+        raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
+    return ALL_METHODS[given]()

@@ -13,7 +13,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MatrixFreeData
 from stoptime.spectrum.streamed.data import StreamedData, as_stream
-from stoptime.support.checks import nonnegative
+from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
-KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "seed", "verbose"}
+KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "rng", "verbose"}
 
 
 def decompose(
@@ -70,8 +70,9 @@ def decompose(
     **options
         For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
         coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
-        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``seed=0``: random probes that
-        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle.
+        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``rng=0``: random probes that
+        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle, and a
+        seed or ``numpy.random.Generator`` for them.
         ``verbose=False``: whether to show progress.
 
     Examples
@@ -99,6 +100,7 @@ def open_data(
 ) -> Data:
     """Validate data of any kind, once; the parameters are those of :func:`decompose`."""
     kind = kind_of(X)
+    fit_intercept = truth_value("fit_intercept", fit_intercept)
     if kind in {"sparse", "operator"}:
         if unknown := options.keys() - KRYLOV_OPTIONS:
             names = ", ".join(sorted(KRYLOV_OPTIONS))

@@ -23,6 +23,7 @@ from stoptime.spectrum.centred import Mirror
 from stoptime.spectrum.data import EVERYTHING, Goal, RowsToTest
 from stoptime.spectrum.dense import DenseData
 from stoptime.support.arrays import EPS, Floats
+from stoptime.support.checks import truth_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ def decompose_kernel(
     >>> decompose_kernel(linear_kernel(X), y)
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
-    return KernelData.validated(K, y, sample_weight, fit_intercept).spectrum()
+    centred = truth_value("fit_intercept", fit_intercept)
+    return KernelData.validated(K, y, sample_weight, centred).spectrum()
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
+from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
-from stoptime.support.wording import rounded_up
+from stoptime.support.wording import did_you_mean, rounded_up
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
@@ -79,6 +80,7 @@ class CrossValidation(CurveRule):
         """Return the rule with its folds drawn once, the same for all stops and methods."""
         if isinstance(self.cv, FixedFolds):
             return self
+        check_splitter(self.cv, groups)
         return CrossValidation(FixedFolds(tuple(data.folds(self.cv, groups, verbose=verbose))))
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
@@ -90,6 +92,20 @@ class CrossValidation(CurveRule):
             test, spectrum = rule.cv.opened(fold, problem.method, stops)
             tests.append(test.errors(Drawing(spectrum, problem.method), stops, units))
         return _combined(problem, stops, tests)
+
+
+def check_splitter(cv: Any, groups: Any = None) -> None:
+    """Refuse a class in the place of a splitter, and a splitter that ignores the groups given."""
+    if isinstance(cv, type):
+        raise TypeError(f"cv must be a splitter, not its class: write cv={cv.__name__}().")
+    if groups is None:
+        return
+    ignores = not hasattr(cv, "split")
+    # splitters of other packages seldom declare what they use, and are trusted
+    if type(cv).__module__.startswith("sklearn."):
+        ignores = not cv.get_metadata_routing().consumes("split", ["groups"])
+    if ignores:
+        raise ignored_groups(f"cv={cv!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -276,7 +292,7 @@ RULES: dict[str, type[Rule]] = {
 """Every rule that needs no further data, by its name."""
 
 
-def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
+def get_rule(rule: str | Rule | type[Rule], cv: Any = None) -> Rule:
     """Return the rule of that name with its defaults, or cross-validation by a splitter ``cv``.
 
     Examples
@@ -288,8 +304,13 @@ def get_rule(rule: str | Rule, cv: Any = None) -> Rule:
         return CrossValidation(cv)
     if isinstance(rule, Rule):
         return rule
-    if not isinstance(rule, str) or rule not in RULES:
+    if isinstance(rule, type):
+        return instance_of(rule, Rule)
+    given: Any = rule  # callers without types give anything
+    if not isinstance(given, str) or given not in RULES:
+        hint = did_you_mean(rule, RULES)
         raise ValueError(
-            f"Unknown rule {rule!r}; choose one of {', '.join(RULES)}, or give a splitter as cv."
+            f"Unknown rule {rule!r}{hint or '.'} Choose one of {', '.join(RULES)}, or give a "
+            "splitter as cv."
         )
-    return RULES[rule]()
+    return RULES[given]()

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
+from stoptime.support.pictures import Curve, card, picture
+from stoptime.support.wording import method_in_words, number, with_error
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
@@ -70,6 +72,29 @@ class Choice:
     message: str
     candidates: tuple[Candidate, ...] = ()
 
+    def _repr_html_(self) -> str:
+        error = float(np.mean(self.error))
+        spread = None if self.standard_error is None else float(np.mean(self.standard_error))
+        stop = number(float(np.mean(self.stop)))  # numbers of several targets are their means
+        rows = [("", "stop", "error"), ("chosen", stop, with_error(error, spread))]
+        for one in self.candidates:
+            stop = number(float(np.mean(one.stop)))
+            rows.append((method_in_words(one.method), stop, number(one.error)))
+        mean = self.curve.pooled()
+        at = None if np.ndim(self.stop) else (float(self.stop), error)
+        # late stops may have huge errors: the curve is drawn up to three times the chosen one's
+        top = 3 * error if error > 0 else np.inf
+        drawn = picture([Curve(mean.stops, mean.errors, at)], ("stop", "error"), top=top)
+        return card(f"Choice: {self.message}", rows, drawn)
+
+
+def ignored_groups(what: str) -> ValueError:
+    """Return the error that something would ignore the groups of rows."""
+    return ValueError(
+        f"{what} ignores groups: rows of one group would be fitted and tested on, and the error "
+        "would look too small. Use cv=GroupKFold(5) of scikit-learn, or leave out groups."
+    )
+
 
 class Rule(ABC):
     """A rule that picks the stop."""
@@ -91,7 +116,9 @@ class Rule(ABC):
         return self._uses_trace
 
     def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
-        """Return this rule with its folds drawn once, the same for all methods."""
+        """Return this rule with its folds drawn once; raise a ValueError if it ignores groups."""
+        if groups is not None:
+            raise ignored_groups(f'rule="{self.name}"')
         return self
 
     def choose_each(

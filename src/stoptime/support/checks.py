@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
+Made = TypeVar("Made")
 LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
 
 
@@ -66,6 +67,24 @@ def fraction_below_one(name: str, value: object) -> float:
             f"got {value!r}."
         )
     return number
+
+
+def truth_value(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool; refuse words and numbers, which all count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def instance_of(cls: type[Made], wanted: type) -> Made:
+    """Return an instance with default parameters, for a class that was given in its place."""
+    if not issubclass(cls, wanted):
+        raise TypeError(f"{cls!r} is not a {wanted.__name__}.")
+    try:
+        return cls()
+    except TypeError:
+        name = cls.__name__
+        raise TypeError(f"{name} needs parameters: give an instance, as in {name}(...).") from None
 
 
 def is_whole(value: Any) -> bool:

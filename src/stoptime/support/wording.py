@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,13 @@ def aligned(rows: Iterable[Sequence[str]]) -> str:
     first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = [[row[0].ljust(first), *map(str.rjust, row[1:], widths)] for row in rows]
     return "\n".join(map("  ".join, lines))
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a hint such as ': did you mean "target"?', or "" if no known name is similar."""
+    folded = {str(one).casefold(): str(one) for one in known}
+    close = get_close_matches(str(name).casefold(), folded, n=1)
+    return f': did you mean "{folded[close[0]]}"?' if close else ""
 
 
 def method_in_words(method: Method) -> str:

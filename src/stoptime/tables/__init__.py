@@ -1,6 +1,7 @@
 """From files to matrices: reading a table, and turning its columns into features."""
 
-from stoptime.tables.reading import BUILT_IN, Table, did_you_mean, pandas, read_table, write_table
+from stoptime.support.wording import did_you_mean
+from stoptime.tables.reading import BUILT_IN, Table, pandas, read_table, write_table
 from stoptime.tables.recipe import Column, Policy, Prepared, Recipe, TableRows, opening, prepare
 
 __all__ = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +23,7 @@ from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.tables.columns import Kind
+from stoptime.tables.pipelines import recipe_of
 from stoptime.tables.reading import pandas
 from stoptime.tables.recipe import Column, Prepared, Recipe
 
@@ -111,6 +113,8 @@ class Model:
 def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
     """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
 
+    A Pipeline may end with one of them, after SimpleImputer for numbers, OneHotEncoder for text,
+    StandardScaler and ColumnTransformer: what ``stoptime fit`` itself does to a table.
     With the ``prepared`` table of the fit, the loaded model predicts for rows of such a table.
     A write that fails leaves no file.
     """
@@ -150,9 +154,12 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         recipe = prepared.recipe
         target = prepared.target
         return replace(as_model(model), features=recipe.features, target=target, recipe=recipe)
+    if isinstance(model, Pipeline):
+        recipe, last = recipe_of(model)
+        return replace(as_model(last), features=recipe.features, recipe=recipe)
     if not isinstance(model, StoppedRegressor | StoppedRegressorCV):
-        known = "StoppedRegressor and StoppedRegressorCV"
-        raise TypeError(f"Only {known} can be saved, not {model!r}.")
+        known = "StoppedRegressor, StoppedRegressorCV, and pipelines that end with one of them"
+        raise TypeError(f"Only {known} can be saved, not {model!r:.80}: pickle it instead.")
     if hasattr(model, "dual_coef_"):
         raise TypeError("Kernel models contain their training rows: pickle them instead.")
     check_is_fitted(model)

@@ -8,10 +8,11 @@ import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stoptime.support.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,13 +102,6 @@ def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
         frame.to_parquet(target, index=False)
     else:
         frame.to_csv(target, index=False, sep="\t" if kind == "tsv" else ",", lineterminator="\n")
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint such as ': did you mean "target"?', or "" if no known name is similar."""
-    folded = {str(one).casefold(): str(one) for one in known}
-    close = get_close_matches(str(name).casefold(), folded, n=1)
-    return f': did you mean "{folded[close[0]]}"?' if close else ""
 
 
 @dataclass(frozen=True)

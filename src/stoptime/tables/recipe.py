@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
+from stoptime.support.wording import did_you_mean
 from stoptime.tables.columns import KINDS_IN_WORDS, Kind, described, gaps_in, numbers_in, values_of
-from stoptime.tables.reading import Table, did_you_mean, first_rows, frames, pandas, text_format
+from stoptime.tables.reading import Table, first_rows, frames, pandas, text_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,6 +11,7 @@ from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import nonnegative, positive_number
+from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory import calibration
 from stoptime.theory.oracle import estimate_oracle
@@ -77,16 +78,17 @@ class Plan:
 
         ax = plots.new_figure()[1] if ax is None else ax
         for run in self._runs:
-            last = 4 * run.iterations + 4
-            k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
-            (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=describe(run.method))
+            (line,) = ax.plot(*self._guarantees(run), label=describe(run.method))
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
         ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
         ax.legend()
         return ax
 
-    def __str__(self) -> str:
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The runs as a table of words."""
+        rows: list[tuple[str, ...]]
         rows = [("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
@@ -94,7 +96,26 @@ class Plan:
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             name = describe(run.method)
             rows.append((name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner))
-        return f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(rows)}"
+        return rows
+
+    def __str__(self) -> str:
+        return f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(self._rows)}"
+
+    def _repr_html_(self) -> str:
+        curves = []
+        for run in self._runs:
+            k, bounds = self._guarantees(run)
+            curves.append(Curve(k, bounds, (run.iterations, run.inflation)))
+        top = 2 * max(run.inflation for run in self._runs)
+        labels = "iterations", "risk over the best ridge risk, at most,"
+        title = f"Plan: equivalent to ridge with penalty {self.penalty:.4g}"
+        return card(title, self._rows, picture(curves, labels, top=top))
+
+    def _guarantees(self, run: PlannedRun) -> tuple[Array, Array]:
+        """Return iterations before and after the stop of a run, and their guarantees."""
+        last = 4 * run.iterations + 4
+        k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
+        return k, run.guarantees(self.penalty, k)
 
 
 def describe(method: Method) -> str:

@@ -388,3 +388,34 @@ def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch
     run("explore", "--out", page)
     run("explore", "--out", page, "--no-open")
     assert opened == [page.as_uri()]
+
+
+def test_the_page_opens_with_what_it_shows(visit):
+    page = visit()
+    assert page.locator("#looking").inner_text().startswith("What you are looking at.")
+    assert page.locator("#looking").bounding_box()["y"] < page.locator("#risk").bounding_box()["y"]
+
+
+def test_best_stops_beyond_the_axis_are_named(visit):
+    late = "#spectrum=condition&kappa=10&p=200&n=10000&snr=100&lean=4&damping=10&critical=no"
+    never = "#spectrum=power&nu=0&p=200&n=100&snr=0.01&lean=-4&show=ridge,gradient-descent"
+    for opened in ("", f"{late}&show=ridge,heavy-ball-flow", never):
+        page = visit(opened)
+        settled(page)
+        rows = page.evaluate(
+            """() => {
+              const { model } = stoptime.app;
+              return model.entries.filter(({ curve }) => curve).map(({ name, method, best }) => ({
+                name: stoptime.NAMES[name], time: stoptime.axisTime(method, best.stop) ?? null,
+                low: model.range[0], high: model.range[1],
+              }));
+            }"""
+        )
+        beyond = [row["name"] for row in rows if not row["low"] <= row["time"] <= row["high"]]
+        said = page.locator("#beyond")
+        assert said.is_visible() == bool(beyond)
+        assert bool(beyond) == bool(opened)
+        for name in beyond:
+            assert f"{name} (" in said.inner_text()
+        cells = page.locator("#table td:nth-child(3)").all_inner_texts()
+        assert sum("beyond the axis" in cell for cell in cells) == len(beyond)

@@ -142,10 +142,17 @@ def test_path_gcv_is_within_its_standard_error(shape, fit_intercept, max_gain):
     assert np.all(np.abs(curve.errors - exact)[1:] < 4 * curve.standard_errors[1:])
     assert np.all(curve.standard_errors < 0.1 * exact)
     np.testing.assert_array_equal(st.path_gcv(spectrum, method, stops), curve.errors)
-    other = st.path_gcv(st.decompose(X, y, seed=1, **options), method, stops)
+    other = st.path_gcv(st.decompose(X, y, rng=1, **options), method, stops)
     assert not np.array_equal(other, curve.errors)
     again = st.path_gcv(st.decompose(X, y, **options), method, stops)
     np.testing.assert_array_equal(again, curve.errors)
+    generators = [np.random.default_rng(5), np.random.default_rng(5)]
+    drawn = [
+        st.path_gcv(st.decompose(X, y, rng=one, **options), method, stops)
+        for one in (*generators, generators[0])
+    ]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])  # a generator goes on
 
 
 @pytest.mark.usefixtures("all_are_large")

@@ -161,6 +161,17 @@
       `${NAMES[name]} ${loses ? "has" : "comes nearest, with"} at most ${roundedUp(best.ratio)} times its risk.`;
   }
 
+  /** Say which best stops lie outside the time axis, where no ring can mark them. */
+  function drawBeyond(model) {
+    const outside = drawn(model).filter(({ method, best }) => isBeyond(model, stoptime.axisTime(method, best.stop)));
+    const box = byId("beyond");
+    box.hidden = outside.length === 0;
+    const names = outside.map(({ name, method, best }) => `${NAMES[name]} (${stopLabel(method, best.stop)})`);
+    put(box, `Best stop beyond the axis, without a ring: ${names.join(", ")}.`);
+  }
+
+  const isBeyond = ({ range: [low, high] }, time) => time < low || time > high;
+
   /** Write into a cell only if its text changes, because every write costs the browser a layout. */
   function put(cell, text, value) {
     if (cell.textContent !== text) cell.textContent = text;
@@ -181,10 +192,12 @@
     row.lastElementChild.className = "now";
   }
 
-  function fillRow({ cells }, { method, best, reason }) {
+  function fillRow({ cells }, { method, best, reason }, model) {
     if (reason) return put(cells[1], reason);
+    const time = stoptime.axisTime(method, best.stop);
+    const where = best.stop === Infinity ? "–" : `t = ${figure(time)}`;
     put(cells[1], stopLabel(method, best.stop), best.stop);
-    put(cells[2], best.stop === Infinity ? "–" : `t = ${figure(stoptime.axisTime(method, best.stop))}`);
+    put(cells[2], isBeyond(model, time) ? `${where}, beyond the axis` : where);
     put(cells[3], figure(best.risk), best.risk);
     cells[4].classList.toggle("beats", best.ratio < 1 - EQUAL);
     return put(cells[4], roundedUp(best.ratio), best.ratio);
@@ -201,8 +214,9 @@
       entries.forEach((entry) => makeRow(body, entry));
       body.dataset.kinds = kinds;
     }
-    entries.forEach((entry, i) => fillRow(body.rows[i], entry));
+    entries.forEach((entry, i) => fillRow(body.rows[i], entry, model));
     drawVerdict(model);
+    drawBeyond(model);
     table.dataset.exact = exact;
   }
 

@@ -12,7 +12,7 @@ Spaces of random vectors estimate the density of all eigenvalues: stochastic Lan
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.data import Goal, require_every_eigenvalue
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
-from stoptime.support.checks import positive_number, whole_number
+from stoptime.support.checks import is_whole, positive_number, whole_number
 from stoptime.support.progress import Ticker
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ class KrylovSpaces:
         tol: float = PATH_TOLERANCE,
         max_rank: int | None = None,
         probes: int = 0,
-        seed: int = 0,
+        rng: Any = 0,
         verbose: bool = False,
     ) -> None:
         self.data = data
         self.tol = positive_number("tol", tol, high=1.0)
         self.probes = whole_number("probes", probes)
-        self.seed = seed
+        # a number, because the same probes are drawn again whenever the space has grown
+        self.seed = rng if is_whole(rng) else int(np.random.default_rng(rng).integers(2**63))
         self.verbose = verbose
         self.rank = 0
         self._probed: tuple[tuple[Goal, ...], Density] | None = None

@@ -1,0 +1,80 @@
+"""Links the first use of each word of the glossary on a page to the glossary."""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+GLOSSARY = "glossary"
+# the forms in which a word is used, where adding an s is not enough
+FORMS = {
+    "classification": "classification|classifiers?",
+    "condition number": "condition numbers?|ill-conditioned",
+    "degrees of freedom": r"degrees\s+of\s+freedom",
+    "discrepancy principle": r"discrepancy(?:\s+principle)?",
+    "flow": r"(?:gradient|accelerated|heavy-ball)\s+flow|flows?",
+    "momentum": "momentum",
+    "penalty": "penalt(?:y|ies)",
+    "saturation": "saturation|saturates",
+    "spectrum": "spectr(?:um|a)",
+    "stop": r"stopping\s+times?|stops?",
+}
+WITHOUT_LINKS = ("api", "gallery/", GLOSSARY)  # pages of code, where words are names
+
+
+class FirstUses(SphinxTransform):
+    """Turn first uses in running text into references to the terms of the glossary."""
+
+    default_priority = 500
+
+    def apply(self, **_: Any) -> None:
+        """Look at the plain text of paragraphs, in reading order."""
+        if self.env.docname.startswith(WITHOUT_LINKS):
+            return
+        left = dict(self.app.first_uses)
+        for text in list(self.document.findall(nodes.Text)):
+            if isinstance(text.parent, nodes.paragraph) and not _is_link(text):
+                text.parent.replace(text, list(self._linked(str(text), left)))
+
+    def _linked(self, text: str, left: dict[str, re.Pattern[str]]) -> Any:
+        """Yield the text in pieces, with a reference for each term that is still left."""
+        while matches := {term: found for term in left if (found := left[term].search(text))}:
+            term = min(matches, key=lambda one: matches[one].start())
+            match = matches[term]
+            del left[term]
+            yield nodes.Text(text[: match.start()])
+            word = nodes.inline("", match[0], classes=["xref", "std", "std-term"])
+            options = {"refdomain": "std", "reftype": "term", "reftarget": term}
+            yield addnodes.pending_xref(
+                "", word, refexplicit=True, refwarn=True, refdoc=self.env.docname, **options
+            )
+            text = text[match.end() :]
+        yield nodes.Text(text)
+
+
+def _is_link(text: nodes.Text) -> bool:
+    """Tell whether the text is in a card, which is a link as a whole."""
+    parent = text.parent
+    while parent is not None and not str(parent.get("design_component", "")).startswith("card"):
+        parent = parent.parent
+    return parent is not None
+
+
+def read_terms(app: Sphinx) -> None:
+    """Find the terms of the glossary: its lines that are followed by an indented line."""
+    source = app.srcdir / f"{GLOSSARY}.md"
+    terms = re.findall(r"^(\S.*)\n  \S", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    app.first_uses = {
+        term: re.compile(rf"(?<![\w-])(?:{FORMS.get(term, re.escape(term) + 's?')})(?![\w-])")
+        for term in terms
+    }
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_transform(FirstUses)
+    app.connect("builder-inited", read_terms)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

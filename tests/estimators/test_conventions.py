@@ -1,0 +1,279 @@
+"""Habits of scikit-learn's users: searches, alpha, batches, groups, and mistakes in arguments."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    StratifiedGroupKFold,
+    cross_val_score,
+)
+
+import stoptime as st
+
+X, y = load_diabetes(return_X_y=True)
+
+
+# parameters of methods
+
+
+@pytest.mark.parametrize("method", ["nesterov-flow", st.AcceleratedFlow(4.0)])
+def test_a_grid_search_sets_the_parameter_of_a_method(method):
+    frictions = [3.0, 9.0]
+    model = st.StoppedRegressor(method, stop=200.0)
+    found = GridSearchCV(model, {"method__friction": frictions}, cv=KFold(4)).fit(X, y)
+    scores = [
+        cross_val_score(
+            st.StoppedRegressor(st.AcceleratedFlow(one), stop=200.0), X, y, cv=KFold(4)
+        ).mean()
+        for one in frictions
+    ]
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], scores, rtol=1e-12)
+    assert model.method == method  # the methods of others are never changed
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        st.StoppedRegressor,
+        st.StoppedRegressorCV,
+        st.StoppedKernelRegressor,
+        st.StoppedKernelRegressorCV,
+        st.StoppedClassifier,
+        st.StoppedClassifierCV,
+    ],
+)
+def test_parameters_of_a_method_are_parameters_of_the_estimator(estimator):
+    model = estimator(st.HeavyBallFlow(damping=0.5))
+    assert model.get_params()["method__damping"] == 0.5
+    assert "method__damping" not in model.get_params(deep=False)
+    other = clone(model)
+    assert other.method == model.method
+    other.set_params(method__damping=2.0)
+    assert (other.method.damping, model.method.damping) == (2.0, 0.5)
+    other.set_params(method="iterated-ridge", method__times=3)  # in any order
+    assert other.method == st.IteratedRidge(3)
+    nested = TransformedTargetRegressor(clone(model)).set_params(regressor__method__damping=4.0)
+    assert nested.regressor.method.damping == 4.0
+
+
+@pytest.mark.parametrize("name", [*st.METHODS, *st.ITERATIONS])
+def test_every_method_has_its_parameters(name):
+    method = st.get_method(name)
+    assert type(method)(**method.get_params()) == method
+    assert method.with_params() == method
+    assert clone(method) is method
+
+
+def test_wrong_parameters_of_methods():
+    with pytest.raises(ValueError, match=r"no parameter 'fricton': did you mean \"friction\"\?"):
+        st.StoppedRegressor().set_params(method__fricton=3)
+    with pytest.raises(ValueError, match="Its parameters: none"):
+        st.StoppedRegressor("ridge").set_params(method__friction=3)
+    with pytest.raises(ValueError, match="friction must be"):
+        st.StoppedRegressor().set_params(method__friction=-1)
+    for several in ("auto", ["ridge", "nesterov"]):
+        with pytest.raises(ValueError, match="method__friction needs one method"):
+            st.StoppedRegressorCV(several).set_params(method__friction=3)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        st.StoppedRegressor().set_params(methods__friction=3)
+
+
+# alpha and best score
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 3, len(y))])
+def test_alpha_is_that_of_ridge(weights):
+    model = st.StoppedRegressorCV("ridge").fit(X, y, weights)
+    peer = Ridge(alpha=model.alpha_).fit(X, y, weights)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-9)
+    fixed = st.StoppedRegressor("ridge", stop=model.stop_).fit(X, y, weights)
+    assert fixed.alpha_ == pytest.approx(model.alpha_, rel=1e-12)
+    assert model.best_score_ == -model.choice_.error
+
+
+def test_alpha_of_a_kernel_of_targets_and_of_the_limits():
+    rows = X[:80]
+    options = {"kernel": "rbf", "gamma": 5.0}
+    kernel = st.StoppedKernelRegressor("ridge", 10.0, fit_intercept=False, **options)
+    kernel.fit(rows, y[:80])
+    peer = KernelRidge(alpha=kernel.alpha_, **options).fit(rows, y[:80])
+    np.testing.assert_allclose(kernel.predict(rows), peer.predict(rows), rtol=1e-8)
+    Y = np.c_[y, X[:, 0] + y / 100]
+    own = st.StoppedRegressorCV("nesterov-flow", per_target=True).fit(X, Y)
+    one = st.equivalent_penalty(own.method_, own.stop_[1]) * len(y)
+    assert own.alpha_.shape == (2,)
+    assert own.alpha_[1] == pytest.approx(one, rel=1e-12)
+    assert st.StoppedRegressor(stop=np.inf).fit(X, y).alpha_ == 0
+    assert st.StoppedRegressor(stop=0).fit(X, y).alpha_ == np.inf
+
+
+def test_alpha_where_there_is_none():
+    assert not hasattr(st.StoppedRegressor(), "alpha_")
+    model = st.StoppedRegressor("conjugate-gradient", stop=3).fit(X, y)
+    with pytest.raises(AttributeError, match="There is no alpha_ here"):
+        _ = model.alpha_
+
+
+# batches
+
+
+@pytest.mark.parametrize("stop", [None, 100.0])
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 3, len(y))])
+def test_batches_give_the_fit_to_all_rows(stop, weights):
+    model = st.StoppedRegressor(stop=stop)
+    for rows in np.array_split(np.arange(len(y)), 5):
+        model.partial_fit(X[rows], y[rows], None if weights is None else weights[rows])
+    whole = st.StoppedRegressor(stop=stop).fit(X, y, weights)
+    size = np.abs(whole.coef_).max()
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=0, atol=1e-10 * size)
+    np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-12)
+    assert model.stop_ == pytest.approx(whole.stop_, rel=1e-9)
+    assert model.alpha_ == pytest.approx(whole.alpha_, rel=1e-9)
+
+
+def test_batches_are_forgotten_by_fit_and_kept_by_a_pickle():
+    half = slice(0, 200), slice(200, None)
+    begun = st.StoppedRegressor(stop=30.0).partial_fit(X[half[0]], y[half[0]])
+    again = pickle.loads(pickle.dumps(begun)).partial_fit(X[half[1]], y[half[1]])
+    whole = st.StoppedRegressor(stop=30.0).fit(X, y)
+    np.testing.assert_allclose(again.coef_, whole.coef_, rtol=1e-9)
+    begun.fit(X[half[1]], y[half[1]]).partial_fit(X[half[0]], y[half[0]])
+    only = st.StoppedRegressor(stop=30.0).fit(X[half[0]], y[half[0]])
+    np.testing.assert_allclose(begun.coef_, only.coef_, rtol=1e-9)
+
+
+def test_batches_of_one_row_and_of_several_targets():
+    Y = np.c_[y, -2 * y]
+    model = st.StoppedRegressor(stop=2.0, fit_intercept=False)
+    for row in range(12):
+        model.partial_fit(X[row : row + 1], Y[row : row + 1])
+    whole = st.StoppedRegressor(stop=2.0, fit_intercept=False).fit(X[:12], Y[:12])
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_batches_that_do_not_fit():
+    frame = pd.DataFrame(X[:50]).rename(columns="x{}".format)
+    model = st.StoppedRegressor().partial_fit(frame, y[:50])
+    with pytest.raises(ValueError, match="eature"):
+        model.partial_fit(frame.iloc[:, :3], y[:50])
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[frame.columns[::-1]], y[:50])
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(frame * np.nan, y[:50])
+    np.testing.assert_array_equal(
+        model.coef_, st.StoppedRegressor().partial_fit(X[:50], y[:50]).coef_
+    )
+    assert not hasattr(st.StoppedKernelRegressor(), "partial_fit")
+    assert not hasattr(st.StoppedRegressorCV(), "partial_fit")
+
+
+# groups
+
+GROUPS = np.arange(len(y)) % 7
+
+
+class OwnSplitter(BaseCrossValidator):
+    """A splitter that uses groups and does not say so."""
+
+    def get_n_splits(self, *_args, **_options):
+        return 1
+
+    def split(self, _X, _y=None, groups=None):
+        yield np.flatnonzero(groups > 2), np.flatnonzero(groups <= 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rule": name} for name in st.RULES]
+    + [{"cv": cv} for cv in (5, KFold(5), PredefinedSplit(GROUPS), [([0, 1, 2], [3, 4])])]
+    + [
+        {"rule": st.HoldOut(X[:9], y[:9])},
+        {"rule": st.OneStandardError(st.CrossValidation(5))},
+        {"cv": 3, "scoring": "neg_mean_absolute_error"},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("estimator", [st.StoppedRegressorCV, st.StoppedClassifierCV])
+def test_groups_that_would_be_ignored(estimator, options):
+    if estimator is st.StoppedClassifierCV:
+        if isinstance(options.get("rule"), st.HoldOut):
+            options = {"rule": st.HoldOut(X[:9], y[:9] > 100)}
+        options = {**options, "scoring": None}
+    with pytest.raises(ValueError, match=r"ignores groups.*GroupKFold"):
+        estimator("ridge", **options).fit(X, y > 140, groups=GROUPS)
+
+
+@pytest.mark.parametrize(
+    "cv", [GroupKFold(3), LeaveOneGroupOut(), StratifiedGroupKFold(3), OwnSplitter()], ids=repr
+)
+def test_groups_that_are_used(cv):
+    label = (y > 140).astype(float)
+    model = st.StoppedRegressorCV("ridge", [1.0, 30.0], cv=cv).fit(X, label, groups=GROUPS)
+    folds = list(cv.split(X, label, GROUPS))
+    again = st.StoppedRegressorCV("ridge", [1.0, 30.0], cv=folds).fit(X, label)
+    np.testing.assert_allclose(model.errors_, again.errors_, rtol=1e-12)
+    by_rule = st.StoppedClassifierCV("ridge", [1.0, 30.0], rule=st.CrossValidation(cv))
+    by_cv = st.StoppedClassifierCV("ridge", [1.0, 30.0], cv=cv)
+    for one in (by_rule, by_cv):
+        one.fit(X, label, groups=GROUPS)
+        np.testing.assert_allclose(one.errors_, 4 * model.errors_, rtol=1e-9)
+
+
+# mistakes in arguments
+
+
+def test_names_that_are_nearly_right():
+    with pytest.raises(ValueError, match='did you mean "nesterov-flow"'):
+        st.get_method("nesterov_flow")
+    with pytest.raises(ValueError, match='did you mean "gradient-flow"'):
+        st.get_method("GradientFlow")
+    with pytest.raises(ValueError, match='did you mean "path-gcv"'):
+        st.StoppedRegressorCV(rule="pathgcv").fit(X, y)
+    with pytest.raises(ValueError, match=r"Unknown rule 'zzz'\. Choose one of loo"):
+        st.get_rule("zzz")
+
+
+def test_a_class_in_the_place_of_an_instance():
+    assert st.get_method(st.GradientFlow) == st.GradientFlow()
+    assert st.get_rule(st.PathGCV) == st.PathGCV()
+    named = st.StoppedRegressorCV("ridge", rule="path-gcv").fit(X, y)
+    model = st.StoppedRegressorCV(st.Ridge, rule=st.PathGCV).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, named.coef_)
+    with pytest.raises(TypeError, match=r"HoldOut needs parameters: give an instance"):
+        st.StoppedRegressorCV(rule=st.HoldOut).fit(X, y)
+    with pytest.raises(TypeError, match="<class 'int'> is not a Method"):
+        st.get_method(int)
+    for estimator in (st.StoppedRegressorCV, st.StoppedClassifierCV):
+        with pytest.raises(TypeError, match=r"write cv=KFold\(\)"):
+            estimator(cv=KFold).fit(X, y > 140)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None, 0.0])
+def test_truth_values_that_are_none(value):
+    for call in (
+        lambda: st.StoppedRegressor(fit_intercept=value).fit(X, y),
+        lambda: st.StoppedRegressorCV(fit_intercept=value).fit(X, y),
+        lambda: st.StoppedKernelRegressor(fit_intercept=value).fit(X, y),
+        lambda: st.decompose(X, y, fit_intercept=value),
+        lambda: st.decompose_kernel(X @ X.T, y, fit_intercept=value),
+    ):
+        with pytest.raises(TypeError, match="fit_intercept must be True or False"):
+            call()
+    with pytest.raises(TypeError, match="per_target must be True or False"):
+        st.StoppedRegressorCV(per_target=value).fit(X, y)
+    with pytest.raises(TypeError, match="prefer_simple must be True or False"):
+        st.StoppedRegressorCV(prefer_simple=value).fit(X, y)
+    assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
