@@ -16,7 +16,7 @@ from stoptime.support.checks import nonnegative
 
 Formula = Callable[[Array, Array], Array]
 Complex = NDArray[np.complex128]
-Checks = dict[str, Callable[[str, object], float]]
+Checks = dict[str, Callable[[str, object], object]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ class Method(ABC):
     """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
     """Whether a stop t costs t steps of a recurrence."""
+    averages: ClassVar[tuple[str, ...]] = ()
+    """The kinds of averages along its path that :class:`stoptime.Averaged` can take."""
+    decouples: ClassVar[bool] = False
+    """Whether a decay of the coefficients can be separated from the gradient."""
+    reaches_least_squares: ClassVar[bool] = True
+    """Whether the path ends at least squares; False where it ends before, as with decay."""
+    follows_flow: ClassVar[bool] = True
+    """Whether late stops are those of :meth:`as_flow`; False for iterations with a schedule."""
     mixture: ClassVar[Literal["pole", "hyperbola", "rays", "ellipse"]] = "ellipse"
     """The contour of penalties on which the filter is a mixture of ridges."""
     scale_free: ClassVar[bool] = False
@@ -87,6 +95,11 @@ class Method(ABC):
     @property
     def horizon(self) -> float:
         """The latest stop that a search for the best stop looks at."""
+        return np.inf
+
+    @property
+    def last_stop(self) -> float:
+        """The stop from which on the path does not change."""
         return np.inf
 
     @property
@@ -169,6 +182,7 @@ class Method(ABC):
         Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
         eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
+        t = np.minimum(nonnegative("t", t, infinite=True), self.last_stop)
         return _evaluate(self._shrinkage, s, t, lambda s: np.where(s > 0, 0.0, 1.0))
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
@@ -176,6 +190,7 @@ class Method(ABC):
 
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
+        t = np.minimum(nonnegative("t", t, infinite=True), self.last_stop)
         return _evaluate(self._gain, s, t, lambda s: 1 / s)
 
     def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
@@ -206,10 +221,9 @@ class Method(ABC):
         return partial(self.gain, t=stop)
 
 
-def _evaluate(formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[..., Array]) -> Array:
+def _evaluate(formula: Formula, s: ArrayLike, t: Array, limit: Callable[..., Array]) -> Array:
     """Apply ``formula`` to checked arguments, and ``limit`` where t is infinite."""
     s = nonnegative("s", s)
-    t = nonnegative("t", t, infinite=True)
     forever = np.isinf(t)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         if not forever.any():
