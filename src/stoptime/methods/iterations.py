@@ -226,7 +226,8 @@ class HeavyBall(Iteration):
 
     @property
     def _momentum(self) -> float | Schedule:
-        return concrete("momentum", self.momentum)
+        given = self.momentum
+        return given if isinstance(given, Schedule) else concrete("momentum", given)
 
     @property
     def limit(self) -> float:

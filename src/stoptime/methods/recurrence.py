@@ -37,6 +37,7 @@ Places = NDArray[np.intp]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
+AVERAGES = ("polyak", "tail", "exponential")
 MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
 GROWTH_POINTS = np.sin(np.pi * np.arange(1, 65) / 128) ** 2  # shares of the largest eigenvalue
 
@@ -138,7 +139,16 @@ class Stepped(Method):
     whole_stops: ClassVar[bool] = True
     runs_steps: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "iterations"
-    averages: ClassVar[tuple[str, ...]] = ("polyak", "tail", "exponential")
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        """All kinds of averages."""
+        return AVERAGES
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at: a run ends with its schedule."""
+        return min(LONGEST_SEARCH, self.ends_at)
 
     @property
     @abstractmethod
@@ -163,7 +173,7 @@ class Stepped(Method):
         last = stops.max() if stops.size else np.inf
         # A formula in place of steps is cheaper where few of the iterations are wanted.
         sparse = not self.runs_steps and last > 4 * len(stops)
-        if sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
+        if not self.whole_stops or sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return
         run = enumerate(self.run(s, np.array([[1.0], [0.0]])))
@@ -216,15 +226,15 @@ class Iteration(Stepped):
         return not any(isinstance(value, Schedule) for value in vars(self).values())
 
     @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at: a run ends with its schedule."""
-        return min(LONGEST_SEARCH, self.last_stop)
-
-    @property
-    def last_stop(self) -> float:
+    def ends_at(self) -> float:
         """The length of a schedule that ends with zero steps, and otherwise infinity."""
         ends = isinstance(self.step, Schedule) and self.step.last == 0
         return self.step.total if ends else np.inf  # type: ignore[union-attr]
+
+    @property
+    def reaches_least_squares(self) -> bool:
+        """Whether the run goes on forever."""
+        return bool(np.isinf(self.ends_at))
 
     @property
     def largest_eigenvalue(self) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 
+NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
 
@@ -53,12 +54,12 @@ class Schedule(ABC):
         """Return the value at iteration k = 1, 2, ..."""
         return self.values[min(k, len(self.values)) - 1]
 
-    @property
+    @cached_property
     def largest(self) -> float:
         """The largest value."""
         return max(self.values)
 
-    @property
+    @cached_property
     def smallest(self) -> float:
         """The smallest value."""
         return min(self.values)
@@ -68,7 +69,7 @@ class Schedule(ABC):
         """The value that stays."""
         return self.values[-1]
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean over the iterations of the schedule."""
         return float(np.mean(self.values))
@@ -137,8 +138,8 @@ class Constant(Warmed):
 class StepDecay(Warmed):
     """A fall by a ``factor`` after every so many iterations: torch's ``StepLR``.
 
-    Steps that fall forever move the iterate by a finite length. After ``total`` iterations the
-    schedule is zero, unless the factor is one.
+    Steps that fall forever move the iterate by a finite length. The schedule is zero from where
+    it has fallen below 10⁻²⁰ of its peak, which no longer changes any float.
 
     Examples
     --------
@@ -151,18 +152,18 @@ class StepDecay(Warmed):
     every: int
     factor: float = 0.1
     warmup: int = 0
-    total: int = LONGEST_SEARCH
+    total: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        whole_number("every", self.every, least=1)
-        if positive_number("factor", self.factor) > 1:
-            raise ValueError(f"factor must be at most one; got {self.factor!r}.")
+        positive_number("factor", self.factor, high=1.0)
+        drops = int(np.ceil(np.log(NO_STEP) / np.log(self.factor)))
+        length = whole_number("every", self.every, least=1) * drops
+        object.__setattr__(self, "total", self.warmup + length)
         super().__post_init__()
 
     def _after(self, j: Array) -> Array:
-        values = self.peak * self.factor ** (j // self.every)
-        ended = (j == self.total - self.warmup) & (self.factor < 1)
-        return np.where(ended, 0.0, values)
+        shares = self.factor ** (j // self.every)
+        return self.peak * np.where(j < self.total - self.warmup, shares, 0.0)
 
 
 @dataclass(frozen=True)
@@ -344,7 +345,6 @@ def at(value: float | Schedule, k: int) -> float:
 
 
 SCHEDULES: dict[str, type[Schedule]] = {
-    cls.__name__: cls
-    for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
+    cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
 }
 """The schedules that can be written to a file, by their names."""
