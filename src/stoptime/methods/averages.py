@@ -141,7 +141,7 @@ class Decayed(Combinator):
     @property
     def horizon(self) -> float:
         """The latest stop that a search looks at."""
-        return super().horizon if self.decoupled else self.method.horizon
+        return min(super().horizon, self.method.horizon) if self.decoupled else self.method.horizon
 
     @property
     def follows_flow(self) -> bool:
@@ -296,7 +296,7 @@ class Averaged(Combinator):
     @property
     def horizon(self) -> float:
         """The latest stop that a search looks at."""
-        return super().horizon if self.whole_stops else np.inf
+        return min(super().horizon, self.method.horizon) if self.whole_stops else np.inf
 
     @property
     def reaches_least_squares(self) -> bool:

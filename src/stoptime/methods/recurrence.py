@@ -147,8 +147,8 @@ class Stepped(Method):
 
     @property
     def horizon(self) -> float:
-        """The latest stop that a search looks at: a run ends with its schedule."""
-        return min(LONGEST_SEARCH, self.ends_at)
+        """The latest stop that a search looks at."""
+        return LONGEST_SEARCH
 
     @property
     @abstractmethod
@@ -226,6 +226,12 @@ class Iteration(Stepped):
         return not any(isinstance(value, Schedule) for value in vars(self).values())
 
     @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at: a run ends with its schedule."""
+        length = self.step.length if isinstance(self.step, Schedule) else np.inf
+        return min(super().horizon, length)
+
+    @property
     def ends_at(self) -> float:
         """The length of a schedule that ends with zero steps, and otherwise infinity."""
         ends = isinstance(self.step, Schedule) and self.step.last == 0
@@ -263,7 +269,7 @@ class Iteration(Stepped):
         return float(np.sqrt(self.mean_step))
 
     def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return a bound of the gain over all eigenvalues: that of the largest step."""
+        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
         found = super().largest_gain(stop)
         return found * (self.epsilon / self.mean_step) if self.is_tuned else found
 

@@ -20,6 +20,7 @@ import numpy as np
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 
+RUN_OUT = 1e-3  # of the peak: a run whose last step is smaller ends with its schedule
 NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
@@ -73,6 +74,14 @@ class Schedule(ABC):
     def mean(self) -> float:
         """The mean over the iterations of the schedule."""
         return float(np.mean(self.values))
+
+    @property
+    def length(self) -> float:
+        """The iterations of a run that ends with the schedule; infinity where it can go on."""
+        return self.total if self.last <= RUN_OUT * self.largest else np.inf
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} up to {self.largest:.3g}"
 
     def times(self, factor: float) -> Schedule:
         """Return the schedule with all values multiplied by a factor."""

@@ -223,7 +223,10 @@ def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool
         method = method.tuned_to(eigenvalues)
     found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
     if np.isinf(found.stop):
-        raise ValueError(f"Penalty {penalty:.3g} means no noise: run to convergence.")
+        raise ValueError(
+            f"Penalty {penalty:.3g} is so small that no stop of {method} is close to it: run to "
+            "convergence."
+        )
     like = calibration.equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
     expected = None
     if eigenvalues is not None and complete:
