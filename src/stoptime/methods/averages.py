@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def _inner(name: str) -> Any:
     """Return a property that is that of the inner method."""
-    return property(attrgetter(f"method.{name}"), doc=f"``{name}`` of the method.")
+    return property(lambda self: getattr(self.method, name), doc=f"``{name}`` of the method.")
 
 
 @dataclass(frozen=True)
@@ -50,26 +49,33 @@ class Combinator(Stepped):
             )
 
     @property
+    def shift(self) -> float:
+        """What is added to every eigenvalue where convergence is concerned."""
+        return 0.0
+
+    @property
     def possible_eigenvalues(self) -> tuple[float, float]:
         """The range of eigenvalues for which a calibration holds where no spectrum is given."""
-        return self.method.possible_eigenvalues
+        return 0.0, max(self.method.possible_eigenvalues[1] - self.shift, 0.0)
 
     @property
     def largest_eigenvalue(self) -> float:
         """The smallest eigenvalue for which the method diverges."""
-        return self.method.largest_eigenvalue
+        return max(self.method.largest_eigenvalue - self.shift, 0.0)
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the combination with the inner method tuned to the spectrum."""
-        return replace(self, method=self.method.tuned_to(eigenvalues))
+        s = nonnegative("eigenvalues", eigenvalues)
+        return replace(self, method=self.method.tuned_to(s + self.shift))
 
     def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
         """Return the combination tuned so that it still converges after removing any row."""
-        return replace(self, method=self.method.tuned_without_rows(eigenvalues, scale))
+        s = nonnegative("eigenvalues", eigenvalues)
+        return replace(self, method=self.method.tuned_without_rows(s + self.shift, scale))
 
     def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the inner method diverges."""
-        self.method.check_convergence(largest)
+        """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
+        self.method.check_convergence(largest + self.shift)
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the combination for eigenvalues divided by ``penalty``."""
@@ -149,34 +155,10 @@ class Decayed(Combinator):
         return not self.decoupled and self.method.follows_flow
 
     @property
-    def possible_eigenvalues(self) -> tuple[float, float]:
-        """The range of the inner method, from which the decay takes its part."""
-        return 0.0, max(self.method.possible_eigenvalues[1] - self._shift, 0.0)
-
-    @property
-    def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the method diverges."""
-        return max(self.method.largest_eigenvalue - self._shift, 0.0)
-
-    @property
-    def _shift(self) -> float:
-        """What decay adds to the largest eigenvalue where convergence is concerned."""
+    def shift(self) -> float:
+        """What decay adds to every eigenvalue where convergence is concerned."""
         # apart from the gradient, decay shortens the largest stable step by at most twice as much
         return self.weight_decay * (1 + self.decoupled)
-
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the method tuned to the eigenvalues, to each of which the decay is added."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        return replace(self, method=self.method.tuned_to(s + self._shift))
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the method tuned so that it still converges after removing any row."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        return replace(self, method=self.method.tuned_without_rows(s + self._shift, scale))
-
-    def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
-        self.method.check_convergence(largest + self._shift)
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the method for eigenvalues, and a decay, that are divided by ``penalty``."""

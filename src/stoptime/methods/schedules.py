@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
+
+__all__ = [
+    "Computed", "Constant", "Cosine", "Linear", "Listed", "OneCycle", "Polynomial", "Schedule",
+    "StepDecay",
+]  # fmt: skip
 
 RUN_OUT = 1e-3  # of the peak: a run whose last step is smaller ends with its schedule
 NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
@@ -85,7 +91,9 @@ class Schedule(ABC):
 
     def times(self, factor: float) -> Schedule:
         """Return the schedule with all values multiplied by a factor."""
-        return Listed(tuple(factor * value for value in self.values))
+        levels = {name: getattr(self, name, None) for name in ("peak", "start", "end")}
+        scaled = {name: factor * one for name, one in levels.items() if one is not None}
+        return cast("Schedule", replace(cast("Any", self), **scaled))
 
 
 class Warmed(Schedule):
@@ -303,6 +311,10 @@ class Listed(Schedule):
     def _formula(self, k: Array) -> Array:
         return np.append(self.given, self.given[-1:])[: len(k)]
 
+    def times(self, factor: float) -> Schedule:
+        """Return the values multiplied by a factor."""
+        return Listed(tuple(factor * value for value in self.given))
+
     def __repr__(self) -> str:
         few = [f"{value:.4g}" for value in self.given]
         shown = few if len(few) <= 6 else [*few[:3], "...", *few[-2:]]
@@ -327,6 +339,10 @@ class Computed(Schedule):
     def _formula(self, k: Array) -> Array:
         values = [float(self.function(int(one))) for one in k[:-1]]
         return np.array([*values, values[-1]])
+
+    def times(self, factor: float) -> Schedule:
+        """Return the values multiplied by a factor, as a list."""
+        return Listed(self.values[:-1]).times(factor)
 
 
 def _cosine(first: float, last: float, x: Array) -> Array:

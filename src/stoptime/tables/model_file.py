@@ -257,7 +257,7 @@ def _read_recipe(content: Any) -> Recipe:
 
 _read_numbers = partial(np.array, dtype=np.float64)
 READERS: dict[str, Callable[[Any], Any]] = {
-    "method": from_content,
+    "method": lambda content: from_content(dict(content)),
     "stop": _read_stop,
     "dtype": {"float32": np.float32, "float64": np.float64}.__getitem__,
     "coef": _read_numbers,
