@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import stoptime as st
@@ -229,6 +230,37 @@ def test_combinations_are_methods(method):
     curve = st.risk(model.method_, [0, 3], eigenvalues=S, signal=S, noise=1.0, n_samples=9)
     g, gain = model.method_.shrinkage(S, 3), model.method_.gain(S, 3)
     assert curve.total[1] == pytest.approx(np.sum(g**2 * S**2) + np.sum(S * gain**2) / 9)
+
+
+@pytest.mark.parametrize("method", USED[:6], ids=lambda one: repr(one)[:70])
+def test_combinations_on_data_of_every_kind(method):
+    X, y = make_data(40, 6)
+    X = X - 1
+    X[np.abs(X) < 0.2] = 0
+    stops = [0, 1, 30, np.inf]
+    dense = st.path(X, y, method, stops).coef
+    np.testing.assert_allclose(st.path(csr_array(X), y, method, stops).coef, dense, atol=1e-11)
+    targets = np.column_stack([y] * 17) * np.arange(1, 18)
+    together = st.leave_one_out(X, targets, method, stops).errors
+    alone = st.leave_one_out(X, y, method, stops).errors
+    np.testing.assert_allclose(together / np.arange(1, 18) ** 2, alone[:, None] + 0 * together)
+    twice = np.append(np.arange(40), np.arange(5))
+    weights = np.where(np.arange(40) < 5, 2.0, 1.0)
+    repeated = st.path(X[twice], y[twice], method, stops).coef
+    weighted = st.StoppedRegressor(method, stop=30).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(weighted.coef_, repeated[2], rtol=1e-10)
+    single = st.StoppedRegressorCV(method).fit(X.astype(np.float32), y.astype(np.float32))
+    assert single.coef_.dtype == np.float32
+    assert st.StoppedRegressorCV(method).fit(np.ones((9, 2)), np.arange(9.0)).stop_ == 0
+    assert not st.StoppedRegressor(method, stop=3).fit(np.ones((1, 2)), [2.0]).coef_.any()
+
+
+def test_decay_far_above_the_eigenvalues():
+    X, y = make_data(30, 3)
+    for scale in (1e-75, 1e75, 1e150):
+        model = st.StoppedRegressorCV(Decayed(Nesterov(), 0.05)).fit(X * scale, y)
+        assert np.isfinite(model.coef_).all()
+        assert (model.score(X * scale, y) > 0.1) == (scale > 1)
 
 
 def test_plans_with_decay():

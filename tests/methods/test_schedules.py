@@ -77,7 +77,7 @@ def test_a_schedule_keeps_its_last_value_and_knows_its_range(schedule):
     assert schedule.mean == pytest.approx(np.mean(values[:-1]), rel=1e-12)
     tripled = schedule.times(3.0)
     assert (tripled.total, tripled.length) == (schedule.total, schedule.length)
-    np.testing.assert_allclose(tripled.values, 3 * np.array(schedule.values), rtol=1e-15)
+    np.testing.assert_allclose(tripled.values, 3 * np.array(schedule.values), rtol=1e-13)
 
 
 def test_warm_up_rises_to_the_peak():

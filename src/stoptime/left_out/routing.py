@@ -255,7 +255,7 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
 
 def learned(method: Method, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:
     """Tell at which stops the path is least squares to rounding, without any row."""
-    if not method.reaches_least_squares:
+    if not method.reaches_least_squares and eigenvalues.size:
         return np.zeros(stops.shape, np.bool_)
     # the removal of a row can make the smallest eigenvalue far smaller still; a method of second
     # order would reach its end only at stops whose squares overflow

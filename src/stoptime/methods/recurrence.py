@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.base import Checks, Method, concrete
-from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, at, scheduled
+from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
@@ -276,15 +276,13 @@ class Iteration(Stepped):
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
         momentum, lookahead, weight = self.coefficients(k)
-        if self.follows_flow:
-            return Update(momentum, lookahead, weight)
         # v is a sum of gradients, so that a step of zero pauses the run without stopping it
         ratio = self.step_ratio(k)
         return Update(momentum, ratio * lookahead, weight, ratio)
 
     def step_ratio(self, k: int) -> float:
         """Return the step of iteration k in units of ε."""
-        return at(self.step, k) / self.epsilon if isinstance(self.step, Schedule) else 1.0
+        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""

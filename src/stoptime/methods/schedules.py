@@ -10,7 +10,6 @@ Warm-up is linear, :math:`\mathrm{peak}\cdot k/(w + 1)` for the first w iteratio
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +30,7 @@ NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
 
-class Schedule(ABC):
+class Schedule:
     """A number for each iteration: a frozen dataclass, which is comparable and printable.
 
     A new schedule gives ``total``, and its formula for an array of iterations.
@@ -40,9 +39,9 @@ class Schedule(ABC):
     total: int
     """The number of iterations that the schedule is made for."""
 
-    @abstractmethod
     def _formula(self, k: Array) -> Array:
         """Return the values at iterations k = 1, 2, ..., ``total`` + 1."""
+        raise NotImplementedError
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -114,9 +113,9 @@ class Warmed(Schedule):
         after = np.maximum(k - 1 - self.warmup, 0)
         return np.where(k <= self.warmup, rising, self._after(after))
 
-    @abstractmethod
     def _after(self, j: Array) -> Array:
         """Return the values j = 0, 1, ... iterations after the warm-up."""
+        raise NotImplementedError
 
 
 class Falling(Warmed):
@@ -128,9 +127,9 @@ class Falling(Warmed):
         share = self._share(np.minimum(j / (self.total - self.warmup), 1))
         return self.end + (self.peak - self.end) * share
 
-    @abstractmethod
     def _share(self, x: Array) -> Array:
         """Return a curve that falls from 1 at x = 0 to 0 at x = 1."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
