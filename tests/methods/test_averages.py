@@ -157,9 +157,9 @@ def test_gains_of_averages_against_fifty_digits(kind):
     mp.mp.dps = 50
     method = Averaged(GradientDescent(1.0), kind, decay=0.75)
     for s in (1e-12, 1e-6, 1e-3, 0.3, 0.999):
-        exact = [(1 - (1 - mp.mpf(s)) ** k) / mp.mpf(s) for k in range(401)]
+        exact = [(1 - (1 - mp.mpf(s)) ** k) / mp.mpf(s) for k in range(101)]
         exact = averaged(exact, kind, mp.mpf(0.75))
-        for k in (1, 2, 31, 400):
+        for k in (1, 2, 31, 100):
             assert abs(float(method.gain(s, k)) / exact[k] - 1) < 1e-13
 
 

@@ -123,6 +123,8 @@ GUARANTEED = [
     lambda _: CriticalFlow(),
     lambda _: IteratedRidge(),
     lambda _: IteratedRidge(9),
+    lambda _: Averaged(GradientFlow()),
+    lambda _: Averaged(GradientFlow(), "tail"),
     lambda _: AcceleratedFlow(2.0),
     lambda _: AcceleratedFlow(3.0),
     lambda _: AcceleratedFlow(9.0),

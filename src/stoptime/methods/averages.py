@@ -196,8 +196,7 @@ class Decayed(Combinator):
 
     def _decayed(self, g: Array, s: Array) -> Array:
         """Return the shrinkage from that of the inner method at s + w: a mean of g and one."""
-        part = s / (s + self.weight_decay)
-        return np.asarray(1 - part + part * g)
+        return np.asarray((self.weight_decay + s * g) / (s + self.weight_decay))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.decoupled:
@@ -297,7 +296,7 @@ class Averaged(Combinator):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Whether it is gradient flow without decay: g is at most that of ridge, twice as fast."""
+        """Whether it is gradient flow without decay: g is at most that of ridge at stop t/2."""
         return self.method.universal_guarantee and not self.method.whole_stops
 
     def as_flow(self) -> Method:
@@ -333,7 +332,7 @@ class Averaged(Combinator):
         return self.method.mean_gain(s, self._first(t), t)
 
     def _limits(self, s: Array) -> tuple[Array, Array]:
-        """Return the limit of the iterates, to which their averages converge."""
+        # averages converge to the limit of the iterates
         end = np.array(self.method.ends_at)
         if np.isinf(end):
             return self.method._limits(s)
