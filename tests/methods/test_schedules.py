@@ -293,6 +293,41 @@ def test_models_are_saved_with_their_schedules(tmp_path):
     assert as_content(Listed(Computed(lambda k: 0.1 / k, 50).values))["schedule"] == "Listed"
 
 
+class SGD_of_torch:  # noqa: N801 - the name is replaced below
+    """What ``from_torch`` reads of an optimiser, without torch."""
+
+    def __init__(self, **options):
+        self.param_groups = [{"params": [], "lr": 0.4} | options]
+        self.state = {}
+
+
+SGD_of_torch.__name__ = "SGD"
+
+
+class Halving:
+    """What ``from_torch`` reads of a scheduler, without torch."""
+
+    last_epoch = 0
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.param_groups[0]["lr"] /= 2
+
+
+def test_an_optimiser_is_read_without_torch():
+    optimizer = SGD_of_torch(momentum=0.9, weight_decay=0.1)
+    found = st.from_torch(optimizer, Halving(optimizer), loss_scale=2.0, iterations=3)
+    assert found == st.Decayed(HeavyBall(Listed((0.8, 0.4, 0.2)), 0.9), 0.05)
+    assert optimizer.param_groups[0]["lr"] == 0.4
+    optimizer = SGD_of_torch(momentum=0.9, nesterov=True)
+    assert st.from_torch(optimizer) == SGD(0.4, 0.9, nesterov=True)
+    other = type("Other", (), {"param_groups": [{}]})
+    with pytest.raises(ValueError, match="Other has no filter that is known here"):
+        st.from_torch(other())
+
+
 def test_the_schedules_are_public():
     assert st.schedules is schedules
     assert set(schedules.SCHEDULES) == {type(one).__name__ for one in EVERY}

@@ -96,9 +96,10 @@ class Schedule:
 
 
 class Warmed(Schedule):
-    """A schedule that begins at ``peak``, after linear warm-up."""
+    """A schedule from ``peak`` to ``end``, after linear warm-up."""
 
     peak: float
+    end: float
     warmup: int
 
     def __post_init__(self) -> None:
@@ -115,15 +116,6 @@ class Warmed(Schedule):
 
     def _after(self, j: Array) -> Array:
         """Return the values j = 0, 1, ... iterations after the warm-up."""
-        raise NotImplementedError
-
-
-class Falling(Warmed):
-    """A schedule from ``peak`` to ``end``, which it reaches after ``total`` iterations."""
-
-    end: float
-
-    def _after(self, j: Array) -> Array:
         share = self._share(np.minimum(j / (self.total - self.warmup), 1))
         return self.end + (self.peak - self.end) * share
 
@@ -183,7 +175,7 @@ class StepDecay(Warmed):
 
 
 @dataclass(frozen=True)
-class Linear(Falling):
+class Linear(Warmed):
     """A straight line from ``peak`` to ``end``, which may be larger: torch's ``LinearLR``.
 
     Examples
@@ -202,7 +194,7 @@ class Linear(Falling):
 
 
 @dataclass(frozen=True)
-class Polynomial(Falling):
+class Polynomial(Warmed):
     """A power of the remaining share of the iterations: torch's ``PolynomialLR``.
 
     Examples
@@ -226,7 +218,7 @@ class Polynomial(Falling):
 
 
 @dataclass(frozen=True)
-class Cosine(Falling):
+class Cosine(Warmed):
     r"""Half a period of a cosine from ``peak`` to ``end``: torch's ``CosineAnnealingLR``.
 
     .. math:: \varepsilon_k = e + (p - e)\,\frac{1 + \cos(\pi j/T)}2, \qquad j = k - 1

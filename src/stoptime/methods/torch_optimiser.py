@@ -86,9 +86,9 @@ def _checked_options(optimizer: Any) -> dict[str, float]:
         raise ValueError(f"from_torch reads an optimiser of torch.optim; got {optimizer!r}.")
     if not any(cls.__name__ == "SGD" for cls in type(optimizer).__mro__):
         raise ValueError(
-            f"{name} has no filter: its steps depend on the response, unlike those of "
-            "torch.optim.SGD. For Adam, AdamW, AdaGrad and RMSProp take the method of that name, "
-            "for example st.Adam, whose stop is chosen by K-fold cross-validation."
+            f"{name} has no filter that is known here; only torch.optim.SGD has. The steps of "
+            "Adam, AdamW, Adagrad and RMSprop depend on the response: take the method of that "
+            "name, for example st.Adam, whose stop is chosen by K-fold cross-validation."
         )
     groups = [_options(group) for group in optimizer.param_groups]
     unequal = [key for key in OPTIONS if any(group[key] != groups[0][key] for group in groups)]
