@@ -1,5 +1,6 @@
 # The public names and where they are defined: type checkers and `stoptime/__init__.py` read this.
 import stoptime.bounds as bounds
+import stoptime.methods.schedules as schedules
 import stoptime.show.explorer as explorer
 import stoptime.show.report as report
 import stoptime.support.plots as plots
@@ -9,15 +10,17 @@ from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegr
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
+from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.torch_optimiser import from_torch
 from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
@@ -57,18 +60,19 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
-    "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
-    "CrossValidation", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
-    "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
-    "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
-    "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
-    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning",
-    "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
-    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk",
-    "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
-    "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
-    "guarantee", "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals",
-    "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "risk", "risk_exponent", "save", "summarise", "training_error",
+    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SGD", "SURE", "AcceleratedFlow",
+    "Averaged", "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
+    "CriticalFlow", "CrossValidation", "Decayed", "Discrepancy", "ErrorCurve", "GradientDescent",
+    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
+    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
+    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
+    "PreparationWarning", "Problem", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum",
+    "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
+    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
+    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
+    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "from_torch",
+    "get_method", "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_predictions",
+    "left_out_residuals", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
+    "path_gcv", "plan", "power_signal", "risk", "risk_exponent", "save", "schedules", "summarise",
+    "training_error",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from left_out.cases import METHODS
 from stoptime import (
     AcceleratedFlow,
     CriticalFlow,
+    Decayed,
     GradientDescent,
     GradientFlow,
     HeavyBall,
@@ -18,7 +19,7 @@ from stoptime.left_out import secular
 from stoptime.left_out.by_mixture import ByMixture, lagrange
 from stoptime.left_out.interpolation import REDUNDANT, Interpolation
 from stoptime.left_out.mixture import ridge_mixture
-from stoptime.left_out.routing import _scale_nodes, cheapest_route, last_stop
+from stoptime.left_out.routing import _scale_nodes, cheapest_route, learned
 from stoptime.left_out.secular import BySecular, downdate
 
 
@@ -46,9 +47,12 @@ def test_route_by_work():
 
 def test_the_last_stop_of_an_iteration_is_that_of_its_flow():
     s = np.array([1e-3, 2.0])
-    assert last_stop(GradientFlow(), s) == pytest.approx(1e203, rel=1e-15)
-    assert last_stop(GradientDescent(0.25), s) == pytest.approx(4e203, rel=1e-15)
-    assert last_stop(AcceleratedFlow(), s) == last_stop(GradientFlow(), s[:0]) == np.inf
+    stops = np.array([0.999e203, 1.001e203, 3.999e203, 4.001e203, np.inf])
+    assert learned(GradientFlow(), s, stops).tolist() == [False, True, True, True, True]
+    assert learned(GradientDescent(0.25), s, stops).tolist() == [False, False, False, True, True]
+    for late in (learned(AcceleratedFlow(), s, stops), learned(GradientFlow(), s[:0], stops)):
+        assert late.tolist() == [False, False, False, False, True]
+    assert not learned(Decayed(GradientFlow(), 0.1), s, stops).any()
 
 
 @pytest.mark.parametrize("horizon", [0.01, 1.0, 100.0, 3000.0])

@@ -8,14 +8,16 @@ import pytest
 
 import stoptime as st
 from iteration_cases import make_data
+from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Coefficients, Iteration
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.search import risk_ratio, stop_with_gain
 
 S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
@@ -34,6 +36,17 @@ MORE = [
     Nesterov(1.0, momentum=0.99),
     HeavyBall(1.0, 0.99),
     NuMethod(1.0, 0.3),
+    SGD(1.0, 0.9, nesterov=True),
+    SGD(0.8, 0.7, dampening=0.4),
+    GradientDescent(Linear(0.9, 5, end=1.0)),
+    HeavyBall(Cosine(0.3, 40, end=1.0), Linear(0.9, 40, end=0.8)),
+    Nesterov(Constant(1.0, warmup=7)),
+    Decayed(Nesterov(1.0), 0.1),
+    Decayed(GradientDescent(1.0), 0.1),
+    Decayed(AcceleratedFlow(), 0.1),
+    Averaged(Nesterov(1.0)),
+    Averaged(HeavyBall(1.0, 0.9), "tail"),
+    Averaged(GradientDescent(1.0), "exponential", 0.9),
 ]
 each_registered = pytest.mark.parametrize("method", TUNED, ids=str)
 each_filter = pytest.mark.parametrize("method", FILTERS, ids=str)
@@ -110,6 +123,8 @@ GUARANTEED = [
     lambda _: CriticalFlow(),
     lambda _: IteratedRidge(),
     lambda _: IteratedRidge(9),
+    lambda _: Averaged(GradientFlow()),
+    lambda _: Averaged(GradientFlow(), "tail"),
     lambda _: AcceleratedFlow(2.0),
     lambda _: AcceleratedFlow(3.0),
     lambda _: AcceleratedFlow(9.0),

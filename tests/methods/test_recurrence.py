@@ -140,7 +140,7 @@ def test_many_pairs_are_cut_into_blocks():
     rng = np.random.default_rng(0)
     x, k = rng.uniform(size=3000), rng.permutation(3000)
     method = Nesterov(1.0)
-    found = filtered(method.coefficients, x, k, 1.0)
+    found = filtered(method.run, x, k, 1.0)
     for i in (0, 1023, 1024, 2999):
         assert found[i] == method.shrinkage(x[i], k[i])
 

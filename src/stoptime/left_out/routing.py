@@ -157,13 +157,13 @@ class Routing:
     @cached_property
     def _end(self) -> Places:
         """Indices of the stops that are infinite up to rounding, where the fit is least squares."""
-        return np.flatnonzero(self.stops >= last_stop(self.method, self.rows.eigenvalues))
+        return np.flatnonzero(learned(self.method, self.rows.eigenvalues, self.stops))
 
     @cached_property
     def between(self) -> Places:
         """Indices of the stops that need a route."""
-        last = last_stop(self.method, self.rows.eigenvalues)
-        return np.flatnonzero((self.stops > 0) & (self.stops < last))
+        end = learned(self.method, self.rows.eigenvalues, self.stops)
+        return np.flatnonzero((self.stops > 0) & ~end)
 
     @cached_property
     def _interpolation(self) -> Interpolation:
@@ -254,11 +254,13 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     return np.unique(nodes)
 
 
-def last_stop(method: Method, eigenvalues: Array) -> float:
-    """Return a stop beyond which the path is least squares to rounding, without any row."""
+def learned(method: Method, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:
+    """Tell at which stops the path is least squares to rounding, without any row."""
+    if not method.reaches_least_squares and eigenvalues.size:
+        return np.zeros(stops.shape, np.bool_)
     # the removal of a row can make the smallest eigenvalue far smaller still; a method of second
     # order would reach its end only at stops whose squares overflow
     if method.order > 1 or not eigenvalues.size:
-        return np.inf
+        return np.isinf(stops)
     with np.errstate(over="ignore"):
-        return float(LEARNED / eigenvalues[0] / method.pace)
+        return np.asarray(stops >= LEARNED / eigenvalues[0] / method.pace)

@@ -17,7 +17,7 @@ from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
 Complex = NDArray[np.complex128]
-Checks = dict[str, Callable[[str, object], float]]
+Checks = dict[str, Callable[[str, object], object]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Method(ABC):
     """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
     """Whether a stop t costs t steps of a recurrence."""
+    decouples: ClassVar[bool] = False
+    """Whether a decay of the coefficients can be separated from the gradient."""
     mixture: ClassVar[Literal["pole", "hyperbola", "rays", "ellipse"]] = "ellipse"
     """The contour of penalties on which the filter is a mixture of ridges."""
     scale_free: ClassVar[bool] = False
@@ -98,6 +100,21 @@ class Method(ABC):
         return False
 
     @property
+    def averages(self) -> tuple[str, ...]:
+        """The kinds of averages along its path that :class:`stoptime.Averaged` can take."""
+        return ()
+
+    @property
+    def reaches_least_squares(self) -> bool:
+        """Whether the path ends at least squares; False where it ends before, as with decay."""
+        return True
+
+    @property
+    def follows_flow(self) -> bool:
+        """Whether late stops are those of :meth:`as_flow`; False for iterations with a schedule."""
+        return True
+
+    @property
     def pace(self) -> float:
         """Time of the flow for one unit of the stop; 1 for a flow itself."""
         return 1.0
@@ -105,6 +122,11 @@ class Method(ABC):
     @property
     def horizon(self) -> float:
         """The latest stop that a search for the best stop looks at."""
+        return np.inf
+
+    @property
+    def ends_at(self) -> float:
+        """The stop from which on the path does not change."""
         return np.inf
 
     @property
@@ -150,6 +172,18 @@ class Method(ABC):
         """Return g at complex eigenvalues off the negative axis, for mixtures on "rays"."""
         raise NotImplementedError
 
+    def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
+        """Return the mean of g over the times from ``first`` to ``last``, for ``averages``."""
+        raise NotImplementedError
+
+    def mean_gain(self, s: Array, first: Array, last: Array) -> Array:
+        """Return the mean of φ over the times from ``first`` to ``last``, for ``averages``."""
+        raise NotImplementedError
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield the filters of one iteration after another, for methods that run steps."""
+        raise NotImplementedError
+
     def check_convergence(self, largest: float) -> None:  # noqa: B027 - flows converge
         """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
 
@@ -187,14 +221,30 @@ class Method(ABC):
         Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
         eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
-        return _evaluate(self._shrinkage, s, t, lambda s: np.where(s > 0, 0.0, 1.0))
+        return self._evaluate(self._shrinkage, s, t, lambda s: self._limits(s)[0])
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
-        return _evaluate(self._gain, s, t, lambda s: 1 / s)
+        return self._evaluate(self._gain, s, t, lambda s: self._limits(s)[1])
+
+    def _limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ at t = ∞: those of least squares."""
+        return np.where(s > 0, 0.0, 1.0), 1 / s
+
+    def _evaluate(
+        self, formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[[Array], Array]
+    ) -> Array:
+        """Apply ``formula`` to checked arguments, and ``limit`` where t is infinite."""
+        s = nonnegative("s", s)
+        t = np.minimum(nonnegative("t", t, infinite=True), self.ends_at)
+        forever = np.isinf(t)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            if not forever.any():
+                return np.asarray(formula(s, t))[()]
+            return np.where(forever, limit(s), formula(s, np.where(forever, 0.0, t)))[()]
 
     def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
         """Return φ of shape (n, rank, n_stops) for n spectra, those of the data without a row.
@@ -222,17 +272,6 @@ class Method(ABC):
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
         """Return the gain at one stop for one response, or its size, as a function of s."""
         return partial(self.gain, t=stop)
-
-
-def _evaluate(formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[..., Array]) -> Array:
-    """Apply ``formula`` to checked arguments, and ``limit`` where t is infinite."""
-    s = nonnegative("s", s)
-    t = nonnegative("t", t, infinite=True)
-    forever = np.isinf(t)
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        if not forever.any():
-            return np.asarray(formula(s, t))[()]
-        return np.where(forever, limit(s), formula(s, np.where(forever, 0.0, t)))[()]
 
 
 @singledispatch

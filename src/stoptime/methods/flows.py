@@ -48,10 +48,26 @@ class GradientFlow(Method):
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
+    averages: ClassVar[tuple[str, ...]] = ("polyak", "tail")
 
     def as_iteration(self, step: float) -> GradientDescent:
         """Return gradient descent: its iterate k is near time step·k, within O(step)."""
         return cast("GradientDescent", discretise(self, step))
+
+    def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
+        """Return the mean of g over the times from ``first`` to ``last``."""
+        return np.asarray(np.exp(-first * s) * exprel((first - last) * s))
+
+    def mean_gain(self, s: Array, first: Array, last: Array) -> Array:
+        """Return the mean of φ over the times from ``first`` to ``last``."""
+        early = (last - first) * s <= 1
+        cases = [
+            (early, lambda s, span: span / 2 * hyp1f1(1, 3, -span * s)),
+            (~early, lambda s, span: (1 - exprel(-span * s)) / s),
+        ]
+        # the gain at the first time, and the mean of what is added to it: both are positive
+        added = np.exp(-first * s) * special.piecewise(cases, s, last - first)
+        return self._gain(s, first) + added
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.methods import special
 from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.recurrence import Coefficients, Iteration
+from stoptime.methods.recurrence import Coefficients, Iteration, Update
+from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
@@ -35,22 +37,39 @@ class GradientDescent(Iteration):
     ----------
     step : float or "auto", default="auto"
         The ε above, below 2/L; "auto" is 1/L. It is torch's ``lr`` for the loss ‖y - Xβ‖²/(2n).
+        For every iteration it may also be a schedule, see :mod:`stoptime.schedules`.
+
+    Examples
+    --------
+    >>> from stoptime.methods.schedules import Cosine
+    >>> GradientDescent(step=Cosine(peak=0.1, total=1000, warmup=50)).horizon
+    1000
     """
 
     name: ClassVar[str] = "gradient-descent"
     order: ClassVar[int] = 1
-    runs_steps: ClassVar[bool] = False
     qualification: ClassVar[float] = np.inf
-    universal_guarantee: ClassVar[bool] = True
-    """As that of gradient flow: every step of at most 1/L shrinks every direction."""
     limit: ClassVar[float] = 2.0
-    horizon: ClassVar[float] = 10**12
-    """A power costs the same for any number of iterations."""
+
+    @property
+    def runs_steps(self) -> bool:  # type: ignore[override]
+        """Whether the step follows a schedule; a power costs the same for any stop."""
+        return not self.follows_flow
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at."""
+        return super().horizon if self.runs_steps else 10**12
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """As that of gradient flow: every step of at most 1/L shrinks every direction."""
+        return self.follows_flow
 
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: ε."""
-        return self.epsilon
+        return self.mean_step
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
@@ -61,6 +80,8 @@ class GradientDescent(Iteration):
         return GradientFlow()
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._shrinkage(s, t)
         x = self.epsilon * s
         k = iteration_numbers(t).astype(np.float64)
         # a power of 1 - x would multiply its rounding by k
@@ -71,6 +92,8 @@ class GradientDescent(Iteration):
         return special.piecewise(cases, x, k)
 
     def _gain(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._gain(s, t)
         x = self.epsilon * s
         k = iteration_numbers(t).astype(np.float64)
         cases = [
@@ -98,9 +121,10 @@ class Nesterov(Iteration):
     friction : float, default=3.0
         The r above.
     momentum : float, optional
-        A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. This is
-        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds
-        the extrapolated point θ_k = β_k + η(β_k - β_{k-1}).
+        A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. It may also
+        be a schedule. With constants this is ``torch.optim.SGD(lr=step, momentum=η,
+        nesterov=True)`` from zero: after k steps torch holds the extrapolated point
+        θ_k = β_k + η(β_k - β_{k-1}), which is the iterate of :class:`SGD`.
 
     Examples
     --------
@@ -109,25 +133,26 @@ class Nesterov(Iteration):
     """
 
     friction: float = 3.0
-    momentum: float | None = None
+    momentum: float | Schedule | None = None
     name: ClassVar[str] = "nesterov"
     order: ClassVar[int] = 2
     _checks: ClassVar[Checks] = {
-        "step": positive_number,
+        "step": scheduled(positive_number),
         "friction": positive_number,
-        "momentum": fraction_below_one,
+        "momentum": scheduled(fraction_below_one),
     }
 
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), with η → 1 if it grows."""
-        eta = 1.0 if self.momentum is None else self.momentum
+        eta = 1.0 if self.momentum is None else _largest(self.momentum)
         return (2 + 2 * eta) / (1 + 2 * eta)
 
     @property
     def universal_guarantee(self) -> bool:
         """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
-        return self.momentum is None and AcceleratedFlow(self.friction).universal_guarantee
+        free = self.momentum is None and self.follows_flow
+        return free and AcceleratedFlow(self.friction).universal_guarantee
 
     def safer(self) -> Self | None:
         """Return the method with friction 5: a much better guarantee for a few more steps."""
@@ -137,8 +162,9 @@ class Nesterov(Iteration):
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
-        eta = self.momentum
-        if eta is None:
+        if self.momentum is not None:
+            eta = at(self.momentum, k)
+        else:
             eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
         return Coefficients(eta, eta, 1.0)
 
@@ -146,7 +172,7 @@ class Nesterov(Iteration):
         """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
         if self.momentum is None:
             return AcceleratedFlow(self.friction)
-        return HeavyBallFlow(damping=(1 - self.momentum) / (2 * self.pace))
+        return HeavyBallFlow(damping=(1 - _largest(self.momentum)) / (2 * self.pace))
 
 
 @dataclass(frozen=True)
@@ -165,7 +191,8 @@ class HeavyBall(Iteration):
     momentum : float or "auto", default="auto"
         The η above, in [0, 1). "auto" converges fastest with this step; it is (1 - √(εμ))² if the
         step is 1/L, and it needs a positive smallest eigenvalue μ. The pair is
-        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero.
+        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero, also where
+        one of them or both are schedules.
 
     Examples
     --------
@@ -173,11 +200,14 @@ class HeavyBall(Iteration):
     HeavyBall(step=1.0, momentum=0.25)
     """
 
-    momentum: float | str = "auto"
+    momentum: float | str | Schedule = "auto"
     name: ClassVar[str] = "heavy-ball"
     order: ClassVar[int] = 2
     oscillates_at_limit: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = {"step": positive_number, "momentum": fraction_below_one}
+    _checks: ClassVar[Checks] = {
+        "step": scheduled(positive_number),
+        "momentum": scheduled(fraction_below_one),
+    }
 
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
@@ -191,21 +221,89 @@ class HeavyBall(Iteration):
 
     @property
     def eta(self) -> float:
-        """The momentum as a number."""
-        return concrete("momentum", self.momentum)
+        """The momentum as a number; the largest one of a schedule."""
+        return _largest(self._momentum)
+
+    @property
+    def _momentum(self) -> float | Schedule:
+        given = self.momentum
+        return given if isinstance(given, Schedule) else concrete("momentum", given)
 
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: 2(1 + η), and 4 before an automatic η is known."""
+        if isinstance(self.momentum, Schedule):
+            return 2 * (1 + self.momentum.smallest)
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
-    def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
+    def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(self.eta, 0.0, 1.0)
+        return Coefficients(at(self._momentum, k), 0.0, 1.0)
 
     def as_flow(self) -> HeavyBallFlow:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
         return HeavyBallFlow(damping=(1 - self.eta) / (2 * self.pace))
+
+
+@dataclass(frozen=True)
+class SGD(HeavyBall):
+    r"""The heavy ball with the two options that ``torch.optim.SGD`` has, with the whole data.
+
+    .. math:: v_k = \eta v_{k-1} + (1 - d)\,g_k, \qquad \beta_k = \beta_{k-1}
+        + \varepsilon_k v_k \quad\text{or}\quad \beta_{k-1} + \varepsilon_k(g_k + \eta v_k)
+
+    with :math:`g_k = X^T(y - X\beta_{k-1})/n`. The second form is that of ``nesterov=True``, whose
+    iterates are the extrapolated points of :class:`Nesterov`. The first gradient is not dampened.
+    :func:`stoptime.from_torch` reads the parameters from an optimiser.
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above, torch's ``lr`` for the loss ‖y - Xβ‖²/(2n); "auto" is 1/L.
+    momentum, dampening : float, default=0.0
+        The η and d above, in [0, 1).
+    nesterov : bool, default=False
+        Whether the second form is used. As in torch, it needs momentum without dampening.
+
+    Examples
+    --------
+    >>> SGD(step=0.5, momentum=0.9, nesterov=True).gain(0.0, 1).item()  # 0.5·(1 + 0.9)
+    0.95
+    """
+
+    momentum: float | str | Schedule = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    name: ClassVar[str] = "sgd"
+    oscillates_at_limit: ClassVar[bool] = False
+    _checks: ClassVar[Checks] = HeavyBall._checks | {"dampening": fraction_below_one}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and (self.dampening or not self.eta):
+            raise ValueError("nesterov=True needs a momentum above zero, and no dampening.")
+
+    @property
+    def limit(self) -> float:
+        """The smallest εs that diverges: (2 + 2η)/(1 + 2η), or 2(1 + η) without Nesterov's form."""
+        if self.nesterov:
+            return (2 + 2 * self.eta) / (1 + 2 * self.eta)
+        return super().limit / (1 - self.dampening)
+
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k."""
+        return Coefficients(at(self._momentum, k), 0.0, 1 - self.dampening if k > 1 else 1.0)
+
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
+        found = super().update(k)
+        if not self.nesterov:
+            return found
+        return found._replace(stride=found.stride * found.momentum, direct=found.stride)
+
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain; an extrapolated point is ahead of its iterate."""
+        return (1 + self.nesterov * self.eta) * super().largest_gain(stop)
 
 
 @dataclass(frozen=True)
@@ -231,12 +329,12 @@ class NuMethod(Iteration):
     oscillates_at_limit: ClassVar[bool] = True
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
-    _checks: ClassVar[Checks] = {"step": positive_number, "nu": positive_number}
+    _checks: ClassVar[Checks] = {"step": scheduled(positive_number), "nu": positive_number}
 
     @property
     def universal_guarantee(self) -> bool:
         """As for the accelerated flow that it follows, with friction 4ν."""
-        return self.as_flow().universal_guarantee
+        return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
     def qualification(self) -> float:  # type: ignore[override]
@@ -246,7 +344,7 @@ class NuMethod(Iteration):
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: 2√ε, as its gradients count fourfold."""
-        return 2 * float(np.sqrt(self.epsilon))
+        return 2 * super().pace
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
@@ -261,6 +359,10 @@ class NuMethod(Iteration):
     def as_flow(self) -> AcceleratedFlow:
         """Return accelerated flow with friction 4ν: iterate k is near time 2√ε·k, within O(√ε)."""
         return AcceleratedFlow(4 * self.nu)
+
+
+def _largest(value: float | Schedule) -> float:
+    return value.largest if isinstance(value, Schedule) else value
 
 
 def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:

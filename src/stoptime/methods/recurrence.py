@@ -9,6 +9,11 @@ An iteration is defined by three numbers at each step k, momentum m, lookahead e
 In an eigendirection, with x = εs, the shrinkage and the gain over ε follow this recurrence: the
 shrinkage starts at 1 without a source term, the gain at 0 with a source term of 1. Neither is
 computed from the other, so neither suffers from cancellation.
+
+Where the step follows a schedule, d is replaced by the sum v of past gradients, each multiplied by
+the momenta since then: :math:`v_k = m v_{k-1} + w g_k` and
+:math:`\beta_k = \beta_{k-1} + \varepsilon_k v_k`, with g the gradient above at
+:math:`\beta_{k-1} + e\varepsilon_k v_{k-1}`. This is what torch does. For a constant step d is εv.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,14 +29,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.base import Checks, Method, concrete
+from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
 Places = NDArray[np.intp]
 
-LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
+AVERAGES = ("polyak", "tail", "exponential")
+MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
+GROWTH_POINTS = np.sin(np.pi * np.arange(1, 65) / 128) ** 2  # shares of the largest eigenvalue
 
 
 class Coefficients(NamedTuple):
@@ -41,10 +50,22 @@ class Coefficients(NamedTuple):
     weight: float
 
 
-Schedule = Callable[[int], Coefficients]
+class Update(NamedTuple):
+    """One step of the loop: the coefficients, and how the value follows from v and the gradient."""
+
+    momentum: float
+    lookahead: float
+    weight: float
+    stride: float = 1.0  #: Multiplies v.
+    direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
+    decay: float = 0.0  #: The share of the coefficient that decays, apart from the gradient.
 
 
-def iterates(schedule: Schedule, x: Array, start: Array) -> Iterator[Array]:
+Updates = Callable[[int], Update]
+Run = Callable[[Array, Array], Iterator[Array]]
+
+
+def iterates(updates: Updates, x: Array, start: Array) -> Iterator[Array]:
     """Yield the values after 0, 1, 2, ... steps without end, each time in the same array."""
     source = 1 - start
     shape = np.broadcast_shapes(x.shape, start.shape)
@@ -53,21 +74,30 @@ def iterates(schedule: Schedule, x: Array, start: Array) -> Iterator[Array]:
     slope = np.empty_like(value)
     for k in count(1):
         yield value
-        momentum, lookahead, weight = schedule(k)
+        momentum, lookahead, weight, stride, direct, decay = updates(k)
         # in place: a step costs little more than its memory traffic
         np.multiply(move, lookahead, out=slope)
         slope += value
         slope *= x
         slope -= source
+        # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
+        if decay:
+            value -= decay * (value - start)
+        if direct:
+            value -= direct * slope
         slope *= weight
         move *= momentum
         move -= slope
-        value += move
+        if stride == 1:
+            value += move
+        else:
+            np.multiply(move, stride, out=slope)
+            value += slope
 
 
-def filtered(schedule: Schedule, x: Array, stops: Places, start: float) -> Array:
+def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
     """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
-    shape = np.broadcast_shapes(x.shape, stops.shape)
+    shape = np.broadcast_shapes(s.shape, stops.shape)
     if 0 in shape:
         return np.empty(shape)
     distinct, which = np.unique(stops, return_inverse=True)
@@ -76,18 +106,18 @@ def filtered(schedule: Schedule, x: Array, stops: Places, start: float) -> Array
             f"A stop after {distinct[-1]} iterations is beyond the limit of "
             f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
         )
-    if len(distinct) * x.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
-        table = np.empty((len(distinct), x.size))
-        run = enumerate(iterates(schedule, x.ravel(), np.array(start)))
+    if len(distinct) * s.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
+        table = np.empty((len(distinct), s.size))
+        values = enumerate(run(s.ravel(), np.array(start)))
         for row, stop in zip(table, distinct, strict=True):
-            row[...] = next(value for k, value in run if k == stop)
-        return np.asarray(table[which.reshape(stops.shape), np.arange(x.size).reshape(x.shape)])
+            row[...] = next(value for k, value in values if k == stop)
+        return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
     # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
-    own_x = np.broadcast_to(x, shape).ravel()
+    own_s = np.broadcast_to(s, shape).ravel()
     own_stops = np.broadcast_to(stops, shape).ravel()
     height = int(np.sqrt(MOST_TABLE_ENTRIES))
-    parts = [slice(i, i + height) for i in range(0, len(own_x), height)]
-    blocks = [filtered(schedule, own_x[part], own_stops[part], start) for part in parts]
+    parts = [slice(i, i + height) for i in range(0, len(own_s), height)]
+    blocks = [filtered(run, own_s[part], own_stops[part], start) for part in parts]
     return np.concatenate(blocks).reshape(shape)
 
 
@@ -103,21 +133,76 @@ def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 6
 
 
 @dataclass(frozen=True)
-class Iteration(Method):
+class Stepped(Method):
+    """A method whose stops are the iterations of one run, which gives all earlier ones as well."""
+
+    whole_stops: ClassVar[bool] = True
+    runs_steps: ClassVar[bool] = True
+    stop_meaning: ClassVar[str] = "iterations"
+
+    @property
+    def averages(self) -> tuple[str, ...]:
+        """All kinds of averages."""
+        return AVERAGES
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at."""
+        return LONGEST_SEARCH
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """The step as a number; the largest one of a schedule."""
+
+    @abstractmethod
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
+
+        The arguments are broadcast. The next value may be written to the same array.
+        """
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return filtered(self.run, s, iteration_numbers(t), 1.0)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        return self.epsilon * filtered(self.run, s, iteration_numbers(t), 0.0)
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
+        last = stops.max() if stops.size else np.inf
+        # A formula in place of steps is cheaper where few of the iterations are wanted.
+        sparse = not self.runs_steps and last > 4 * len(stops)
+        if not self.whole_stops or sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
+            yield from super().filters(s, stops, height)
+            return
+        run = enumerate(self.run(s, np.array([[1.0], [0.0]])))
+        k, value = next(run)
+        numbers = iteration_numbers(stops)
+        for first in range(0, len(numbers), height):
+            chunk = numbers[first : first + height]
+            table = np.empty((len(chunk), 2, len(s)))
+            for row, stop in zip(table, chunk, strict=True):
+                while k < stop:
+                    k, value = next(run)
+                row[...] = value
+            yield table[:, 0].T, self.epsilon * table[:, 1].T
+
+
+@dataclass(frozen=True)
+class Iteration(Stepped):
     r"""An iterative method: its stops are whole numbers, the iterations k.
 
     .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
 
     A new iteration gives its coefficients, the flow it follows as its step shrinks, the time of
-    one iteration in that flow, and the largest εs for which it converges.
+    one iteration in that flow, and the largest εs for which it converges. The step may be a
+    number, a schedule of :mod:`stoptime.schedules`, or a function of k = 1, 2, ...
     """
 
-    step: float | str = "auto"
-    whole_stops: ClassVar[bool] = True
-    runs_steps: ClassVar[bool] = True
-    stop_meaning: ClassVar[str] = "iterations"
-    horizon: ClassVar[float] = LONGEST_SEARCH
-    _checks: ClassVar[Checks] = {"step": positive_number}
+    step: float | str | Schedule = "auto"
+    decouples: ClassVar[bool] = True
+    _checks: ClassVar[Checks] = {"step": scheduled(positive_number)}
 
     @abstractmethod
     def coefficients(self, k: int) -> Coefficients:
@@ -125,7 +210,10 @@ class Iteration(Method):
 
     @abstractmethod
     def as_flow(self) -> Method:
-        """Return the flow that the iterates follow, at time ``pace`` times k."""
+        """Return the flow that the iterates follow, at time ``pace`` times k.
+
+        Those of a schedule do not follow it: this is the flow of its mean step.
+        """
 
     @property
     @abstractmethod
@@ -133,9 +221,32 @@ class Iteration(Method):
         """The smallest εs for which the iteration diverges."""
 
     @property
+    def follows_flow(self) -> bool:
+        """Whether steps and momenta are constant."""
+        return not any(isinstance(value, Schedule) for value in vars(self).values())
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at: a run ends with its schedule."""
+        length = self.step.length if isinstance(self.step, Schedule) else np.inf
+        return min(super().horizon, length)
+
+    @property
+    def ends_at(self) -> float:
+        """The length of a schedule that ends with zero steps, and otherwise infinity."""
+        ends = isinstance(self.step, Schedule) and self.step.last == 0
+        return self.step.total if ends else np.inf  # type: ignore[union-attr]
+
+    @property
+    def reaches_least_squares(self) -> bool:
+        """Whether the run goes on forever."""
+        return bool(np.isinf(self.ends_at))
+
+    @property
     def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the iteration diverges."""
-        return self.limit / self.epsilon
+        """The smallest eigenvalue for which the iteration diverges in the end."""
+        final = self.step.last if isinstance(self.step, Schedule) else self.epsilon
+        return self.limit / final if final else np.inf
 
     @property
     def possible_eigenvalues(self) -> tuple[float, float]:
@@ -144,13 +255,38 @@ class Iteration(Method):
 
     @property
     def epsilon(self) -> float:
-        """The step as a number."""
-        return concrete("step", self.step)
+        """The step as a number; the largest one of a schedule."""
+        return self.step.largest if isinstance(self.step, Schedule) else concrete("step", self.step)
+
+    @property
+    def mean_step(self) -> float:
+        """The step as a number; the mean of a schedule."""
+        return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
 
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: √ε."""
-        return float(np.sqrt(self.epsilon))
+        return float(np.sqrt(self.mean_step))
+
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
+        found = super().largest_gain(stop)
+        return found * (self.epsilon / self.mean_step) if self.is_tuned else found
+
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
+        momentum, lookahead, weight = self.coefficients(k)
+        # v is a sum of gradients, so that a step of zero pauses the run without stopping it
+        ratio = self.step_ratio(k)
+        return Update(momentum, ratio * lookahead, weight, ratio)
+
+    def step_ratio(self, k: int) -> float:
+        """Return the step of iteration k in units of ε."""
+        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
+        return iterates(self.update, self.epsilon * s, start)
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
@@ -172,12 +308,25 @@ class Iteration(Method):
         return tuned
 
     def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the step is too long for the largest eigenvalue."""
-        if self.epsilon * largest >= self.limit:
+        """Raise a ValueError if the step is too long for the largest eigenvalue.
+
+        A schedule may be too long for a while, but not in the end, and no direction may grow to
+        more than a hundred times its signal on the way.
+        """
+        if self.epsilon * largest < self.limit:
+            return
+        most = f"{self.limit / largest:g} ({self.limit:.4g}/L)"
+        if largest >= self.largest_eigenvalue:
             raise ValueError(
                 f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be "
-                f"below {self.limit / largest:g} ({self.limit:.4g}/L). Take a smaller step, or "
-                'step="auto".'
+                f'below {most}. Take a smaller step, or step="auto".'
+            )
+        growth = _growth(self, largest)
+        if growth > MOST_GROWTH:
+            raise ValueError(
+                f"{self} grows too far while its step is too long: a direction of the largest "
+                f"eigenvalues, up to L = {largest:g}, reaches {growth:.3g} times its signal. Only "
+                f"steps below {most} are stable: lower the peak, or make it shorter."
             )
 
     def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
@@ -185,32 +334,19 @@ class Iteration(Method):
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the iteration for eigenvalues divided by ``penalty``; stops stay the same."""
+        if isinstance(self.step, Schedule):
+            return replace(self, step=self.step.times(penalty))
         return replace(self, step=self.epsilon * penalty)
 
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 1.0)
 
-    def _gain(self, s: Array, t: Array) -> Array:
-        gain = filtered(self.coefficients, self.epsilon * s, iteration_numbers(t), 0.0)
-        return self.epsilon * gain
-
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
-        last = stops.max() if stops.size else np.inf
-        # A formula in place of steps is cheaper where few of the iterations are wanted.
-        sparse = not self.runs_steps and last > 4 * len(stops)
-        if sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
-            yield from super().filters(s, stops, height)
-            return
-        start = np.array([[1.0], [0.0]])
-        run = enumerate(iterates(self.coefficients, self.epsilon * s, start))
-        k, value = next(run)
-        numbers = iteration_numbers(stops)
-        for first in range(0, len(numbers), height):
-            chunk = numbers[first : first + height]
-            table = np.empty((len(chunk), 2, len(s)))
-            for row, stop in zip(table, chunk, strict=True):
-                while k < stop:
-                    k, value = next(run)
-                row[...] = value
-            yield table[:, 0].T, self.epsilon * table[:, 1].T
+@lru_cache(maxsize=64)
+def _growth(method: Iteration, largest: float) -> float:
+    """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
+    grown = 0.0
+    run = method.run(largest * GROWTH_POINTS, np.array(1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
+            grown = max(grown, float(np.abs(g).max()))
+            if not grown <= MOST_GROWTH:
+                break
+    return grown

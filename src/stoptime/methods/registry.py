@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
+from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean
 
@@ -27,6 +30,8 @@ ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, Spect
 spectral cut-off, whose stops are whole numbers too."""
 
 ALL_METHODS = METHODS | ITERATIONS
+WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged)}
+"""The methods that can be written to a file: also those that need a parameter."""
 
 FAMILY: tuple[Method, ...] = (
     Ridge(),
@@ -68,3 +73,33 @@ def get_method(method: str | Method | type[Method]) -> Method:
         hint = did_you_mean(method, ALL_METHODS) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
     return ALL_METHODS[given]()
+
+
+def as_content(value: Any) -> Any:
+    """Return a method, a schedule or another parameter as types that JSON has."""
+    if not isinstance(value, Method | Schedule):
+        return value
+    if isinstance(value, Method):
+        known = WRITABLE.get(value.name) is type(value)
+        kind = {"name": value.name}
+        advice = f"it is none of {', '.join(WRITABLE)}"
+    else:
+        known = SCHEDULES.get(type(value).__name__) is type(value)
+        kind = {"schedule": type(value).__name__}
+        advice = "it is a function. Take Listed(schedule.values), which has the same steps"
+    if not known:
+        raise ValueError(f"{value} cannot be saved: {advice}.")
+    given = [one.name for one in fields(cast("Any", value)) if one.init]
+    return kind | {name: as_content(getattr(value, name)) for name in given}
+
+
+def from_content(content: Any) -> Any:
+    """Return what :func:`as_content` has written."""
+    if isinstance(content, list):
+        # the eigenvalues of spectral cut-off are a tuple, which JSON does not have
+        return tuple(content)
+    if not isinstance(content, dict):
+        return content
+    given = {name: from_content(value) for name, value in content.items()}
+    kind = WRITABLE[given.pop("name")] if "name" in given else SCHEDULES[given.pop("schedule")]
+    return kind(**given)

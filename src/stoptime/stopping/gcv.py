@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import standard_error
-from stoptime.left_out.routing import last_stop
+from stoptime.left_out.routing import learned
 from stoptime.left_out.rows import average_row
 from stoptime.left_out.secular import BySecular
 from stoptime.methods.registry import get_method
@@ -85,7 +85,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     alpha = np.ones(len(stops))
     slopes = np.ones((len(stops), len(s)))
     tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
-    end = stops >= last_stop(tuned, s)
+    end = learned(tuned, s, stops)
     between = (stops > 0) & ~end
     if between.any():
         # one row does not repay the cost of building a mixture of ridges

@@ -117,6 +117,7 @@ def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     if not spectrum.is_complete:
         last = min(last, spectrum.reach**power / method.pace)
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
+    first = min(first, last)  # with decay, eigenvalues far below it are never learned
     if size is None:
         count = np.log(last / first) / np.log(LARGEST_RATIO)
         size = int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.intervals import jackknife, sizes_of
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.methods.base import Method
-from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.registry import as_content, from_content
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
@@ -175,9 +175,6 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
 
 def _content(model: Model) -> dict[str, Any]:
     """Return the model as types that JSON has."""
-    method = model.method
-    if ALL_METHODS.get(method.name) is not type(method):
-        raise ValueError(f"{method} cannot be saved: it is none of {', '.join(ALL_METHODS)}.")
     stops = np.asarray(model.stop, dtype=np.float64)
     # JSON has no infinity.
     words = [float(stop) if np.isfinite(stop) else "inf" for stop in stops.ravel()]
@@ -188,7 +185,7 @@ def _content(model: Model) -> dict[str, Any]:
         "format": MODEL_FORMAT,
         "schema": SCHEMA,
         "version": __version__,
-        "method": {"name": method.name, **asdict(method)},
+        "method": as_content(model.method),
         "stop": words if stops.ndim else words[0],
         "dtype": str(model.coef.dtype),
         "coef": model.coef.tolist(),
@@ -267,14 +264,7 @@ def _read_recipe(content: Any) -> Recipe:
 
 _read_numbers = partial(np.array, dtype=np.float64)
 READERS: dict[str, Callable[[Any], Any]] = {
-    "method": lambda content: ALL_METHODS[content["name"]](
-        **{
-            # the eigenvalues of spectral cut-off are a tuple, which JSON does not have
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in content.items()
-            if name != "name"
-        }
-    ),
+    "method": lambda content: from_content(dict(content)),
     "stop": _read_stop,
     "dtype": {"float32": np.float32, "float64": np.float64}.__getitem__,
     "coef": _read_numbers,

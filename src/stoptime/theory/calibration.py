@@ -84,7 +84,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return _best_count(method, ratio)
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
-        if _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
+        if method.follows_flow and _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
             flow = method.as_flow()
             low, high = (0.0, np.inf) if flow.universal_guarantee else (low, high)
             unit = _calibrate(flow, kind, low, high)
@@ -282,9 +282,10 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     x = search.eigenvalue_grid(low, high)[:, None]
     centre = search.stop_with_gain(method)
     first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
-    last = 4 * _latest_iteration(method, kind, low, high) + 2
-    last = min(last, max(4 * centre + 2, method.horizon))
-    grid = np.append(np.geomspace(first, last, CALIBRATION_POINTS), [0, 1])
+    last = method.horizon
+    if method.follows_flow:
+        last = min(4 * _latest_iteration(method, kind, low, high) + 2, max(4 * centre + 2, last))
+    grid = np.append(np.geomspace(min(first, last), last, CALIBRATION_POINTS), [0, 1])
     ratio = _ratio(kind)
     return search.lowest_whole(
         lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
@@ -325,7 +326,7 @@ def _penalty_of_iterate(
     time = method.pace * stop
     if kind == "paper":
         return float(time**-method.order)
-    if stop > LIKE_A_FLOW:
+    if stop > LIKE_A_FLOW and method.follows_flow:
         flow = method.as_flow()
         return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
     if np.isinf(high):

@@ -123,9 +123,20 @@ def describe(method: Method) -> str:
     shown = {one.name: getattr(method, one.name) for one in fields(method)}
     if shown.get("momentum") is not None:
         shown.pop("friction", None)  # a constant momentum takes its place
-    words = {"step": "lr"}
-    options = [f"{words.get(k, k)} {v:.3g}" for k, v in shown.items() if v is not None]
+    words = {"step": "lr", "method": ""}
+    options = [
+        f"{words.get(name, name)} {_value_in_words(value)}".strip()
+        for name, value in shown.items()
+        if value is not None and value is not False
+    ]
     return f"{method.name} ({', '.join(options)})"
+
+
+def _value_in_words(value: Any) -> str:
+    """Return a number, a schedule, or the method that another one is made of, in words."""
+    if hasattr(value, "shrinkage"):
+        return describe(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def plan(
@@ -177,13 +188,13 @@ def plan(
     if step is not None and lr is not None:
         raise ValueError("step and lr are two names of one parameter: give one of them.")
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
-    chosen = _configured(get_method(method), options)
+    chosen: Any = _configured(get_method(method), options)
     if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
         )
     penalty = _best_penalty(known) if penalty is None else positive_number("penalty", penalty)
-    descent = _configured(get_method("gradient-descent"), {"step": vars(chosen)["step"]})
+    descent = _configured(get_method("gradient-descent"), {"step": chosen.step})
     methods = [one for one in (chosen, descent, chosen.safer()) if one is not None]
     runs = [_planned(one, penalty, eigenvalues, complete=complete) for one in methods]
     return Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
@@ -210,9 +221,9 @@ def _configured(method: Method, options: dict[str, Any]) -> Method:
             '"gradient-descent" or "nu-method".'
         )
     given = {name: value for name, value in options.items() if value is not None}
-    wrong = [name for name in given if not hasattr(method, name)]
+    wrong = given.keys() - {one.name for one in fields(method)}
     if wrong:
-        raise ValueError(f"{method} has no {' and no '.join(wrong)}.")
+        raise ValueError(f"{method} has no {' and no '.join(sorted(wrong))}.")
     return replace(method, **given)
 
 
@@ -233,7 +244,10 @@ def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool
         method = method.tuned_to(eigenvalues)
     found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
     if np.isinf(found.stop):
-        raise ValueError(f"Penalty {penalty:.3g} means no noise: run to convergence.")
+        raise ValueError(
+            f"Penalty {penalty:.3g} is so small that no stop of {method} is close to it: run to "
+            "convergence."
+        )
     like = calibration.equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
     expected = None
     if eigenvalues is not None and complete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,7 +102,14 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
 
 
 def stop_with_gain(method: Method, gain: float = 1.0) -> float:
-    """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded."""
+    """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
+
+    A method that never has this gain, because of decay or the end of a schedule, is stopped where
+    it changes no more.
+    """
+    if method.whole_stops and not method.follows_flow:
+        gains = _gains_at_zero(method)
+        return float(np.interp(gain, gains, np.arange(len(gains))))
     if method.whole_stops:
         return stop_with_gain(method.as_flow(), gain) / method.pace
     unit = method.in_units_of(1 / gain)
@@ -110,13 +118,22 @@ def stop_with_gain(method: Method, gain: float = 1.0) -> float:
         with np.errstate(divide="ignore"):
             return float(np.log(unit.gain(0.0, np.exp(log_stop))))
 
+    if not method.reaches_least_squares and excess(350.0) < 0:
+        return method.settled_at(0.0, EPS)
     return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.order))
+
+
+@lru_cache(maxsize=16)
+def _gains_at_zero(method: Method) -> Array:
+    """Return φ(0, k) at all iterations up to the horizon; it never falls."""
+    return np.maximum.accumulate(method.gain(0.0, np.arange(method.horizon + 1)))
 
 
 def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
     """Return the flow and its times in place of an iteration with stops beyond its horizon."""
     t = np.asarray(stops, dtype=np.float64)
-    return (method, t) if t.max() <= method.horizon else (method.as_flow(), method.pace * t)
+    late = t.max() > method.horizon and method.follows_flow
+    return (method.as_flow(), method.pace * t) if late else (method, t)
 
 
 def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:

@@ -49,7 +49,7 @@ def relative_errors(
     if method.has_filter:
         with np.errstate(over="ignore", invalid="ignore"):
             late = method.gain(0.0, stops) * krylov.largest > INFINITE_GAIN
-        finite = np.isfinite(stops) & ~late
+        finite = ~(_at_least_squares(method, stops) | late)
         if finite.any():
             errors[finite] = _finite(krylov, theta, z, method, stops[finite])
         errors[late] = np.where(learned, 0.0, np.inf)
@@ -57,15 +57,19 @@ def relative_errors(
         # conjugate gradients are exact up to the dimension of the space
         errors = np.where(stops[:, None] >= krylov.sizes, rounding, 0.0)
         errors = np.where(stops[:, None] > krylov.sizes, least_squares, errors)
-    errors[np.isinf(stops)] = least_squares
+    errors[_at_least_squares(method, stops)] = least_squares
     return np.asarray(errors.max(axis=1, initial=0))
+
+
+def _at_least_squares(method: Method, stops: Floats | float) -> NDArray[np.bool_]:
+    return np.isinf(stops) & method.reaches_least_squares
 
 
 def unconverged(
     method: Method, stops: Floats | float, errors: Floats | float, tol: float
 ) -> NDArray[np.bool_]:
     """Tell at which stops a larger space helps; finite errors of least squares are rounding."""
-    last = np.isinf(stops) | (not method.has_filter)
+    last = _at_least_squares(method, stops) | (not method.has_filter)
     return np.asarray(np.where(last, np.isinf(errors), np.logical_not(errors <= tol)))
 
 

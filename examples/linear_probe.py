@@ -1,0 +1,88 @@
+"""
+Stop a linear probe in torch
+============================
+
+Train a linear probe with Nesterov momentum and a cosine schedule, and stop it where the plan says.
+"""
+
+# %%
+# A linear probe is least squares on features of a network. Here the features are random rectified
+# projections of the digits, and the response is the digit. The columns and the response are
+# centred, so the probe has no bias. The run is the usual one: ``torch.optim.SGD`` with momentum, a
+# schedule, and ``MSELoss``, whose gradient is twice that of ‖y - Xβ‖²/(2n).
+#
+# :func:`stoptime.from_torch` reads optimiser and scheduler before the first step. The plan then
+# needs one factorisation of the features, and no validation set. Where torch is not installed, the
+# same run is done in NumPy.
+
+import numpy as np
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_digits
+
+import stoptime as st
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+LR, MOMENTUM, STEPS = 0.05, 0.9, 400
+
+rng = np.random.default_rng(0)
+pixels, digit = load_digits(return_X_y=True)
+features = np.maximum(pixels @ rng.standard_normal((64, 300)) / 60, 0)
+train = rng.permutation(len(digit)) < 200
+centre, mean = features[train].mean(axis=0), digit[train].mean()
+X, y = features[train] - centre, digit[train] - mean
+X_new, y_new = features[~train] - centre, digit[~train] - mean
+
+# %%
+# The method that the optimiser is, and the plan. ``plan`` estimates the best ridge penalty from the
+# data, and stops where the run is closest to it.
+
+if torch is not None:
+    weights = torch.zeros(X.shape[1], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([weights], lr=LR, momentum=MOMENTUM, nesterov=True)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=STEPS)
+    method = st.from_torch(optimizer, scheduler, iterations=STEPS, loss_scale=2.0)
+else:
+    cosine = st.schedules.Cosine(peak=2 * LR, total=STEPS)
+    method = st.SGD(cosine, MOMENTUM, nesterov=True)
+
+plan = st.plan(X=X, y=y, method=method)
+print(f"{method}: stop after {plan.iterations} of {STEPS} steps")
+
+# %%
+# The run itself, which goes on beyond that stop to show what it would cost. The errors on new rows
+# are those of the weights that torch holds. The other curve is the exact leave-one-out error of the
+# same run, which does not need it.
+
+errors = []
+if torch is not None:
+    loss = torch.nn.MSELoss()
+    X_torch, y_torch = torch.from_numpy(X), torch.from_numpy(y)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss(X_torch @ weights, y_torch).backward()
+        optimizer.step()
+        scheduler.step()
+        errors.append(np.mean((y_new - X_new @ weights.detach().numpy()) ** 2))
+else:
+    path = st.path(st.decompose(X, y, fit_intercept=False), method, np.arange(1, STEPS + 1))
+    errors = [np.mean((y_new - X_new @ coef) ** 2) for coef in path.coef]
+
+steps = np.arange(1, STEPS + 1)
+left_out = st.leave_one_out(X, y, method, steps, fit_intercept=False)
+at_stop = errors[plan.iterations - 1]
+print(
+    f"new rows: {at_stop:.3f} at the stop, {errors[-1]:.3f} at the end, {min(errors):.3f} at best"
+)
+
+fig, ax = plt.subplots()
+ax.plot(steps, errors, label="new rows, weights of torch")
+ax.plot(steps, left_out.errors, "--", label="exact leave-one-out")
+ax.axvline(plan.iterations, color="0.5", label="the plan stops here")
+ax.set(xlabel="steps", ylabel="mean squared error", xscale="log", ylim=(0, 3 * at_stop))
+ax.legend()
+
+plt.show()

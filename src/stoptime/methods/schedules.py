@@ -1,0 +1,366 @@
+r"""Schedules: a step, or a momentum, that changes from iteration to iteration.
+
+A schedule is a formula for the iterations k = 1, 2, ... of one run. After its ``total`` iterations
+it keeps its last value. All steps are absolute, like torch's ``lr``, for the loss
+:math:`\|y - X\beta\|^2/(2n)`.
+
+Warm-up is linear, :math:`\mathrm{peak}\cdot k/(w + 1)` for the first w iterations. In torch it is
+``LinearLR(start_factor=1/(w + 1), total_iters=w)``, followed by the schedule itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from stoptime.support.arrays import Array
+from stoptime.support.checks import nonnegative, positive_number, whole_number
+
+__all__ = [
+    "Computed", "Constant", "Cosine", "Linear", "Listed", "OneCycle", "Polynomial", "Schedule",
+    "StepDecay",
+]  # fmt: skip
+
+RUN_OUT = 1e-3  # of the peak: a run whose last step is smaller ends with its schedule
+NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
+LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
+
+
+class Schedule:
+    """A number for each iteration: a frozen dataclass, which is comparable and printable.
+
+    A new schedule gives ``total``, and its formula for an array of iterations.
+    """
+
+    total: int
+    """The number of iterations that the schedule is made for."""
+
+    def _formula(self, k: Array) -> Array:
+        """Return the values at iterations k = 1, 2, ..., ``total`` + 1."""
+        raise NotImplementedError
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The values of all iterations until the last value is reached, which stays."""
+        whole_number("total", self.total, least=1)
+        k = np.arange(1.0, self.total + 2)
+        found = nonnegative("The values of a schedule", self._formula(k))
+        if not found.any():
+            raise ValueError(f"{self!r} is zero at every iteration.")
+        return tuple(np.broadcast_to(found, k.shape).tolist())
+
+    def __post_init__(self) -> None:
+        _ = self.values  # a schedule that has no values is refused at once
+
+    def __call__(self, k: int) -> float:
+        """Return the value at iteration k = 1, 2, ..."""
+        return self.values[min(k, len(self.values)) - 1]
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest value."""
+        return max(self.values)
+
+    @cached_property
+    def smallest(self) -> float:
+        """The smallest value."""
+        return min(self.values)
+
+    @property
+    def last(self) -> float:
+        """The value that stays."""
+        return self.values[-1]
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean over the iterations of the schedule."""
+        return float(np.mean(self.values))
+
+    @property
+    def length(self) -> float:
+        """The iterations of a run that ends with the schedule; infinity where it can go on."""
+        return self.total if self.last <= RUN_OUT * self.largest else np.inf
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} up to {self.largest:.3g}"
+
+    def times(self, factor: float) -> Schedule:
+        """Return the schedule with all values multiplied by a factor."""
+        levels = {name: getattr(self, name, None) for name in ("peak", "start", "end")}
+        scaled = {name: factor * one for name, one in levels.items() if one is not None}
+        return cast("Schedule", replace(cast("Any", self), **scaled))
+
+
+class Warmed(Schedule):
+    """A schedule from ``peak`` to ``end``, after linear warm-up."""
+
+    peak: float
+    end: float
+    warmup: int
+
+    def __post_init__(self) -> None:
+        positive_number("peak", self.peak)
+        whole_number("warmup", self.warmup)
+        if self.warmup >= whole_number("total", self.total, least=1):
+            raise ValueError(f"warmup must be less than total; got {self!r}.")
+        super().__post_init__()
+
+    def _formula(self, k: Array) -> Array:
+        rising = self.peak * (k / (self.warmup + 1))
+        after = np.maximum(k - 1 - self.warmup, 0)
+        return np.where(k <= self.warmup, rising, self._after(after))
+
+    def _after(self, j: Array) -> Array:
+        """Return the values j = 0, 1, ... iterations after the warm-up."""
+        share = self._share(np.minimum(j / (self.total - self.warmup), 1))
+        return self.end + (self.peak - self.end) * share
+
+    def _share(self, x: Array) -> Array:
+        """Return a curve that falls from 1 at x = 0 to 0 at x = 1."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Constant(Warmed):
+    """One value after the warm-up.
+
+    Examples
+    --------
+    >>> [round(Constant(0.4, warmup=3)(k), 6) for k in (1, 2, 3, 4, 5)]
+    [0.1, 0.2, 0.3, 0.4, 0.4]
+    """
+
+    peak: float
+    warmup: int = 0
+    total: int = LONGEST_SEARCH
+
+    def _after(self, j: Array) -> Array:
+        return np.full_like(j, self.peak)
+
+
+@dataclass(frozen=True)
+class StepDecay(Warmed):
+    """A fall by a ``factor`` after every so many iterations: torch's ``StepLR``.
+
+    Steps that fall forever move the iterate by a finite length. The schedule is zero from where
+    it has fallen below 10⁻²⁰ of its peak, which no longer changes any float.
+
+    Examples
+    --------
+    >>> schedule = StepDecay(peak=1.0, every=10, factor=0.5)
+    >>> [schedule(k) for k in (1, 10, 11, 21)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+
+    peak: float
+    every: int
+    factor: float = 0.1
+    warmup: int = 0
+    total: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        positive_number("factor", self.factor, high=1.0)
+        drops = int(np.ceil(np.log(NO_STEP) / np.log(self.factor)))
+        length = whole_number("every", self.every, least=1) * drops
+        object.__setattr__(self, "total", self.warmup + length)
+        super().__post_init__()
+
+    def _after(self, j: Array) -> Array:
+        shares = self.factor ** (j // self.every)
+        return self.peak * np.where(j < self.total - self.warmup, shares, 0.0)
+
+
+@dataclass(frozen=True)
+class Linear(Warmed):
+    """A straight line from ``peak`` to ``end``, which may be larger: torch's ``LinearLR``.
+
+    Examples
+    --------
+    >>> [Linear(peak=0.1, total=4, end=0.02)(k) for k in (1, 3, 5, 9)]
+    [0.1, 0.06, 0.02, 0.02]
+    """
+
+    peak: float
+    total: int
+    end: float = 0.0
+    warmup: int = 0
+
+    def _share(self, x: Array) -> Array:
+        return 1 - x
+
+
+@dataclass(frozen=True)
+class Polynomial(Warmed):
+    """A power of the remaining share of the iterations: torch's ``PolynomialLR``.
+
+    Examples
+    --------
+    >>> [Polynomial(peak=1.0, total=4, power=2.0)(k) for k in (1, 2, 3, 5)]
+    [1.0, 0.5625, 0.25, 0.0]
+    """
+
+    peak: float
+    total: int
+    power: float = 2.0
+    end: float = 0.0
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        positive_number("power", self.power)
+        super().__post_init__()
+
+    def _share(self, x: Array) -> Array:
+        return np.asarray((1 - x) ** self.power)
+
+
+@dataclass(frozen=True)
+class Cosine(Warmed):
+    r"""Half a period of a cosine from ``peak`` to ``end``: torch's ``CosineAnnealingLR``.
+
+    .. math:: \varepsilon_k = e + (p - e)\,\frac{1 + \cos(\pi j/T)}2, \qquad j = k - 1
+
+    With warm-up, j and T do not count its iterations; ``total`` does.
+
+    Examples
+    --------
+    >>> schedule = Cosine(peak=0.1, total=1000, warmup=50)
+    >>> [round(schedule(k), 6) for k in (1, 51, 526, 1001)]
+    [0.001961, 0.1, 0.05, 0.0]
+    """
+
+    peak: float
+    total: int
+    end: float = 0.0
+    warmup: int = 0
+
+    def _share(self, x: Array) -> Array:
+        # a squared cosine is exactly one at the start, and has no cancellation near the end
+        return np.where(x < 1, np.cos(np.pi * x / 2) ** 2, 0.0)
+
+
+@dataclass(frozen=True)
+class OneCycle(Schedule):
+    """From ``start`` up to ``peak`` and down to ``end``, along cosines: torch's ``OneCycleLR``.
+
+    ``rise`` is the share of the iterations before the peak. By default the start is peak/25 and the
+    end is start/10⁴. The momentum of the same cycle goes down and up; that of torch is
+    ``OneCycle(peak=0.85, total=total, start=0.95, end=0.95)``.
+
+    Examples
+    --------
+    >>> schedule = OneCycle(peak=1.0, total=101)
+    >>> [round(schedule(k), 6) for k in (1, 101, 500)]
+    [0.04, 4e-06, 4e-06]
+    """
+
+    peak: float
+    total: int
+    rise: float = 0.3
+    start: float | None = None
+    end: float | None = None
+
+    def __post_init__(self) -> None:
+        positive_number("peak", self.peak)
+        positive_number("rise", self.rise, high=1.0)
+        if self.rise * whole_number("total", self.total, least=2) <= 1:
+            raise ValueError(f"rise·total must exceed one iteration; got {self!r}.")
+        super().__post_init__()
+
+    def _formula(self, k: Array) -> Array:
+        start = self.peak / 25 if self.start is None else self.start
+        end = start / 1e4 if self.end is None else self.end
+        # torch counts from zero, and its peak lies between two iterations
+        j = np.minimum(k - 1, self.total - 1)
+        top = self.rise * self.total - 1
+        up = _cosine(start, self.peak, j / top)
+        down = _cosine(self.peak, end, (j - top) / (self.total - 1 - top))
+        return np.where(j <= top, up, down)
+
+
+@dataclass(frozen=True)
+class Listed(Schedule):
+    """Given values, of which the last one stays.
+
+    Examples
+    --------
+    >>> Listed((0.3, 0.2, 0.1))(7)
+    0.1
+    """
+
+    given: tuple[float, ...]
+    total: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "given", tuple(map(float, self.given)))
+        object.__setattr__(self, "total", len(self.given))
+        super().__post_init__()
+
+    def _formula(self, k: Array) -> Array:
+        return np.append(self.given, self.given[-1:])[: len(k)]
+
+    def times(self, factor: float) -> Schedule:
+        """Return the values multiplied by a factor."""
+        return Listed(tuple(factor * value for value in self.given))
+
+    def __repr__(self) -> str:
+        few = [f"{value:.4g}" for value in self.given]
+        shown = few if len(few) <= 6 else [*few[:3], "...", *few[-2:]]
+        return f"Listed(({', '.join(shown)}), {self.total} values)"
+
+
+@dataclass(frozen=True)
+class Computed(Schedule):
+    """A function of the iteration k = 1, 2, ..., which is called for ``total`` of them.
+
+    A function in place of a step becomes this schedule. It cannot be written to a model file.
+
+    Examples
+    --------
+    >>> Computed(lambda k: 0.5 / k, total=100)(2)
+    0.25
+    """
+
+    function: Callable[[int], float]
+    total: int = LONGEST_SEARCH
+
+    def _formula(self, k: Array) -> Array:
+        values = [float(self.function(int(one))) for one in k[:-1]]
+        return np.array([*values, values[-1]])
+
+    def times(self, factor: float) -> Schedule:
+        """Return the values multiplied by a factor, as a list."""
+        return Listed(self.values[:-1]).times(factor)
+
+
+def _cosine(first: float, last: float, x: Array) -> Array:
+    """Return the values of a cosine that goes from ``first`` to ``last`` while x goes to one."""
+    return np.asarray(last + (first - last) / 2 * (1 + np.cos(np.pi * x)))
+
+
+def scheduled(check: Callable[[str, object], float]) -> Callable[[str, object], float | Schedule]:
+    """Return a check that lets schedules and functions pass if it lets all their values pass."""
+
+    def checked(name: str, value: object) -> float | Schedule:
+        if not callable(value):
+            return check(name, value)
+        schedule = value if isinstance(value, Schedule) else Computed(value)
+        # a step may be zero for a while; the check of a single step refuses zero
+        check(name, schedule.largest)
+        return schedule
+
+    return checked
+
+
+def at(value: float | Schedule, k: int) -> float:
+    """Return the value of a schedule at iteration k; a number is the same at all of them."""
+    return value(k) if isinstance(value, Schedule) else value
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
+}
+"""The schedules that can be written to a file, by their names."""
