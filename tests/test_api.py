@@ -17,7 +17,10 @@ import stoptime
 
 SNAPSHOT = Path(__file__).parent / "reference" / "api.txt"
 SOURCE = Path(stoptime.__file__).parent
-MODULES = ("stoptime", "stoptime.bounds", "stoptime.tables", "stoptime.report", "stoptime.explorer")
+MODULES = (
+    "stoptime", "stoptime.bounds", "stoptime.stochastic", "stoptime.tables", "stoptime.report",
+    "stoptime.explorer",
+)  # fmt: skip
 OPTIONAL = (
     "dask", "distributed", "flint", "matplotlib", "pandas", "playwright", "pyarrow", "rich",
     "torch", "typer",

@@ -43,6 +43,7 @@ from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy, training_error
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.model_file import Model, PreparationWarning, load, save
+from stoptime.theory import stochastic
 from stoptime.theory.calibration import (
     Calibration,
     calibrate,
@@ -70,7 +71,7 @@ __all__ = [
     "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
     "guarantee", "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "risk", "risk_exponent", "save", "summarise", "training_error",
+    "power_signal", "risk", "risk_exponent", "save", "stochastic", "summarise", "training_error",
 ]  # fmt: skip
 
 
