@@ -9,6 +9,7 @@ from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegr
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
+from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
@@ -16,7 +17,7 @@ from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, 
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Iteration
-from stoptime.methods.registry import FAMILY, ITERATIONS, METHODS, get_method
+from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
@@ -58,14 +59,15 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
+    "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow",
+    "AdaGrad", "Adam", "AdamW", "Block",
     "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
     "CrossValidation", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
     "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
     "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
     "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
-    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning",
-    "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
+    "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
     "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk",
     "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
     "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",

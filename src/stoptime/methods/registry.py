@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
@@ -24,7 +25,10 @@ ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, Spect
 """The methods with a step by their names: the iterations, the flow that models one of them, and
 spectral cut-off, whose stops are whole numbers too."""
 
-ALL_METHODS = METHODS | ITERATIONS
+ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSProp, AdaGrad)}
+"""The methods with a step of its own for every coefficient, by their names; they have no filter."""
+
+ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 
 FAMILY: tuple[Method, ...] = (
     Ridge(),
@@ -50,7 +54,7 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
 def get_method(method: str | Method) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
-    The names are the keys of ``METHODS`` and of ``ITERATIONS``.
+    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
 
     Examples
     --------

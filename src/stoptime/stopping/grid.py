@@ -25,6 +25,7 @@ STOPS_PER_OSCILLATION = 8
 LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up to here
 FEWEST_DEFAULT_STOPS = 50
 MOST_DEFAULT_STOPS = 1000
+FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
@@ -50,11 +51,16 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         raise ValueError(
             f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
         )
+    method = get_method(method)
     if spectrum.rank == 0:
-        return np.array([0.0, np.inf] if spectrum.is_complete else [0.0])
-    method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    if not method.has_filter:
+        ends = spectrum.is_complete and method.ends_at_least_squares
+        return np.array([0.0, np.inf] if ends else [0.0])
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    if method.finishes_at_rank:
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
+    if not method.has_filter:
+        steps = np.geomspace(1, FIRST_SEARCH, size or FEWEST_DEFAULT_STOPS)
+        return np.unique(np.round(np.append(0.0, steps)))
     if method.counts_eigenvalues:
         return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
     if method.whole_stops:
@@ -88,7 +94,7 @@ def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array
 
 def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to try."""
-    if problem.method.counts_eigenvalues or not problem.method.has_filter:
+    if problem.method.counts_eigenvalues or problem.method.finishes_at_rank:
         return np.empty(0)
     limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
     later = last * EXTENSION
