@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import stoptime as st
+from helpers import run
+from iteration_cases import make_data
 from stoptime.methods.iterations import HeavyBall, Nesterov
 from stoptime.theory import epochs as epochs_module
 from stoptime.theory.fluctuations import RowSource, SpectrumSource
+from stoptime.theory.plan import isotropic_eigenvalues
 from theory.batch_cases import problem, simulated, worst_deviation
 
 
@@ -335,3 +338,54 @@ def test_a_curve_can_be_drawn_and_printed():
     assert "least risk" in repr(curve)
     assert curve.best in curve.stops
     assert np.all(curve.cost >= 1)
+
+
+def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
+    X, y = make_data(300, 8)
+    s = st.decompose(X, y).eigenvalues
+    plan = st.plan(0.05, X=X, y=y, method="gradient-descent", batch_size=16)
+    run_on_batches = plan.run
+    known = {"signal": 8.0, "noise": 0.05 * 300, "n_samples": 300}
+    step = run_on_batches.method.step
+
+    def cost(size):
+        curve = st.stochastic.limit(s, [plan.iterations], **known, step=step, batch_size=size)
+        return curve.cost[0]
+
+    assert run_on_batches.batches.cost == pytest.approx(cost(16), rel=1e-10)
+    enough = run_on_batches.batches.enough
+    assert cost(enough) <= 1.01 < cost(enough // 2)
+    assert "batches of 16" in str(plan)
+    assert st.plan(0.05, X=X, y=y).run.batches is None
+    momentum = st.plan(0.05, spectrum=st.decompose(X, y), batch_size=16).run.batches
+    assert momentum.cost > run_on_batches.batches.cost
+
+
+def test_a_plan_of_batches_needs_the_number_of_rows():
+    for given in ({"spectrum": [1.0, 0.5]}, {"step": 0.5}):
+        with pytest.raises(ValueError, match="batch_size needs the number of rows"):
+            st.plan(0.1, **given, batch_size=8)
+    with pytest.raises(ValueError, match="at most 50000 iterations"):
+        st.plan(1e-7, X=np.eye(9), y=np.ones(9), method="gradient-descent", step=1e-3, batch_size=2)
+
+
+def test_the_command_plans_for_the_shape_of_the_data():
+    options = ("plan", "--penalty", 0.01, "--lr", 0.3, "--batch-size", 64)
+    result = run(*options, "--rows", 500, "--features", 50)
+    assert result.exit_code == 0, result.output
+    assert "batches of 64" in result.stdout
+    result = run(*options)
+    assert result.exit_code != 0
+    found = run(*options, "--rows", 500, "--features", 50, "--json")
+    assert '"enough"' in found.stdout
+
+
+@pytest.mark.parametrize(("n", "p"), [(400, 100), (100, 400), (50, 1)])
+def test_isotropic_eigenvalues_are_those_of_random_columns(n, p):
+    s = isotropic_eigenvalues(n, p)
+    assert len(s) == p
+    assert np.count_nonzero(s) == min(n, p)
+    assert s.mean() == pytest.approx(1, abs=0.02)
+    X = np.random.default_rng(0).standard_normal((n, p))
+    right = np.linalg.eigvalsh(X.T @ X / n)
+    np.testing.assert_allclose(s, right, atol=0.25)
