@@ -341,11 +341,11 @@ def test_a_curve_can_be_drawn_and_printed():
 
 
 def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
-    X, y = make_data(300, 8)
+    X, y = make_data(2000, 8)
     s = st.decompose(X, y).eigenvalues
-    plan = st.plan(0.05, X=X, y=y, method="gradient-descent", batch_size=16)
+    plan = st.plan(0.05, X=X, y=y, method="gradient-descent", step=0.02, batch_size=16)
     run_on_batches = plan.run
-    known = {"signal": 8.0, "noise": 0.05 * 300, "n_samples": 300}
+    known = {"signal": 8.0, "noise": 0.05 * 2000, "n_samples": 2000}
     step = run_on_batches.method.step
 
     def cost(size):
@@ -357,7 +357,10 @@ def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
     assert cost(enough) <= 1.01 < cost(enough // 2)
     assert "batches of 16" in str(plan)
     assert st.plan(0.05, X=X, y=y).run.batches is None
-    momentum = st.plan(0.05, spectrum=st.decompose(X, y), batch_size=16).run.batches
+    small = st.plan(0.05, X=X[:40], y=y[:40], method="gradient-descent", batch_size=16)
+    assert small.run.batches.enough is None
+    assert "all rows" in str(small)
+    momentum = st.plan(0.05, spectrum=st.decompose(X, y), step=0.02, batch_size=16).run.batches
     assert momentum.cost > run_on_batches.batches.cost
 
 

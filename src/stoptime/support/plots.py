@@ -39,6 +39,10 @@ STYLES = {
     "nu-method": ("ν-method", "#CC79A7"),
     "high-resolution-flow": ("high-resolution flow", "#E69F00"),
     "conjugate-gradient": ("conjugate gradients", "#56B4E9"),
+    "adam": ("Adam", "#D55E00"),
+    "adamw": ("AdamW", "#E69F00"),
+    "rmsprop": ("RMSProp", "#009E73"),
+    "adagrad": ("AdaGrad", "#CC79A7"),
 }
 LABELS = {name: label for name, (label, _) in STYLES.items()}
 COLORS = {name: color for name, (_, color) in STYLES.items()}

@@ -120,7 +120,7 @@ def epochs(
     Parameters
     ----------
     X, y, step, batch_size, stops, momentum, weight_decay
-        As in :func:`stoptime.stochastic.moments`.
+        As in :func:`stoptime.theory.stochastic.moments`.
     runs, seed : int
         Number of simulated runs and the seed of their shuffles, where the moments are not exact.
 

@@ -36,12 +36,13 @@ class BatchCost:
     """What random batches cost a run, over the full gradient and on one spectrum.
 
     ``cost`` is the Bayes risk over that of the full gradient after as many steps, infinite where
-    the run diverges. ``enough`` is the least power of two that adds at most one per cent.
+    the run diverges. ``enough`` is the least power of two that adds at most one per cent, and None
+    where that would be as many rows as there are.
     """
 
     batch_size: int
     cost: float
-    enough: int
+    enough: int | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,9 @@ class Plan:
     def __str__(self) -> str:
         head = ("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")
         size = self.run.batches and self.run.batches.batch_size
-        rows: list[tuple[str, ...]] = [head if size is None else (*head, f"batches of {size}", "enough")]
+        rows: list[tuple[str, ...]] = [
+            head if size is None else (*head, f"batches of {size}", "enough")
+        ]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
             bound = f"{rounded_up(run.inflation)} x"
@@ -125,7 +128,7 @@ class Plan:
                 sooner,
             )
             if run.batches is not None:
-                row = (*row, f"{run.batches.cost:.3g} x", str(run.batches.enough))
+                row = (*row, f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows"))
             rows.append(row)
         text = f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(rows)}"
         if size is not None:
@@ -183,7 +186,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     batch_size : int, optional
         Rows of the random batches on which the run takes its gradients, instead of all rows. The
         plan then says what they cost, and from which size on they no longer matter; see
-        :func:`stoptime.stochastic.limit`. It needs X and y, or their spectrum.
+        :func:`stoptime.theory.stochastic.limit`. It needs X and y, or their spectrum.
 
     Examples
     --------
@@ -256,12 +259,12 @@ def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost
     here = cost(size)
     # the excess falls like 1/size: a first guess, and then powers of two around it
     excess = min(here - 1, 1e6) * size / (NO_LONGER_MATTERS - 1)
-    enough = 2 ** max(0, int(np.ceil(np.log2(max(excess, 1.0)))))
+    enough = 2 ** int(np.ceil(np.log2(np.clip(excess, 1.0, source.n_samples))))
     while enough > 1 and cost(enough // 2) <= NO_LONGER_MATTERS:
         enough //= 2
-    while cost(enough) > NO_LONGER_MATTERS:
+    while enough < source.n_samples and cost(enough) > NO_LONGER_MATTERS:
         enough *= 2
-    return BatchCost(size, here, enough)
+    return BatchCost(size, here, enough if enough < source.n_samples else None)
 
 
 def isotropic_eigenvalues(n_samples: int, n_features: int) -> Array:
