@@ -41,6 +41,11 @@ METHOD_CLASSES = {
     "CriticalFlow",
     "IteratedRidge",
     "SpectralCutoff",
+    "Adaptive",
+    "Adam",
+    "AdamW",
+    "RMSProp",
+    "AdaGrad",
 }
 
 

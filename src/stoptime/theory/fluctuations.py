@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 BLOCK_ENTRIES = 2**24  # of a temporary array of rows
 STEP_TOLERANCE = 1e-6  # relative error of the largest stable step
-EIGENVALUE_TOLERANCE = (
-    1e-6  # of the vector of the loop; its growth is then known to the square of this
-)
+EIGENVALUE_TOLERANCE = 1e-6  # of an eigenvector; the eigenvalue is known to the square of this
 EDGE = 1e-9  # relative distance from the step at which the full gradient itself diverges
 
 
@@ -59,6 +57,8 @@ class Source(ABC):
     outside: float
     noise: float
     n_samples: float
+    whole: ClassVar[bool]
+    """Whether covariances are matrices, or their diagonals alone."""
 
     def loss(self, state: State) -> float:
         """Return the expected training error, E‖y - Xβ‖²/n."""
@@ -69,17 +69,17 @@ class Source(ABC):
         unfitted = 1 - (len(s) - left.sum()) / self.n_samples
         return float(s * self.signal @ left + self.outside + self.noise * unfitted + spread)
 
-    @abstractmethod
     def empty(self) -> Array:
-        """Return a covariance of zero."""
+        """Return a covariance of zero: a matrix, or the variances of all directions."""
+        return np.zeros((len(self.eigenvalues),) * (2 if self.whole else 1))
 
-    @abstractmethod
     def variances(self, covariance: Array) -> Array:
-        """Return the diagonal of a covariance."""
+        """Return the variances of all directions."""
+        return np.diagonal(covariance) if self.whole else covariance
 
-    @abstractmethod
     def scaled(self, factors: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
+        return (factors[:, None], factors[None, :]) if self.whole else (factors, factors)
 
     @abstractmethod
     def gradient_noise(self, state: State) -> Array:
@@ -220,18 +220,7 @@ class RowSource(Source):
     rows: Array
     response: Array
     projected: Array  # z, the response in the eigenbasis
-
-    def empty(self) -> Array:
-        """Return a matrix of zeros."""
-        return np.zeros((len(self.eigenvalues), len(self.eigenvalues)))
-
-    def variances(self, covariance: Array) -> Array:
-        """Return the diagonal of the matrix."""
-        return np.diagonal(covariance)
-
-    def scaled(self, factors: Array) -> tuple[Array, Array]:
-        """Return a column and a row."""
-        return factors[:, None], factors[None, :]
+    whole: ClassVar[bool] = True
 
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""
@@ -290,17 +279,7 @@ class RowSource(Source):
 class SpectrumSource(Source):
     """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows."""
 
-    def empty(self) -> Array:
-        """Return one variance for each direction."""
-        return np.zeros_like(self.eigenvalues)
-
-    def variances(self, covariance: Array) -> Array:
-        """Return the variances themselves."""
-        return covariance
-
-    def scaled(self, factors: Array) -> tuple[Array, Array]:
-        """Return the same factors twice."""
-        return factors, factors
+    whole: ClassVar[bool] = False
 
     def gradient_noise(self, state: State) -> Array:
         """Return the variance of the gradient of one random row in every direction."""

@@ -11,7 +11,7 @@ with batches B of b rows, momentum μ and weight decay w as in ``torch.optim.SGD
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_X_y
@@ -230,13 +230,11 @@ def upper_bound(
     eigenvalues: ArrayLike,
     stops: ArrayLike,
     *,
-    signal: ArrayLike | float,
-    noise: float,
-    n_samples: int,
     step: float,
     batch_size: float,
     momentum: float = 0.0,
     target: Target = "estimation",
+    **known: Any,
 ) -> BatchRisk:
     r"""Return an upper bound of the risk that holds for all rows with this spectrum.
 
@@ -246,9 +244,9 @@ def upper_bound(
     Dobriban, Tibshirani (2020), The implicit regularization of stochastic gradient flow for least
     squares, bound the covariance of the flow; here it bounds that of the iterates. The noise is
     that of :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
-    parameters are those of :func:`limit`.
+    parameters are those of :func:`limit`; ``known`` are ``signal``, ``noise`` and ``n_samples``.
     """
-    source = _spectrum_source(WorstSource, eigenvalues, signal, noise, n_samples)
+    source = _spectrum_source(WorstSource, eigenvalues, **known)
     states, found = _states(source, step, batch_size, stops, momentum, 0.0)
     return _assembled(source, states, found, target)
 
