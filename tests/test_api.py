@@ -18,7 +18,8 @@ import stoptime
 SNAPSHOT = Path(__file__).parent / "reference" / "api.txt"
 SOURCE = Path(stoptime.__file__).parent
 MODULES = (
-    "stoptime", "stoptime.bounds", "stoptime.schedules", "stoptime.tables", "stoptime.report",
+    "stoptime", "stoptime.bounds", "stoptime.schedules", "stoptime.stochastic", "stoptime.tables",
+    "stoptime.report",
     "stoptime.explorer",
 )  # fmt: skip
 OPTIONAL = (

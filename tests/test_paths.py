@@ -148,7 +148,7 @@ def test_bad_arguments(data):
     with pytest.raises(ValueError, match="stops must be one number or a list"):
         st.path(X, y, "ridge", [[1.0]])
     with pytest.raises(ValueError, match="Unknown method"):
-        st.path(X, y, "adam", [1])
+        st.path(X, y, "lbfgs", [1])
     with pytest.raises(TypeError, match="fit_intercept"):
         st.path(st.decompose(X, y), "ridge", [1], fit_intercept=False)
     with pytest.raises(ValueError, match=r"3 features.*drawn with 5"):

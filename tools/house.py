@@ -44,6 +44,11 @@ METHOD_CLASSES = {
     "CriticalFlow",
     "IteratedRidge",
     "SpectralCutoff",
+    "Adaptive",
+    "Adam",
+    "AdamW",
+    "RMSProp",
+    "AdaGrad",
 }
 
 

@@ -5,11 +5,13 @@ import stoptime.show.explorer as explorer
 import stoptime.show.report as report
 import stoptime.support.plots as plots
 import stoptime.tables as tables
+import stoptime.theory.stochastic as stochastic
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
+from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -18,7 +20,7 @@ from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, 
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Iteration
-from stoptime.methods.registry import FAMILY, ITERATIONS, METHODS, get_method
+from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.torch_optimiser import from_torch
 from stoptime.paths import Path, path
@@ -60,19 +62,19 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SGD", "SURE", "AcceleratedFlow",
-    "Averaged", "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
-    "CriticalFlow", "CrossValidation", "Decayed", "Discrepancy", "ErrorCurve", "GradientDescent",
-    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
-    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
-    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
-    "PreparationWarning", "Problem", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum",
-    "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
-    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
-    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
-    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "from_torch",
-    "get_method", "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_predictions",
-    "left_out_residuals", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
-    "path_gcv", "plan", "power_signal", "risk", "risk_exponent", "save", "schedules", "summarise",
-    "training_error",
+    "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SGD", "SURE",
+    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "Block", "Calibration",
+    "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow", "CrossValidation",
+    "Decayed", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
+    "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
+    "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
+    "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
+    "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds",
+    "calibrate", "decompose", "decompose_kernel", "default_stops", "equivalent_penalty",
+    "equivalent_stop", "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee",
+    "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_risk",
+    "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan", "power_signal", "risk",
+    "risk_exponent", "save", "schedules", "stochastic", "summarise", "training_error",
 ]  # fmt: skip

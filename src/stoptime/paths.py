@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.registry import get_method
+from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
 from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 BLOCK_NUMBERS = 2**22  # numbers of a temporary array
 MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them
+MOST_TRACE_WORK = 2e10  # operations for the degrees of freedom of a fit, about a second
 SLACK = 10.0  # in units of tol, which holds at the largest stop: the largest error at other stops
 
 
@@ -47,10 +50,6 @@ class Path:
         Coefficients.
     intercept : array of shape (n_stops,) or (n_stops, n_targets)
         Intercepts; zeros if none was fitted.
-    degrees_of_freedom : array of shape (n_stops,)
-        Trace of the map from the response to the fit: Σ (1 - g), plus one for an intercept. NaN if
-        the eigenvalues are Ritz values and no random probes were asked for. Conjugate gradients
-        have one column for each target, because their filter depends on the response.
     krylov : Krylov or None
         Number of products and error of the Krylov space, if there is one.
     error : array of shape (n_stops,) or None
@@ -62,9 +61,21 @@ class Path:
     stops: Floats
     coef: Floats
     intercept: Floats
-    degrees_of_freedom: Floats
+    _freedom: Floats | Callable[[], Floats]
     krylov: Krylov | None = None
     error: Floats | None = None
+
+    @cached_property
+    def degrees_of_freedom(self) -> Floats:
+        """Trace of the derivative of the fit by the response, an array of shape (n_stops,).
+
+        That is Σ (1 - g), plus one for an intercept. NaN if the eigenvalues are Ritz values and no
+        random probes were asked for. Methods without a filter have one column for each target,
+        because the trace depends on the response. For Adam and its relatives it is computed when it
+        is first asked for, by differentiating every step: that takes longer than the path. For
+        conjugate gradients it is Σ (1 - g) of the filter that was found, which is no derivative.
+        """
+        return self._freedom() if callable(self._freedom) else self._freedom
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return predictions of shape (n_stops, n) or (n_stops, n, n_targets) for new rows.
@@ -180,13 +191,22 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     error = _converged(spectrum, method, stops)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
-    components, freedom = _followed(spectrum, method, stops)
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
-        coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
-    coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
-    if not (abs(coef) < np.inf).all():
-        raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X.")
+    freedom: Floats | Callable[[], Floats]
+    if method.sees_features:
+        shape = (len(stops), spectrum.n_features, *z.shape[1:])
+        coef = features.coefficients(spectrum, method, stops).reshape(shape)
+        coef = like(spectrum.feature_mean, coef.astype(z.dtype, copy=False))
+        freedom = partial(features.freedom, spectrum, method, stops)
+    else:
+        components, freedom = _followed(spectrum, method, stops)
+        with np.errstate(over="ignore", invalid="ignore"):
+            flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
+            coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
+        coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+        if not (abs(coef) < np.inf).all():
+            raise ValueError(
+                "Coefficients overflow at the largest stops: stop earlier, or rescale X."
+            )
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
     intercept = spectrum.target_mean - columns @ spectrum.feature_mean
     rounded = spectrum.rounded(coef), spectrum.rounded(intercept)
@@ -208,6 +228,7 @@ class Drawing:
         """Return a function of stops that predicts these rows, as :meth:`Path.predict` does."""
         spectrum = self.spectrum
         small = spectrum.n_features * spectrum.rank <= MOST_PROJECTED and spectrum.response.ndim > 1
+        small = small and not self.method.sees_features
         if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
             return lambda stops: self(stops).predict(X)
         # rows in the eigenbasis spare the coefficients of every target at every stop: with these
@@ -268,8 +289,19 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
     path = draw(spectrum, method, np.array([stop], dtype=np.float64))
     if spectrum.rounding is not None:
         warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
-    freedom = float(np.mean(path.degrees_of_freedom[0]))
+    freedom = float(np.mean(_affordable_freedom(path)[0]))
     return path.coef[0].swapaxes(0, -1), path.intercept[0], freedom
+
+
+def _affordable_freedom(drawn: Path) -> Floats:
+    """Return the degrees of freedom of a path, or NaN where they would take too long."""
+    p, *targets = drawn.coef.shape[1:]
+    if (
+        drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
+        <= MOST_TRACE_WORK
+    ):
+        return drawn.degrees_of_freedom
+    return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 
 
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
@@ -283,7 +315,7 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
         warn_of_rounding(errors[own, targets])
     if not method.has_filter:
         drawn = draw(spectrum, method, distinct)
-        freedom = drawn.degrees_of_freedom[own, targets]
+        freedom = _affordable_freedom(drawn)[own, targets]
         return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom
     _converged(spectrum, method, distinct)
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_certified_summary_and_figure():
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 7
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 9
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
@@ -175,3 +176,30 @@ def test_command_line_plans(tmp_path):
     result = run("plan", "--penalty", "0.01", "--lr", "0.5", *heavy_ball)
     assert result.exit_code == 0, result.output
     assert run("plan", "--lr", "0.5").exit_code == 2
+
+
+def test_simulated_batches_agree_with_the_exact_risk(folder):
+    table = [row for row in rows(folder / "batch_sizes.csv") if row["panel"] == "batches of 8"]
+    exact = {row["steps"]: float(row["risk"]) for row in table if row["curve"] == "exact"}
+    simulated = [row for row in table if row["curve"] == "simulated"]
+    assert len(simulated) > 5
+    for row in simulated:
+        error = float(row["two_standard_errors"]) / 2
+        assert abs(float(row["risk"]) - exact[row["steps"]]) < 4 * error
+
+
+def test_the_page_on_adam_says_what_the_figure_shows(folder):
+    best = {}
+    for row in rows(folder / "adaptive_paths.csv"):
+        key = row["panel"], row["curve"]
+        best[key] = min(best.get(key, np.inf), float(row["value"]))
+    page = (Path(__file__).parents[2] / "docs" / "adam.md").read_text(encoding="utf-8")
+    for panel, start in (
+        ("Signal: coefficients of equal size", "| all coefficients of equal size"),
+        ("Signal: one coefficient in ten", "| one coefficient in ten"),
+    ):
+        line = next(line for line in page.splitlines() if line.startswith(start))
+        told = [float(cell.strip(" *")) for cell in line.split("|")[2:5]]
+        found = [best[panel, name] for name in ("adam", "gradient-descent", "ridge")]
+        np.testing.assert_allclose(told, found, atol=6e-4)
+    assert best["distance", "Adam, from ridge in its own metric"] < 0.1

@@ -14,21 +14,26 @@ from rich.markdown import Markdown
 from typer import Option
 
 from stoptime.cli.terminal import AsJson, bar, checked_output, print_json
+from stoptime.support.checks import whole_number
 from stoptime.support.files import atomic
 
 Number = float | None
 HELP_ITERATION = "gradient-descent, nesterov, heavy-ball or nu-method."
+HELP_BATCH = "Rows of a random batch; needs --rows and --features. Columns: independent, of size 1."
 HELP_FOLDER = "Folder for the figures, tables and summary.md."
 HELP_CERTIFY = "Prove the constants; by default if python-flint is installed."
 HELP_OPEN = "Open the page in a browser, on a terminal."
 
 
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - one for each option
     penalty: Annotated[float, Option(help="Ridge penalty λ that the run should match.")],
     step: Annotated[float, Option("--step", "--lr", help="Step size, or learning rate.")],
     method: Annotated[str, Option(help=HELP_ITERATION)] = "nesterov",
     momentum: Annotated[Number, Option(help="Constant momentum, as in torch.optim.SGD.")] = None,
     friction: Annotated[Number, Option(help="Friction of Nesterov's method; 3 by default.")] = None,
+    batch_size: Annotated[int | None, Option(help=HELP_BATCH)] = None,
+    rows: Annotated[int | None, Option(help="Rows of the data, for --batch-size.")] = None,
+    features: Annotated[int | None, Option(help="Features of the data, for --batch-size.")] = None,
     out: Annotated[Path | None, Option(help="Write a figure to this png, pdf or svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,10 +42,17 @@ def plan(
     Example: stoptime plan --penalty 0.001 --lr 0.5
     """
     from stoptime.support import plots  # noqa: PLC0415 - starts faster
-    from stoptime.theory.plan import plan as make_plan  # noqa: PLC0415 - starts faster
+    from stoptime.theory.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
+    from stoptime.theory.plan import plan as make_plan  # noqa: PLC0415
 
     checked_output(out, "--out")
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
+    if batch_size is not None:
+        if rows is None or features is None:
+            raise ValueError("--batch-size needs --rows and --features, the shape of the data.")
+        n = whole_number("--rows", rows, least=1)
+        s = isotropic_eigenvalues(n, whole_number("--features", features, least=1))
+        planned = with_batches(planned, s, n, batch_size)
     if out is not None:
         figure, ax = plots.new_figure()
         planned.plot(ax=ax)

@@ -97,7 +97,7 @@ class StoppedRegressor(Incremental, _LinearRegressor):
     Parameters
     ----------
     method : str or Method, default="nesterov-flow"
-        The method; names are the keys of ``stoptime.METHODS`` and ``stoptime.ITERATIONS``.
+        The method; names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
     stop : float or None, default=None
         Where to stop: the time of a flow, the number of iterations, or 1/penalty for ridge; ``inf``
         is least squares. None estimates noise and signal by marginal likelihood, and stops where
@@ -118,7 +118,9 @@ class StoppedRegressor(Incremental, _LinearRegressor):
     oracle_ : Oracle or None
         The estimates that gave ``stop_``: noise, signal and penalty; None if ``stop`` was given.
     degrees_of_freedom_ : float
-        Trace of the map from the response to the fit; NaN for a Krylov space without random probes.
+        Trace of the derivative of the fit by the response; NaN for a Krylov space without random
+        probes, and for Adam and its relatives where it would take more than about a second:
+        :func:`stoptime.path` computes it.
     krylov_ : Krylov or None
         Error and number of products of a Krylov space; None if all eigenvalues were computed.
     n_features_in_ : int
@@ -233,8 +235,9 @@ class StoppedRegressorCV(_LinearRegressor):
     method_ : Method
         The chosen method, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Residual of each row from the fit without it. None with 16 targets or more, with conjugate
-        gradients, for streamed data and operators, and for a sparse X too large to factor.
+        Residual of each row from the fit without it. None with 16 targets or more, for conjugate
+        gradients and adaptive methods such as Adam, for streamed data and operators, and for a
+        sparse X too large to factor.
     left_out_predictions_ : array like y, or None
         Prediction for each row by the fit without it; None where the residuals are.
 
@@ -380,8 +383,9 @@ class StoppedRegressorCV(_LinearRegressor):
         check_is_fitted(self)
         if self.left_out_residuals_ is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets, a method other than conjugate gradients, "
-                "and rows in memory: dense, or sparse with at most 1000 rows or columns."
+                "Intervals need fewer than 16 targets, a method with a filter (not conjugate "
+                "gradients or Adam), and rows in memory: dense, or sparse with at most 1000 rows "
+                "or columns."
             )
         if kind not in {"jackknife+", "jackknife"}:
             raise ValueError(f'kind must be "jackknife+" or "jackknife"; got {kind!r}.')
@@ -398,5 +402,6 @@ class StoppedRegressorCV(_LinearRegressor):
         from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
-        penalty = None if np.ndim(self.stop_) else float(self.alpha_) / self._n_samples
+        filtered = np.ndim(self.stop_) == 0 and self.method_.has_filter
+        penalty = float(self.alpha_) / self._n_samples if filtered else None
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)

@@ -17,7 +17,7 @@ from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
 Complex = NDArray[np.complex128]
-Checks = dict[str, Callable[[str, object], object]]
+Checks = dict[str, Callable[[str, object], Any]]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class Method(ABC):
     """Whether stops are whole numbers, as for iterations."""
     has_filter: ClassVar[bool] = True
     """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
+    sees_features: ClassVar[bool] = False
+    """Whether the path depends on the features themselves, and not on the spectrum alone."""
+    ends_at_least_squares: ClassVar[bool] = True
+    """Whether the path has a limit at stop infinity, which is least squares."""
+    finishes_at_rank: ClassVar[bool] = False
+    """Whether as many steps as there are positive eigenvalues already give least squares."""
+    exact_freedom: ClassVar[bool] = True
+    """Whether degrees of freedom are the trace of the derivative of the fit by the response."""
     counts_eigenvalues: ClassVar[bool] = False
     """Whether g depends on how many eigenvalues are larger, and not on the eigenvalue alone."""
     oscillates: ClassVar[bool] = True
@@ -67,6 +75,8 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
+            if name not in self.__dataclass_fields__:
+                continue
             value = getattr(self, name)
             default = getattr(type(self), name)
             if isinstance(default, int | float) or value != default:
@@ -268,6 +278,10 @@ class Method(ABC):
         gain = self.gain(s[:, None], stops)
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
+
+    def freedom_work(self, n_features: int, stop: float) -> float:  # noqa: ARG002
+        """Return how many operations degrees of freedom take beyond those of the path."""
+        return 0.0
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
         """Return the gain at one stop for one response, or its size, as a function of s."""

@@ -41,6 +41,8 @@ class ConjugateGradient(Method):
     order: ClassVar[int] = 2
     whole_stops: ClassVar[bool] = True
     has_filter: ClassVar[bool] = False
+    finishes_at_rank: ClassVar[bool] = True
+    exact_freedom: ClassVar[bool] = False
     stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = 100.0
     """Later iterations mostly fit noise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
+from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -29,7 +30,10 @@ ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, Spect
 """The methods with a step by their names: the iterations, the flow that models one of them, and
 spectral cut-off, whose stops are whole numbers too."""
 
-ALL_METHODS = METHODS | ITERATIONS
+ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSProp, AdaGrad)}
+"""The methods with a step of its own for every coefficient, by their names; they have no filter."""
+
+ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged)}
 """The methods that can be written to a file: also those that need a parameter."""
 
@@ -57,7 +61,7 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
 def get_method(method: str | Method | type[Method]) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
-    The names are the keys of ``METHODS`` and of ``ITERATIONS``.
+    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
 
     Examples
     --------

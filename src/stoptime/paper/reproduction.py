@@ -1,12 +1,9 @@
-"""The paper's experiments and one more: figures, their numbers, and a table of constants."""
+"""The paper's experiments and a few more: figures, their numbers, and a table of constants."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,8 @@ from stoptime.bounds.summary import TABLE_CONDITION_NUMBERS, paper_bound
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 from stoptime.methods.registry import METHODS
+from stoptime.paper.experiment import Experiment, Rows
+from stoptime.paper.optimisers import adaptive_paths, batch_sizes
 from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -27,7 +26,6 @@ from stoptime.theory.risk import RiskCurve, risk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from stoptime.methods.recurrence import Iteration
 
@@ -60,41 +58,6 @@ COMPARED: dict[str, tuple[GradientFlow | AcceleratedFlow | HeavyBallFlow, Iterat
     "Nesterov": (AcceleratedFlow(), Nesterov()),
     "heavy ball": (HeavyBallFlow(0.3), HeavyBall(momentum=0.8)),
 }
-
-Rows = list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A figure, the numbers behind it, and a caption."""
-
-    name: str
-    figure: Figure
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[Any, ...]]
-    caption: str
-
-    def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
-        """Write the figure as PDF, SVG and PNG and the numbers as CSV, each file completely."""
-        files = [folder / f"{self.name}.{extension}" for extension in ("pdf", "svg", "png")]
-        for target in files:
-            self._save(target)
-        # The figure itself is recoloured, and stays so: the dark picture is the last one.
-        if dark:
-            plots.darken(self.figure)
-            files.append(folder / f"{self.name}-dark.png")
-            self._save(files[-1])
-        files.append(folder / f"{self.name}.csv")
-        with atomic(files[-1]) as path, path.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
-        return files
-
-    def _save(self, target: Path) -> None:
-        # The files carry no date and no random names, so the same run gives the same bytes.
-        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
-        salted = import_module("matplotlib").rc_context({"svg.hashsalt": self.name})
-        with atomic(target) as path, salted:
-            self.figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def polynomial_spectra() -> dict[str, Array]:
@@ -348,6 +311,8 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
         ("from_flow_to_iteration", from_flow_to_iteration),
+        ("batch_sizes", batch_sizes),
+        ("adaptive_paths", adaptive_paths),
     ]
 
 

@@ -66,11 +66,12 @@ def worst_goals(max_gain: float) -> tuple[Goal, ...]:
 
 
 def require_every_eigenvalue(methods: Iterable[Method]) -> None:
-    """Raise a ValueError if any of the methods counts eigenvalues: a Krylov space misses some."""
+    """Raise a ValueError if any of the methods needs what a Krylov space misses of the data."""
     for method in methods:
-        if method.counts_eigenvalues:
+        if method.counts_eigenvalues or method.sees_features:
+            needs = "counts eigenvalues" if method.counts_eigenvalues else "needs all of XᵀX"
             raise ValueError(
-                f"{method.name} counts eigenvalues, and a Krylov space does not have all of them: "
+                f"{method.name} {needs}, and a Krylov space does not have all of them: "
                 'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
             )
 

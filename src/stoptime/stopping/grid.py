@@ -35,6 +35,7 @@ PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
 LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
 ROUND_STEP = 0.99  # of a step, so that rounding does not double it
+FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
@@ -60,11 +61,16 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         raise ValueError(
             f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
         )
+    method = get_method(method)
     if spectrum.rank == 0:
-        return np.array([0.0, np.inf] if spectrum.is_complete else [0.0])
-    method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    if not method.has_filter:
+        ends = spectrum.is_complete and method.ends_at_least_squares
+        return np.array([0.0, np.inf] if ends else [0.0])
+    method = method.tuned_to(spectrum.padded_eigenvalues)
+    if method.finishes_at_rank:
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
+    if not method.has_filter:
+        steps = np.geomspace(1, FIRST_SEARCH, size or FEWEST_DEFAULT_STOPS)
+        return np.unique(np.round(np.append(0.0, steps)))
     if method.counts_eigenvalues:
         return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
     if method.whole_stops:
@@ -98,7 +104,7 @@ def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array
 
 def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to try."""
-    if problem.method.counts_eigenvalues or not problem.method.has_filter:
+    if problem.method.counts_eigenvalues or problem.method.finishes_at_rank:
         return np.empty(0)
     limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
     later = last * EXTENSION

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
+from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
@@ -33,13 +34,21 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
 
-    with R the mean square of the response outside the column space. Parameters and result are those
+    with R the mean square of the response outside the column space. Methods without a filter have
+    the coefficients of their path in place of (1 - g)z/s. Parameters and result are those
     of :func:`stoptime.path_gcv`.
     """
     energy, outside = spectrum.energies()
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    g = tuned.shrinkage(spectrum.eigenvalues[:, None], list_of_stops(stops))
-    return shaped((g**2).T @ energy + outside, spectrum)
+    stops = list_of_stops(stops)
+    if tuned.has_filter:
+        g = tuned.shrinkage(spectrum.eigenvalues[:, None], stops)
+        return shaped((g**2).T @ energy + outside, spectrum)
+    s = spectrum.eigenvalues[:, None, None].astype(np.float64)
+    fit = features.fitted(spectrum, tuned, stops)
+    z = spectrum.response.reshape(len(s), 1, fit.shape[2])
+    left = (z - s * fit) / np.sqrt(s)
+    return shaped((left**2).sum(axis=0) + outside, spectrum)
 
 
 def _noise(given: float | None, problem: Problem) -> Floats:
@@ -57,7 +66,9 @@ class SURE(CurveRule):
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 + \frac{2\sigma^2}{n}\,\mathrm{df}(t)
 
-    The ``noise`` σ² is estimated by marginal likelihood if it is not given.
+    The ``noise`` σ² is estimated by marginal likelihood if it is not given. For Adam and its
+    relatives df is the trace of the derivative of the fit, which is exact but does not see jumps:
+    the sign of a first gradient close to zero, which a small change of y turns round.
     """
 
     noise: float | None = None
@@ -68,9 +79,16 @@ class SURE(CurveRule):
         """Estimate the prediction error at the stops."""
         spectrum = problem.spectrum
         s, weights = spectrum.atoms
-        freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
         noise = _noise(self.noise, problem)
-        optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, noise)
+        if not problem.tuned.exact_freedom:
+            problem.tuned.require_filter()
+        freedom: Floats
+        if problem.tuned.has_filter:
+            freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
+        else:
+            freedom = features.freedom(spectrum, problem.tuned, stops)
+        shared = freedom.reshape(len(stops), *(1,) * noise.ndim) if freedom.ndim == 1 else freedom
+        optimism = 2 / spectrum.n_observations * shared * noise
         return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stoptime.paths import Path
     from stoptime.stopping.rule import Choice
     from stoptime.theory.risk import RiskCurve
+    from stoptime.theory.stochastic import BatchRisk
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
 STYLES = {
@@ -38,6 +39,10 @@ STYLES = {
     "nu-method": ("ν-method", "#CC79A7"),
     "high-resolution-flow": ("high-resolution flow", "#E69F00"),
     "conjugate-gradient": ("conjugate gradients", "#56B4E9"),
+    "adam": ("Adam", "#D55E00"),
+    "adamw": ("AdamW", "#E69F00"),
+    "rmsprop": ("RMSProp", "#009E73"),
+    "adagrad": ("AdaGrad", "#CC79A7"),
 }
 LABELS = {name: label for name, (label, _) in STYLES.items()}
 COLORS = {name: color for name, (_, color) in STYLES.items()}
@@ -158,6 +163,26 @@ def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None)
     if high < 30 * low:
         ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
         ax.yaxis.set_minor_formatter("{x:g}")
+    return ax
+
+
+def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
+    """Draw the risk of several batch sizes against the steps, beside that of the full gradient.
+
+    The full gradient is that of the first curve; all curves have the same step.
+    """
+    ax = _axes(ax)
+    colors = list(dict.fromkeys(color for _, color in STYLES.values()))[1:]
+    for place, (label, curve) in enumerate(curves.items()):
+        drawn = curve.stops > 0
+        color = colors[place % len(colors)]
+        if place == 0:
+            full = curve.full_gradient[drawn]
+            ax.plot(curve.stops[drawn], full, color="black", lw=1.8, label="full gradient")
+        ax.plot(curve.stops[drawn], curve.total[drawn], color=color, lw=1.4, label=label)
+        ax.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
+    ax.set(xscale="log", yscale="log", xlabel="steps", ylabel="risk")
+    ax.legend()
     return ax
 
 

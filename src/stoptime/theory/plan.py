@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.support.checks import nonnegative, positive_number
+from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory import calibration
+from stoptime.theory.fluctuations import SpectrumSource
+from stoptime.theory.limits import marchenko_pastur
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
 
@@ -23,6 +26,24 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
+
+
+NO_LONGER_MATTERS = 1.01  # times the risk of the full gradient
+MOST_BATCH_STEPS = 50_000  # of a run whose batches are followed step by step
+
+
+@dataclass(frozen=True)
+class BatchCost:
+    """What random batches cost a run, over the full gradient and on one spectrum.
+
+    ``cost`` is the Bayes risk over that of the full gradient after as many steps, infinite where
+    the run diverges. ``enough`` is the least power of two that adds at most one per cent, and None
+    where that would be as many rows as there are.
+    """
+
+    batch_size: int
+    cost: float
+    enough: int | None
 
 
 @dataclass(frozen=True)
@@ -35,6 +56,7 @@ class PlannedRun:
     inflation: float  #: The largest Bayes risk over that of the best ridge.
     expected_inflation: float | None  #: The ratio on the given spectrum, if known.
     eigenvalues: tuple[float, float]  #: The range of eigenvalues for which the bound holds.
+    batches: BatchCost | None = None  #: What random batches cost, if a batch size was given.
 
     def guarantees(self, penalty: float, iterations: Array) -> Array:
         """Return the guarantees of other stops, for the same range of eigenvalues."""
@@ -88,18 +110,35 @@ class Plan:
     @property
     def _rows(self) -> list[tuple[str, ...]]:
         """The runs as a table of words."""
-        rows: list[tuple[str, ...]]
-        rows = [("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")]
+        head = ("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")
+        size = self._batch_size
+        rows: list[tuple[str, ...]] = [
+            head if size is None else (*head, f"batches of {size}", "enough")
+        ]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
             bound = f"{rounded_up(run.inflation)} x"
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             name = describe(run.method)
-            rows.append((name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner))
+            row: tuple[str, ...] = (name, str(run.iterations), f"{run.penalty:.3g}", bound, here)
+            row = (*row, sooner)
+            if run.batches is not None:
+                row = (*row, f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows"))
+            rows.append(row)
         return rows
 
+    @property
+    def _batch_size(self) -> int | None:
+        return None if self.run.batches is None else self.run.batches.batch_size
+
     def __str__(self) -> str:
-        return f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(self._rows)}"
+        text = f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(self._rows)}"
+        if self._batch_size is not None:
+            text += (
+                f"\nbatches of {self._batch_size}: risk over that of the full gradient; "
+                "enough: this batch size adds at most 1 %"
+            )
+        return text
 
     def _repr_html_(self) -> str:
         curves = []
@@ -139,7 +178,7 @@ def _value_in_words(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def plan(
+def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty: float | None = None,
     *,
     X: ArrayLike | None = None,
@@ -150,6 +189,7 @@ def plan(
     lr: float | str | None = None,
     momentum: float | None = None,
     friction: float | None = None,
+    batch_size: int | None = None,
 ) -> Plan:
     r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
 
@@ -172,6 +212,10 @@ def plan(
         of the method, or 1/L.
     momentum, friction : float, optional
         A constant momentum, for "nesterov" and "heavy-ball"; the friction of "nesterov".
+    batch_size : int, optional
+        Rows of the random batches on which the run takes its gradients, instead of all rows. The
+        plan then says what they cost, and from which size on they no longer matter; see
+        :func:`stoptime.theory.stochastic.limit`. It needs X and y, or their spectrum.
 
     Examples
     --------
@@ -197,7 +241,77 @@ def plan(
     descent = _configured(get_method("gradient-descent"), {"step": chosen.step})
     methods = [one for one in (chosen, descent, chosen.safer()) if one is not None]
     runs = [_planned(one, penalty, eigenvalues, complete=complete) for one in methods]
-    return Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
+    planned = Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
+    if batch_size is None:
+        return planned
+    if not isinstance(known, Spectrum) or not complete:
+        raise ValueError(
+            "batch_size needs the number of rows and every eigenvalue: give a dense X and y, or "
+            "their spectrum."
+        )
+    return with_batches(planned, known.padded_eigenvalues, known.n_samples, batch_size)
+
+
+def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_size: int) -> Plan:
+    """Return the plan with the cost of random batches in every run, on this spectrum."""
+    size = whole_number("batch_size", batch_size, least=1)
+    s = np.asarray(eigenvalues, dtype=np.float64)
+    # with coordinates of the signal of size one, the penalty λ = σ²/n is the best one
+    source = SpectrumSource(s, np.ones(len(s)), 0.0, planned.penalty * n_samples, n_samples)
+
+    def costed(run: PlannedRun | None) -> Any:
+        return run and replace(run, batches=_batch_cost(run, source, size))
+
+    return Plan(planned.penalty, *map(costed, (planned.run, planned.descent, planned.safer)))
+
+
+def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
+    """Follow the run on batches of this size, and of others until they no longer matter."""
+    method = run.method
+    moves = cast("Iteration", method)
+    known = isinstance(method, Iteration) and method.follows_flow
+    # stride, direct gradient and decay come after momentum, lookahead and weight
+    if not known or moves.update(2)[3:] != (1.0, 0.0, 0.0):
+        raise ValueError(
+            f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
+            f"with a constant step; {method} differs from these."
+        )
+    s = source.eigenvalues
+    method.check_convergence(float(s.max(initial=0)))
+    if run.iterations > MOST_BATCH_STEPS:
+        raise ValueError(
+            f"The cost of batches is computed for at most {MOST_BATCH_STEPS} iterations, and "
+            f"{method} takes {run.iterations}: use a larger step, or a faster method."
+        )
+    level = source.noise / source.n_samples
+    stops = np.array([run.iterations], dtype=np.float64)
+
+    def cost(rows: int) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            (state,) = source.followed(moves.coefficients, moves.epsilon, 0.0, rows, stops)
+            full = np.sum((1 - s * state.gain) ** 2) + level * np.sum(s * state.gain**2)
+            found = float(1 + np.sum(state.covariance) / full)
+        return found if np.isfinite(found) else np.inf
+
+    here = cost(size)
+    # the excess falls like 1/size: a first guess, and then powers of two around it
+    excess = min(here - 1, 1e6) * size / (NO_LONGER_MATTERS - 1)
+    enough = 2 ** int(np.ceil(np.log2(np.clip(excess, 1.0, source.n_samples))))
+    while enough > 1 and cost(enough // 2) <= NO_LONGER_MATTERS:
+        enough //= 2
+    while enough < source.n_samples and cost(enough) > NO_LONGER_MATTERS:
+        enough *= 2
+    return BatchCost(size, here, enough if enough < source.n_samples else None)
+
+
+def isotropic_eigenvalues(n_samples: int, n_features: int) -> Array:
+    """Return what the eigenvalues of XᵀX/n are close to, for independent standardised columns."""
+    rank = min(n_samples, n_features)
+    nodes, weights = marchenko_pastur(n_features / n_samples)
+    order = np.argsort(nodes)
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    found = np.interp((np.arange(rank) + 0.5) / rank * weights.sum(), below, nodes[order])
+    return np.concatenate([np.zeros(n_features - rank), found])
 
 
 def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:

@@ -1,0 +1,272 @@
+r"""Adam and its relatives on all rows: every coefficient has a step size of its own.
+
+All of them are one recursion with different numbers. With the gradient g of the mean squared error
+‖y - Xβ‖²/n, as torch's ``mse_loss`` has it, and all products taken entry by entry,
+
+.. math:: g_k = 2(X^TX\beta_{k-1} - X^Ty)/n, \qquad m_k = b\,m_{k-1} + (1-b)\,g_k, \qquad
+    v_k = \rho\,v_{k-1} + \alpha\,g_k^2,
+
+.. math:: \beta_k = (1-\eta w)\beta_{k-1}
+    - \eta\,\frac{m_k/(1-b^k)}{\sqrt{v_k/(1-\rho^k)} + \epsilon}
+
+(Adam; the others do without the corrections in brackets). A step needs XᵀX and Xᵀy alone, and so
+O(p²) operations. With an intercept the data are centred: that is the run in which the intercept is
+at its best value in every step, and not the run in which torch trains a bias as one more parameter.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import numpy as np
+
+from stoptime.methods.base import Checks, Method
+from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.methods.schedules import LONGEST_SEARCH
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
+
+MOST_SLOPES = 2**20  # derivatives of a block of targets; more than one array of them is held
+LOW_RANK_SHARE = 0.5  # of the features: products with XᵀX are cheaper through a basis of lower rank
+
+
+class Recursion(NamedTuple):
+    """The numbers of one method: b, ρ, α and ε, whether averages are corrected, and the decay ηw.
+
+    A corrected average is divided by the sum of its weights.
+    """
+
+    past: float
+    kept: float
+    added: float
+    eps: float
+    corrected: bool = False
+    decay: float = 0.0
+
+
+class Products:
+    """XᵀX/n = VSVᵀ, as the matrix that is cheaper to multiply with."""
+
+    def __init__(self, vectors: Array, eigenvalues: Array) -> None:
+        self.vectors = vectors
+        self.eigenvalues = eigenvalues
+        self.whole = None
+        if len(eigenvalues) > LOW_RANK_SHARE * len(vectors):
+            self.whole = (vectors * eigenvalues) @ vectors.T
+
+    def __matmul__(self, coef: Array) -> Array:
+        if self.whole is not None:
+            return np.asarray(self.whole @ coef)
+        return np.asarray(self.vectors @ (self.eigenvalues[:, None] * (self.vectors.T @ coef)))
+
+
+def _fractions(name: str, value: Any) -> Any:
+    """Return two numbers in [0, 1)."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"{name} must be two numbers; got {value!r}.")
+    return tuple(fraction_below_one(name, one) for one in value)
+
+
+@dataclass(frozen=True)
+class Adaptive(Method):
+    r"""A method that divides the step of every coefficient by the size of its past gradients.
+
+    It sees the features themselves, so a rotation of the features changes the path, and it depends
+    on the response in a nonlinear way: there is no filter, and no exact leave-one-out. Its degrees
+    of freedom are the trace of the derivative of the fit by the response, exact where the fit is
+    differentiable.
+    """
+
+    whole_stops: ClassVar[bool] = True
+    has_filter: ClassVar[bool] = False
+    sees_features: ClassVar[bool] = True
+    ends_at_least_squares: ClassVar[bool] = False
+    order: ClassVar[int] = 1
+    stop_meaning: ClassVar[str] = "iterations"
+    horizon: ClassVar[float] = LONGEST_SEARCH
+    _checks: ClassVar[Checks] = {
+        "lr": positive_number,
+        "eps": positive_number,
+        "betas": _fractions,
+        "alpha": fraction_below_one,
+        "weight_decay": fraction_below_one,
+    }
+
+    lr: float = 0.01
+
+    @property
+    @abstractmethod
+    def recursion(self) -> Recursion:
+        """The numbers of the recursion."""
+
+    @property
+    def pace(self) -> float:
+        """Refused: these methods follow no flow of the eigenvalues."""
+        self.require_filter()
+
+    def require_filter(self) -> NoReturn:
+        """Refuse: the step of every coefficient depends on the response."""
+        raise ValueError(
+            f"{self} has no filter, because the step of every coefficient depends on the response: "
+            "path(X, y, method, stops) works, but shrinkage, gain, risk, calibration, certified "
+            'bounds and exact leave-one-out need a method with a fixed filter, such as "nesterov". '
+            'Give the stop, or choose it: use cv=5 or rule="sure", or HoldOut(X_val, y_val).'
+        )
+
+    def coefficients_at(self, products: Products, cross: Array, stops: Floats) -> Array:
+        """Return coefficients of shape (n_stops, p, n_targets) from XᵀX/n and Xᵀy/n."""
+        run = enumerate(coef for coef, _ in self._run(products, cross, None))
+        found = {stop: next(coef for k, coef in run if k == stop) for stop in self._numbers(stops)}
+        return np.array([found[int(stop)] for stop in stops]).reshape(len(stops), *cross.shape)
+
+    def freedom_at(self, products: Products, cross: Array, stops: Floats) -> Array:
+        """Return the trace of d(fit)/dy for every stop and target, of shape (n_stops, n_targets).
+
+        The response acts through Xᵀy/n = Vz alone, so derivatives by z are enough: p x rank
+        numbers for each target.
+        """
+        traces = np.empty((len(stops), cross.shape[1]))
+        basis = products.vectors
+        weights = basis * products.eigenvalues
+        width = max(1, MOST_SLOPES // max(1, basis.size))
+        for first in range(0, cross.shape[1], width):
+            block = slice(first, first + width)
+            run = enumerate(slope for _, slope in self._run(products, cross[:, block], basis))
+            found = {}
+            for stop in self._numbers(stops):
+                slope = next(slope for k, slope in run if k == stop)
+                found[stop] = np.einsum("pr,pqr->q", weights, slope)
+            traces[:, block] = [found[int(stop)] for stop in stops]
+        return traces
+
+    def freedom_work(self, n_features: int, stop: float) -> float:
+        """Return how many operations the degrees of freedom of one target take, at most."""
+        return 2.0 * stop * n_features**3
+
+    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
+        """Return the gain of least squares, a cautious size where rounding errors are estimated."""
+        return lambda at: np.asarray(1 / at)
+
+    def _numbers(self, stops: Floats) -> list[int]:
+        """Return the distinct stops in ascending order; refuse those that cannot be reached."""
+        last = float(np.max(stops, initial=0))
+        if last > MOST_ITERATIONS:
+            raise ValueError(
+                f"A stop after {last:g} iterations is beyond the limit of {MOST_ITERATIONS}, and "
+                f"{self.name} with a fixed step has no limit: give an earlier stop."
+            )
+        return [int(stop) for stop in np.unique(iteration_numbers(np.asarray(stops, np.float64)))]
+
+    def _run(
+        self, products: Products, cross: Array, basis: Array | None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield the iterates and, given a basis of Xᵀy/n, their derivatives by its coordinates."""
+        past, kept, added, eps, corrected, decay = self.recursion
+        coef = np.zeros_like(cross)
+        mean = np.zeros_like(cross)
+        square = np.zeros_like(cross)
+        shape = (0, 0, 0) if basis is None else (*cross.shape, basis.shape[1])
+        slope, mean_slope, square_slope = (np.zeros(shape) for _ in range(3))
+        for k in count(1):
+            yield coef, slope
+            first = 1 - past**k if corrected else 1.0
+            second = 1 - kept**k if corrected else 1.0
+            gradient = 2 * (products @ coef - cross)
+            mean = past * mean + (1 - past) * gradient
+            square = kept * square + added * gradient**2
+            root = np.sqrt(square / second)
+            size = root + eps
+            coef = (1 - decay) * coef - self.lr * (mean / first) / size
+            if basis is None:
+                continue
+            pulled = products @ slope.reshape(len(coef), -1)
+            change = 2 * (pulled.reshape(shape) - basis[:, None])
+            mean_slope = past * mean_slope + (1 - past) * change
+            square_slope = kept * square_slope + (2 * added * gradient)[..., None] * change
+            # a gradient that has always been zero stays at the point 0/(0 + eps), where the root
+            # has no influence
+            bend = np.divide(mean, 2 * root, out=np.zeros_like(mean), where=root > 0)
+            bend /= first * second * size**2
+            move = mean_slope / (first * size)[..., None] - bend[..., None] * square_slope
+            slope = (1 - decay) * slope - self.lr * move
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
+        self.require_filter()
+
+    _gain = _shrinkage
+
+
+@dataclass(frozen=True)
+class Adam(Adaptive):
+    """Adam on all rows, the iterates of ``torch.optim.Adam`` with the loss ``mse_loss``.
+
+    It is from Kingma, Ba (2015), Adam: a method for stochastic optimization.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from stoptime import path
+    >>> drawn = path(*load_diabetes(return_X_y=True), Adam(lr=1.0), [10, 100])
+    >>> drawn.degrees_of_freedom.round(2)
+    array([1.  , 2.68])
+    """
+
+    name: ClassVar[str] = "adam"
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    @property
+    def recursion(self) -> Recursion:
+        """Exponential averages of gradients and squares, both corrected for their start at zero."""
+        past, kept = self.betas
+        return Recursion(past, kept, 1 - kept, self.eps, corrected=True)
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with decoupled weight decay, the iterates of ``torch.optim.AdamW``.
+
+    It is from Loshchilov, Hutter (2019), Decoupled weight decay regularization.
+    """
+
+    name: ClassVar[str] = "adamw"
+    weight_decay: float = 0.01
+
+    @property
+    def recursion(self) -> Recursion:
+        """That of Adam, with every coefficient shrunk before each step."""
+        return super().recursion._replace(decay=self.lr * self.weight_decay)
+
+
+@dataclass(frozen=True)
+class RMSProp(Adaptive):
+    """Steps divided by an average of squared gradients, as ``torch.optim.RMSprop`` takes them."""
+
+    name: ClassVar[str] = "rmsprop"
+    alpha: float = 0.99
+    eps: float = 1e-8
+
+    @property
+    def recursion(self) -> Recursion:
+        """The gradient itself, and an exponential average of squares."""
+        return Recursion(0.0, self.alpha, 1 - self.alpha, self.eps)
+
+
+@dataclass(frozen=True)
+class AdaGrad(Adaptive):
+    """Steps divided by the sum of squared gradients, as ``torch.optim.Adagrad`` takes them.
+
+    It is from Duchi, Hazan, Singer (2011), Adaptive subgradient methods.
+    """
+
+    name: ClassVar[str] = "adagrad"
+    eps: float = 1e-10
+
+    @property
+    def recursion(self) -> Recursion:
+        """The gradient itself, and the sum of all squares."""
+        return Recursion(0.0, 1.0, 1.0, self.eps)

@@ -1,0 +1,56 @@
+"""Paths of methods that see the features themselves, from the products in a spectrum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from stoptime.methods.adaptive import Products
+from stoptime.support.arrays import Array, Floats, on_host
+
+if TYPE_CHECKING:
+    from stoptime.methods.adaptive import Adaptive
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+
+
+def coefficients(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+    """Return the coefficients of a method that sees features, (n_stops, p, n_targets)."""
+    adaptive = cast("Adaptive", method)
+    with np.errstate(over="ignore", invalid="ignore"):
+        coef = adaptive.coefficients_at(*_products(spectrum, method), stops)
+    if not np.isfinite(coef).all():
+        raise ValueError(f"Coefficients of {method} overflow: rescale X and y, or use another lr.")
+    return coef
+
+
+def freedom(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+    """Return its degrees of freedom, one for each stop, and for each target if there are many."""
+    adaptive = cast("Adaptive", method)
+    trace = adaptive.freedom_at(*_products(spectrum, method), stops) + spectrum.fit_intercept
+    return trace[:, 0] if spectrum.response.ndim == 1 else trace
+
+
+def fitted(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+    """Return the part of any path that acts on the fit, in the eigenbasis: (rank, n_stops, q)."""
+    if method.sees_features:
+        vectors = on_host(spectrum.vectors)
+        return np.einsum("pr,tpq->rtq", vectors, coefficients(spectrum, method, stops))
+    s = spectrum.eigenvalues.astype(np.float64)
+    return np.asarray(method.follow(s, _columns(spectrum), stops, np.empty(0))[0])
+
+
+def _columns(spectrum: Spectrum) -> Array:
+    """Return the response in the eigenbasis, one column for each target."""
+    z = spectrum.response
+    return z.reshape(len(z), int(np.prod(z.shape[1:]))).astype(np.float64)
+
+
+def _products(spectrum: Spectrum, method: Method) -> tuple[Products, Array]:
+    """Return XᵀX/n, and Xᵀy/n with one column for each target."""
+    if spectrum.solver == "kernel":
+        raise ValueError(f"{method.name} sees features, and a kernel has none: fit linear columns.")
+    vectors = on_host(spectrum.vectors).astype(np.float64, copy=False)
+    products = Products(vectors, spectrum.eigenvalues.astype(np.float64))
+    return products, vectors @ _columns(spectrum)

@@ -1,0 +1,329 @@
+r"""How far iterates on random batches stray from those on all rows: their covariance at every step.
+
+A batch of b rows, drawn with replacement, changes the gradient by a random vector ξ of mean zero.
+So the mean of the iterates is the path of the full gradient, and their covariance V starts at zero.
+With the residuals e of the mean, H = XᵀX/n and h = -Xᵀe/n, the covariance of ξ is
+
+.. math:: N = \frac1b\Bigl[\frac1n\sum_i d_i x_ix_i^T - HVH - hh^T\Bigr],
+    \qquad d_i = x_i^TVx_i + e_i^2
+
+In the eigenbasis of H an iteration multiplies entry (i, j) of V by a number, and adds ε²N.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from stoptime.support.checks import iteration_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stoptime.methods.recurrence import Coefficients
+    from stoptime.support.arrays import Array
+
+    Moves = Callable[[int], Coefficients]
+
+BLOCK_ENTRIES = 2**24  # of a temporary array of rows
+STEP_TOLERANCE = 1e-6  # relative error of the largest stable step
+EIGENVALUE_TOLERANCE = 1e-6  # of an eigenvector; the eigenvalue is known to the square of this
+EDGE = 1e-9  # relative distance from the step at which the full gradient itself diverges
+
+
+class State(NamedTuple):
+    """Gain φ of the mean, and covariance of the iterates, after k steps."""
+
+    gain: Array
+    covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Source(ABC):
+    r"""Where the randomness comes from: the rows in the eigenbasis, or their spectrum alone.
+
+    ``signal`` are the squared coordinates of the coefficients that fit the response. What the
+    columns cannot fit has the mean square ``outside``. Independent noise of variance ``noise`` is
+    averaged over, if there is any. There are ``n_samples`` rows.
+    """
+
+    eigenvalues: Array
+    signal: Array
+    outside: float
+    noise: float
+    n_samples: float
+    whole: ClassVar[bool]
+    """Whether covariances are matrices, or their diagonals alone."""
+
+    def loss(self, state: State) -> float:
+        """Return the expected training error, E‖y - Xβ‖²/n."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        spread = s @ self.variances(state.covariance)
+        # directions with s = 0 have a part of one left, and no part in the fit
+        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
+        return float(s * self.signal @ left + self.outside + self.noise * unfitted + spread)
+
+    def empty(self) -> Array:
+        """Return a covariance of zero: a matrix, or the variances of all directions."""
+        return np.zeros((len(self.eigenvalues),) * (2 if self.whole else 1))
+
+    def variances(self, covariance: Array) -> Array:
+        """Return the variances of all directions."""
+        return np.diagonal(covariance) if self.whole else covariance
+
+    def scaled(self, factors: Array) -> tuple[Array, Array]:
+        """Return factors of the rows and of the columns of a covariance."""
+        return (factors[:, None], factors[None, :]) if self.whole else (factors, factors)
+
+    @abstractmethod
+    def gradient_noise(self, state: State) -> Array:
+        """Return bN, the covariance of the gradient of one random row at this state."""
+
+    @abstractmethod
+    def growth(self, response: Array) -> float:
+        """Return the factor by which a loop of noise and response multiplies the covariance.
+
+        The response is that of the covariance to a constant covariance N of one, for every entry.
+        """
+
+    def followed(
+        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array
+    ) -> Iterator[State]:
+        """Yield the state at every stop, in ascending order.
+
+        ``moves`` gives the coefficients of every iteration; None means no momentum.
+        """
+        rates = self.eigenvalues + decay
+        if moves is None:
+            run = self._plain(rates, step, batch_size)
+        else:
+            run = self._with_momentum(moves, rates, step, batch_size)
+        state = next(run)
+        done = 0
+        for stop in iteration_numbers(stops):
+            for _ in range(done, stop):
+                state = next(run)
+            done = int(stop)
+            yield state
+
+    def _plain(self, rates: Array, step: float, batch_size: float) -> Iterator[State]:
+        """Yield the states of steps without momentum, from the first on."""
+        rows, columns = self.scaled(1 - step * rates)
+        shrinkage = rows * columns
+        state = State(np.zeros_like(rates), self.empty())
+        while True:
+            yield state
+            noise = self.gradient_noise(state)
+            noise *= step**2 / batch_size
+            noise += shrinkage * state.covariance
+            state = State(state.gain - step * (rates * state.gain - 1), noise)
+
+    def _with_momentum(
+        self, coefficients: Moves, rates: Array, step: float, batch_size: float
+    ) -> Iterator[State]:
+        """Yield the states of the iteration with these coefficients, from the first on."""
+        rows, columns = self.scaled(rates)
+        # covariances must stay symmetric to the last digit, because a difference from the transpose
+        # would grow: hence one product for both factors, and sums with the transpose in brackets
+        both = rows * columns
+        gain = np.zeros_like(rates)
+        speed = np.zeros_like(rates)
+        # covariances of the iterate, of iterate and last move, and of the last move
+        own = self.empty()
+        mixed = self.empty()
+        moves = self.empty()
+        for k in count(1):
+            yield State(gain, own)
+            momentum, lookahead, weight = coefficients(k)
+            size = weight * step
+            # the gradient is taken at a point that lies ahead by a part of the last move
+            ahead = gain + lookahead * speed
+            point = own
+            to_point = own
+            if lookahead:
+                point = own + lookahead * (mixed + mixed.T) + lookahead**2 * moves
+                to_point = own + lookahead * mixed
+            pulled = momentum * size * (rows * (mixed + lookahead * moves))
+            noise = self.gradient_noise(State(ahead, point)) / batch_size
+            moves = momentum**2 * moves - (pulled + pulled.T)
+            moves += size**2 * (both * point + noise)
+            to_move = momentum * mixed - size * to_point * columns
+            own = own + (to_move + to_move.T) + moves
+            mixed = to_move + moves
+            speed = momentum * speed - size * (rates * ahead - 1)
+            gain = gain + speed
+
+    def loop_growth(self, step: float, momentum: float, decay: float, batch_size: float) -> float:
+        r"""Return what the noise of a batch grows to after its response; below 1 it is stable.
+
+        The noise :math:`N_{ij}` of every step adds up to the covariance
+
+        .. math:: \frac{\varepsilon^2 (1-\mu^2) N_{ij}}
+            {(1-\mu)^2[(1+\mu)(x_i + x_j) - x_ix_j] + \mu(x_i - x_j)^2}, \qquad x = \varepsilon(s+w)
+
+        with momentum μ and weight decay w, and this covariance makes new noise.
+        """
+        x, y = self.scaled(step * (self.eigenvalues + decay))
+        damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
+        total = damping + momentum * (x - y) ** 2
+        # directions in which nothing is learned have neither noise nor a response
+        response = np.divide(
+            step**2 * (1 - momentum**2), total, out=np.zeros_like(total), where=total > 0
+        )
+        return self.growth(response / batch_size)
+
+    def largest_step(self, momentum: float, decay: float, batch_size: float) -> float:
+        """Return the step from which on the mean square of the iterates grows without bound."""
+        largest = float(np.max(self.eigenvalues, initial=0)) + decay
+        if largest == 0:
+            return np.inf
+        end = 2 * (1 + momentum) / largest
+        if np.isinf(batch_size):
+            return end
+
+        def excess(step: float) -> float:
+            # the growth has a pole at the end of the bracket, and its reciprocal a zero
+            return 1 - 1 / max(self.loop_growth(step, momentum, decay, batch_size), 1e-300)
+
+        highest = end * (1 - EDGE)
+        if excess(highest) <= 0:
+            return end
+        lowest = highest / 2
+        while excess(lowest) > 0:
+            highest = lowest
+            lowest /= 2
+        return float(brentq(excess, lowest, highest, rtol=STEP_TOLERANCE))
+
+    def check_stable(self, step: float, momentum: float, decay: float, batch_size: float) -> None:
+        """Raise a ValueError with the largest stable step if the iterates diverge."""
+        end = self.largest_step(momentum, decay, np.inf)
+        finite = np.isfinite(batch_size)
+        stable = step < end
+        if stable and finite:
+            stable = self.loop_growth(step, momentum, decay, batch_size) < 1
+        if not stable:
+            limit = self.largest_step(momentum, decay, batch_size)
+            raise ValueError(
+                f"A step of {step:g} diverges with batches of {batch_size:g} rows: the step must "
+                f"be below {limit:.4g} for this batch size (below {end:.4g} for the full gradient)."
+                " Take a smaller step, or larger batches."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource(Source):
+    """Rows of X in the eigenbasis, and the response that the mean iterates fit: exact."""
+
+    rows: Array
+    response: Array
+    projected: Array  # z, the response in the eigenbasis
+    whole: ClassVar[bool] = True
+
+    def gradient_noise(self, state: State) -> Array:
+        """Return the covariance of the gradient of one random row, averaged over all rows."""
+        s = self.eigenvalues
+        left = 1 - s * state.gain
+        fit = state.gain * self.projected
+        gradient = left * self.projected
+        # what noise leaves in the residual of a row: its part outside the columns stays whole
+        kept = (left**2 - 1) / (self.n_samples * s)
+        total = state.covariance * -np.multiply.outer(s, s)
+        total -= np.multiply.outer(gradient, gradient)
+        total[np.diag_indices_from(total)] -= self.noise * s * left**2 / self.n_samples
+        for rows, response in self._blocks():
+            squares = (response - rows @ fit) ** 2 + _quadratic_forms(rows, state.covariance)
+            if self.noise:
+                squares += self.noise * (1 + rows**2 @ kept)
+            total += _second_moment(rows, squares) / self.n_samples
+        return total
+
+    def growth(self, response: Array) -> float:
+        """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
+        if not len(response):
+            return 0.0
+        root = np.sqrt(response)
+        s = self.eigenvalues
+
+        def loop(flat: Array) -> Array:
+            covariance = root * flat.reshape(root.shape)
+            covariance = (covariance + covariance.T) / 2
+            total = covariance * -np.multiply.outer(s, s)
+            for rows, _ in self._blocks():
+                # a vector of Lanczos is no covariance: its quadratic forms may be negative
+                weighted = rows * _quadratic_forms(rows, covariance)[:, None]
+                total += rows.T @ weighted / self.n_samples
+            return np.asarray((root * total).ravel())
+
+        if len(s) == 1:
+            return float(loop(np.ones(1))[0])
+        operator: Any = LinearOperator((root.size, root.size), loop, dtype=np.float64)
+        # a fixed start makes the result the same every time
+        start = np.diag(np.sqrt(np.diagonal(response)) * s).ravel()
+        found = eigsh(
+            operator, 1, which="LA", v0=start, tol=EIGENVALUE_TOLERANCE, return_eigenvectors=False
+        )
+        return float(found[0])
+
+    def _blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Yield rows and response, so many rows that temporary arrays stay small."""
+        height = max(1, BLOCK_ENTRIES // max(1, self.rows.shape[1]))
+        for first in range(0, len(self.rows), height):
+            part = slice(first, first + height)
+            yield self.rows[part], self.response[part]
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumSource(Source):
+    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows."""
+
+    whole: ClassVar[bool] = False
+
+    def gradient_noise(self, state: State) -> Array:
+        """Return the variance of the gradient of one random row in every direction."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        mean_square = s**2 * (state.covariance + self.signal * left)
+        mean_square += self.noise * s * left / self.n_samples
+        return np.asarray(s * self.loss(state) - mean_square)
+
+    def growth(self, response: Array) -> float:
+        """Return the factor of the loss after one loop."""
+        answer = response * self.eigenvalues**2
+        return float(np.sum(answer / (1 + answer)))
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSource(SpectrumSource):
+    """The spectrum alone, for rows of any kind: no residual is larger than all of them together."""
+
+    def gradient_noise(self, state: State) -> Array:
+        """Return an upper bound of the covariance of the gradient of one random row."""
+        return np.asarray(self.n_samples * self.eigenvalues * self.loss(state))
+
+    def growth(self, response: Array) -> float:
+        """Return the factor of the bound after one loop."""
+        return float(self.n_samples * np.sum(response * self.eigenvalues**2))
+
+
+def _quadratic_forms(rows: Array, matrix: Array) -> Array:
+    """Return xᵀVx for every row x and a symmetric V."""
+    # one triangle, with half of the diagonal, is enough: half the price of the whole product
+    triangle = np.array(matrix, order="F")
+    triangle[np.diag_indices_from(triangle)] /= 2
+    half = blas.dtrmm(2.0, triangle, rows, side=1, lower=1)
+    return np.asarray(np.einsum("ij,ij->i", half, rows))
+
+
+def _second_moment(rows: Array, weights: Array) -> Array:
+    """Return Σ wxxᵀ for non-negative weights, up to rounding."""
+    weighted = rows * np.sqrt(np.maximum(weights, 0))[:, None]
+    # NumPy recognises the product of a matrix with its transpose, and computes half of it
+    return np.asarray(weighted.T @ weighted)

@@ -1,0 +1,394 @@
+"""Moments of random batches: against simulation, the full gradient, and each other."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import stoptime as st
+from helpers import run
+from iteration_cases import make_data
+from stoptime.methods.iterations import HeavyBall, Nesterov
+from stoptime.theory import epochs as epochs_module
+from stoptime.theory.fluctuations import RowSource, SpectrumSource
+from stoptime.theory.plan import isotropic_eigenvalues
+from theory.batch_cases import problem, simulated, worst_deviation
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_moments_agree_with_simulation(seed):
+    X, y, settings = problem(seed)
+    assert worst_deviation(X, y, settings) < 4
+
+
+def test_covariance_agrees_with_simulation():
+    X, y, settings = problem(3, 12, 3)
+    exact = st.stochastic.moments(X, y, stops=[8], **settings)
+    runs = simulated(X, y, [8], 40_000, 1, **settings)[0]
+    centred = runs - exact.mean[0]
+    products = centred[:, :, None] * centred[:, None, :]
+    error = products.std(axis=0) / np.sqrt(len(runs))
+    assert np.all(np.abs(products.mean(axis=0) - exact.covariance[0]) < 4 * error)
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 5), (8, 20)])
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_infinite_batches_are_the_full_gradient(n, p, momentum, decay):
+    X, y, _ = problem(7, n, p)
+    step = 1 / np.linalg.norm(X.T @ X / n, 2)
+    stops = [0, 1, 10, 200]
+    found = st.stochastic.moments(X, y, step, np.inf, stops, momentum, decay)
+    near = st.stochastic.moments(X, y, step, 10**14, stops, momentum, decay)
+    coef = np.zeros(p)
+    move = np.zeros(p)
+    for k in range(201):
+        if k in stops:
+            row = stops.index(k)
+            np.testing.assert_allclose(found.mean[row], coef, atol=1e-12 * np.abs(coef).max())
+            loss = np.mean((y - X @ coef) ** 2)
+            power = np.mean(y**2)
+            np.testing.assert_allclose(found.train_error[row], loss, atol=1e-12 * power)
+            np.testing.assert_allclose(near.train_error[row], loss, atol=1e-12 * power)
+        move = momentum * move - step * (X.T @ (X @ coef - y) / n + decay * coef)
+        coef = coef + move
+    assert not found.covariance.any()
+
+
+def test_one_row_makes_every_batch_the_same():
+    X = np.array([[1.0, 2.0]])
+    found = st.stochastic.moments(X, [3.0], 0.1, 1, [5], 0.5)
+    np.testing.assert_allclose(found.covariance, 0, atol=1e-15)
+
+
+def test_risk_is_the_mean_of_the_moments_over_the_noise():
+    """The moments are quadratic in the noise: ± pairs of its coordinates average it exactly."""
+    X, _, settings = problem(11, 9, 4)
+    beta = np.array([1.0, -2.0, 0.5, 0.0])
+    stops = [2, 9]
+    curve = st.stochastic.risk(X, beta, 0.7, stops=stops, **settings)
+    total = np.zeros(2)
+    loss = np.zeros(2)
+    spread = np.zeros(2)
+    for row in np.eye(9):
+        for sign in (-1, 1):
+            y = X @ beta + sign * np.sqrt(0.7 * 9) * row
+            one = st.stochastic.moments(X, y, stops=stops, **settings)
+            total += one.estimation_risk(beta) / 18
+            loss += one.train_error / 18
+            spread += np.trace(one.covariance, axis1=1, axis2=2) / 18
+    np.testing.assert_allclose(curve.total, total, rtol=1e-10)
+    np.testing.assert_allclose(curve.train_error, loss, rtol=1e-10)
+    np.testing.assert_allclose(curve.batches, spread, rtol=1e-10)
+
+
+@pytest.mark.parametrize("target", ["estimation", "prediction"])
+def test_the_full_gradient_has_the_risk_of_gradient_descent(target):
+    X, _, _ = problem(5, 25, 6)
+    beta = np.arange(6.0)
+    values, vectors = np.linalg.eigh(X.T @ X / 25)
+    known = {"eigenvalues": values, "signal": vectors.T @ beta, "noise": 2.0, "n_samples": 25}
+    stops = [0, 1, 30]
+    right = st.risk(st.GradientDescent(0.02), stops, **known, target=target)
+    curve = st.stochastic.risk(X, beta, 2.0, 0.02, 4, stops, target=target)
+    np.testing.assert_allclose(curve.bias, right.bias, rtol=1e-10)
+    np.testing.assert_allclose(curve.variance, right.variance, rtol=1e-10)
+    from_spectrum = st.stochastic.limit(
+        values, stops, signal=vectors.T @ beta, noise=2.0, n_samples=25, step=0.02, batch_size=4,
+        target=target,
+    )  # fmt: skip
+    np.testing.assert_allclose(from_spectrum.full_gradient, right.total, rtol=1e-10)
+
+
+def test_wide_data_keep_the_part_of_the_signal_that_is_never_learned():
+    X, _, _ = problem(2, 5, 12)
+    beta = np.ones(12)
+    curve = st.stochastic.risk(X, beta, 0.0, 0.01, 2, [0])
+    assert curve.total[0] == pytest.approx(12, rel=1e-12)
+    assert st.stochastic.risk(X, beta, 0.0, 0.01, 2, [0], target="prediction").total[
+        0
+    ] == pytest.approx(np.mean((X @ beta) ** 2), rel=1e-10)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_largest_step_separates_decay_from_growth(momentum, batch_size):
+    """The spectral radius of the operator on second moments of (iterate, move) crosses one."""
+    X, _, _ = problem(4, 15, 3)
+    largest = st.stochastic.largest_step(X, batch_size, momentum)
+    powers = []
+    for step in (0.97 * largest, 1.03 * largest):
+        hessian = X.T @ X / 15
+
+        def state(matrix, step=step):
+            top = np.hstack([np.eye(3) - step * matrix, momentum * np.eye(3)])
+            return np.vstack([top, np.hstack([-step * matrix, momentum * np.eye(3)])])
+
+        mean = state(hessian)
+        noise = sum(np.kron(state(m) - mean, state(m) - mean) for m in X[:, :, None] * X[:, None])
+        operator = np.kron(mean, mean) + noise / 15 / batch_size
+        powers.append(np.abs(np.linalg.eigvals(operator)).max())
+    assert powers[0] < 1 < powers[1]
+
+
+def test_a_diverging_step_is_refused_with_the_largest_one():
+    X, y, _ = problem(1, 30, 4)
+    largest = st.stochastic.largest_step(X, 2)
+    with pytest.raises(
+        ValueError, match=rf"below {largest:.4g} for this batch size.*full gradient"
+    ):
+        st.stochastic.moments(X, y, 1.01 * largest, 2, [10])
+    assert st.stochastic.moments(X, y, 0.99 * largest, 2, [10]).is_exact
+    s = np.linspace(0.1, 1, 50)
+    known = {"signal": 1.0, "noise": 1.0, "n_samples": 100, "batch_size": 2}
+    with pytest.raises(ValueError, match=r"must be below .* for this batch size"):
+        st.stochastic.limit(s, [10], **known, step=0.5)
+    assert largest < st.stochastic.largest_step(X, np.inf)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
+def test_the_limit_is_close_for_many_features(momentum):
+    rng = np.random.default_rng(0)
+    n, p = 400, 200
+    X = rng.standard_normal((n, p)) * np.geomspace(0.3, 1, p)
+    beta = rng.standard_normal(p) / np.sqrt(p)
+    values, vectors = np.linalg.eigh(X.T @ X / n)
+    step = 0.5 * st.stochastic.largest_step(X, 20, momentum)
+    stops = [3, 10, 30]
+    exact = st.stochastic.risk(X, beta, 1.0, step, 20, stops, momentum)
+    known = {"signal": vectors.T @ beta, "noise": 1.0, "n_samples": n, "momentum": momentum}
+    found = st.stochastic.limit(values, stops, **known, step=step, batch_size=20)
+    np.testing.assert_allclose(found.total, exact.total, rtol=0.01)
+    np.testing.assert_allclose(found.train_error, exact.train_error, rtol=0.01)
+
+
+def test_the_limit_is_exact_where_all_rows_are_alike():
+    """Rows ±√p·e_j: every row has the mean of xᵀVx, because V stays a multiple of the identity."""
+    p = 4
+    X = np.sqrt(p) * np.vstack([np.eye(p), -np.eye(p)])
+    beta = np.ones(p)
+    stops = [1, 5, 20]
+    exact = st.stochastic.risk(X, beta, 0.5, 0.1, 2, stops, 0.3)
+    known = {"signal": beta, "noise": 0.5, "n_samples": 2 * p, "momentum": 0.3}
+    found = st.stochastic.limit(np.ones(p), stops, **known, step=0.1, batch_size=2)
+    np.testing.assert_allclose(found.total, exact.total, rtol=1e-12)
+
+
+def test_the_limit_solves_the_volterra_equation():
+    s = np.linspace(0.2, 1.5, 30)
+    rng = np.random.default_rng(1)
+    signal = rng.standard_normal(30)
+    n, step, size, last = 60, 0.1, 3, 25
+    known = {"signal": signal, "noise": 0.4, "n_samples": n, "step": step, "batch_size": size}
+    found = st.stochastic.limit(s, np.arange(last + 1), **known).train_error
+    rate = (1 - step * s) ** 2 - (step * s) ** 2 / size
+    mean = s * signal**2 + 0.4 / n
+    losses = []
+    for k in range(last + 1):
+        past = np.arange(k)
+        left = (1 - step * s) ** (2 * k)
+        forced = mean @ left + 0.4 * (1 - 30 / n)
+        # the mean gradient is no noise; its share of every past step is taken out
+        own = (step**2 / size) * sum(
+            s * rate ** (k - 1 - j) @ (s * mean * (1 - step * s) ** (2 * j)) for j in past
+        )
+        kernel = [(step**2 / size) * np.sum(s**2 * rate ** (k - 1 - j)) for j in past]
+        losses.append(forced - own + np.dot(kernel, losses) if k else forced)
+    np.testing.assert_allclose(found, losses, rtol=1e-10)
+
+
+def test_the_upper_bound_holds_and_does_not_for_free():
+    X, _, _ = problem(9, 20, 3)
+    beta = np.ones(3)
+    values, vectors = np.linalg.eigh(X.T @ X / 20)
+    step = 0.02 / values[-1]
+    known = {"signal": vectors.T @ beta, "noise": 1.0, "n_samples": 20, "momentum": 0.2}
+    stops = [1, 10, 100]
+    exact = st.stochastic.risk(X, beta, 1.0, step, 4, stops, 0.2)
+    bound = st.stochastic.upper_bound(values, stops, **known, step=step, batch_size=4)
+    assert np.all(bound.batches >= exact.batches)
+    assert np.all(bound.batches > 1.5 * exact.batches)
+    np.testing.assert_allclose(bound.full_gradient, exact.full_gradient, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_and_batch", [(6, 2), (5, 2), (4, 4), (3, 1)])
+def test_epochs_of_few_rows_are_exact(n_and_batch):
+    n, batch_size = n_and_batch
+    X, y, _ = problem(n, n, 2)
+    settings = {"momentum": 0.4, "weight_decay": 0.1, "step": 0.05}
+    exact = st.stochastic.epochs(X, y, batch_size=batch_size, stops=[1, 4, 7], **settings)
+    assert exact.is_exact
+    given = epochs_module.Setting(X, y, 0.05, batch_size, 0.4, 0.1)
+    runs = np.array([*epochs_module._simulated(given, np.array([1, 4, 7]), 20_000, 3)])
+    losses = ((runs @ X.T - y) ** 2).mean(axis=2)
+    error = losses.std(axis=1) / np.sqrt(20_000)
+    assert np.all(np.abs(losses.mean(axis=1) - exact.train_error) < 4 * error + 1e-12)
+    error = runs.std(axis=1) / np.sqrt(20_000)
+    assert np.all(np.abs(runs.mean(axis=1) - exact.mean) < 4.5 * error + 1e-12)
+
+
+def test_one_epoch_of_single_rows_uses_every_row_once():
+    """All orders of three rows, one after the other."""
+    X = np.array([[1.0, 0.2], [-0.3, 0.8], [0.5, 0.5]])
+    y = np.array([1.0, -1.0, 2.0])
+    ends = []
+    for order in permutations(range(3)):
+        coef = np.zeros(2)
+        for i in order:
+            coef = coef - 0.3 * X[i] * (X[i] @ coef - y[i])
+        ends.append(coef)
+    found = st.stochastic.epochs(X, y, 0.3, 1, [3])
+    np.testing.assert_allclose(found.mean[0], np.mean(ends, axis=0), rtol=1e-12)
+    spread = np.cov(np.array(ends).T, bias=True)
+    np.testing.assert_allclose(found.covariance[0], spread, atol=1e-12)
+
+
+def test_epochs_of_many_rows_are_simulated_and_say_so():
+    X, y, _ = problem(8, 40, 3)
+    found = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, seed=5)
+    assert not found.is_exact
+    assert found.standard_error.shape == (2,)
+    assert "simulated" in repr(found)
+    again = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, seed=5)
+    np.testing.assert_array_equal(found.mean, again.mean)
+    # a long epoch of small steps is close to the full gradient
+    full = st.stochastic.moments(X, y, 0.02, np.inf, [30])
+    np.testing.assert_allclose(found.mean[1], full.mean[0], atol=0.1)
+
+
+def test_lookahead_and_schedules_follow_the_iteration():
+    """The gain of the mean is that of the method, for coefficients that change."""
+    s = np.array([0.1, 0.5, 1.0])
+    source = SpectrumSource(s, np.ones(3), 0.0, 0.1, 50.0)
+    stops = np.array([0.0, 1.0, 7.0, 20.0])
+    for method in (Nesterov(0.5), HeavyBall(0.5, 0.7)):
+        states = [*source.followed(method.coefficients, 0.5, 0.0, 100.0, stops)]
+        gains = np.array([one.gain for one in states])
+        np.testing.assert_allclose(gains, method.gain(s, stops[:, None]), rtol=1e-12)
+
+
+def test_nesterov_on_batches_agrees_with_simulation():
+    X, y, _ = problem(6, 20, 3)
+    method = Nesterov(0.5 / np.linalg.norm(X.T @ X / 20, 2))
+    n, p = X.shape
+    values, basis = np.linalg.eigh(X.T @ X / n)
+    z = basis.T @ X.T @ y / n
+    rows = np.asfortranarray(X @ basis)
+    outside = np.mean((y - rows @ (z / values)) ** 2)
+    source = RowSource(values, (z / values) ** 2, outside, 0.0, n, rows, y, z)
+    (state,) = source.followed(method.coefficients, method.epsilon, 0.0, 3.0, np.array([12.0]))
+    rng = np.random.default_rng(0)
+    runs = 20_000
+    coef = np.zeros((runs, p))
+    move = np.zeros_like(coef)
+    for k in range(1, 13):
+        momentum, lookahead, weight = method.coefficients(k)
+        point = coef + lookahead * move
+        batch = rng.integers(0, n, (runs, 3))
+        errors = np.einsum("rbp,rp->rb", X[batch], point) - y[batch]
+        gradient = np.einsum("rbp,rb->rp", X[batch], errors) / 3
+        move = momentum * move - weight * method.epsilon * gradient
+        coef = coef + move
+    losses = ((coef @ X.T - y) ** 2).mean(axis=1)
+    assert abs(losses.mean() - source.loss(state)) < 4 * losses.std() / np.sqrt(runs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"step": -1.0}, "step must be a positive number"),
+        ({"momentum": 1.0}, "momentum must be at least 0 and below 1"),
+        ({"weight_decay": -0.1}, "weight_decay must be finite non-negative"),
+        ({"stops": [1.5]}, "whole numbers"),
+        ({"stops": [-1]}, "stops must be"),
+        ({"X": [[np.nan], [1.0]]}, "NaN"),
+    ],
+)
+def test_bad_numbers_are_refused(change, message):
+    given = {"X": [[1.0], [2.0]], "y": [1.0, 2.0], "step": 0.1, "batch_size": 1, "stops": [3]}
+    with pytest.raises(ValueError, match=message):
+        st.stochastic.moments(**(given | change))
+
+
+def test_more_positive_eigenvalues_than_rows_are_refused():
+    with pytest.raises(ValueError, match="at most as many positive eigenvalues"):
+        st.stochastic.limit(np.ones(5), [1], signal=1, noise=1, n_samples=4, step=0.1, batch_size=2)
+    with pytest.raises(ValueError, match="one coordinate per eigenvalue"):
+        st.stochastic.limit(
+            np.ones(5), [1], signal=[1, 2], noise=1, n_samples=9, step=0.1, batch_size=2
+        )
+
+
+def test_data_without_signal_or_of_extreme_size():
+    assert not st.stochastic.moments(np.zeros((5, 2)), np.ones(5), 0.1, 2, [4]).mean.any()
+    X, y, _ = problem(0, 10, 3)
+    found = st.stochastic.moments(X, y, 0.1, 4, [9])
+    scaled = st.stochastic.moments(1e60 * X, 1e60 * y, 0.1e-120, 4, [9])
+    np.testing.assert_allclose(scaled.mean, found.mean, rtol=1e-9)
+    np.testing.assert_allclose(scaled.covariance, found.covariance, rtol=1e-7, atol=1e-12)
+
+
+def test_a_curve_can_be_drawn_and_printed():
+    curve = st.stochastic.limit(
+        np.ones(5), np.arange(20), signal=1, noise=1, n_samples=9, step=0.1, batch_size=3
+    )
+    assert curve.plot().get_xlabel() == "steps"
+    assert "least risk" in repr(curve)
+    assert curve.best in curve.stops
+    assert np.all(curve.cost >= 1)
+
+
+def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
+    X, y = make_data(2000, 8)
+    s = st.decompose(X, y).eigenvalues
+    plan = st.plan(0.05, X=X, y=y, method="gradient-descent", step=0.02, batch_size=16)
+    run_on_batches = plan.run
+    known = {"signal": 8.0, "noise": 0.05 * 2000, "n_samples": 2000}
+    step = run_on_batches.method.step
+
+    def cost(size):
+        curve = st.stochastic.limit(s, [plan.iterations], **known, step=step, batch_size=size)
+        return curve.cost[0]
+
+    assert run_on_batches.batches.cost == pytest.approx(cost(16), rel=1e-10)
+    enough = run_on_batches.batches.enough
+    assert cost(enough) <= 1.01 < cost(enough // 2)
+    assert "batches of 16" in str(plan)
+    assert st.plan(0.05, X=X, y=y).run.batches is None
+    small = st.plan(0.05, X=X[:40], y=y[:40], method="gradient-descent", batch_size=16)
+    assert small.run.batches.enough is None
+    assert "all rows" in str(small)
+    momentum = st.plan(0.05, spectrum=st.decompose(X, y), step=0.02, batch_size=16).run.batches
+    assert momentum.cost > run_on_batches.batches.cost
+
+
+def test_a_plan_of_batches_needs_the_number_of_rows():
+    for given in ({"spectrum": [1.0, 0.5]}, {"step": 0.5}):
+        with pytest.raises(ValueError, match="batch_size needs the number of rows"):
+            st.plan(0.1, **given, batch_size=8)
+    with pytest.raises(ValueError, match="at most 50000 iterations"):
+        st.plan(1e-7, X=np.eye(9), y=np.ones(9), method="gradient-descent", step=1e-3, batch_size=2)
+
+
+def test_the_command_plans_for_the_shape_of_the_data():
+    options = ("plan", "--penalty", 0.01, "--lr", 0.3, "--batch-size", 64)
+    result = run(*options, "--rows", 500, "--features", 50)
+    assert result.exit_code == 0, result.output
+    assert "batches of 64" in result.stdout
+    result = run(*options)
+    assert result.exit_code != 0
+    found = run(*options, "--rows", 500, "--features", 50, "--json")
+    assert '"enough"' in found.stdout
+
+
+@pytest.mark.parametrize(("n", "p"), [(400, 100), (100, 400), (50, 1)])
+def test_isotropic_eigenvalues_are_those_of_random_columns(n, p):
+    s = isotropic_eigenvalues(n, p)
+    assert len(s) == p
+    assert np.count_nonzero(s) == min(n, p)
+    assert s.mean() == pytest.approx(1, abs=0.02)
+    X = np.random.default_rng(0).standard_normal((n, p))
+    right = np.linalg.eigvalsh(X.T @ X / n)
+    np.testing.assert_allclose(s, right, atol=0.25)
