@@ -261,6 +261,13 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
     return path.coef[0].swapaxes(0, -1), path.intercept[0], freedom
 
 
+def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
+    """Return the same at one stop, or at one for each target."""
+    stops = np.asarray(stop, np.float64)
+    fit: Any = at_stops if stops.ndim else at_stop
+    return fit(spectrum, method, stops)
+
+
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the same with one stop for each target, computed for a block of targets at a time."""
     z = spectrum.response

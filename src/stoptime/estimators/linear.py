@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -13,12 +12,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
+from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method, get_methods
-from stoptime.paths import at_stop, at_stops
+from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import goals
-from stoptime.stopping.comparison import best_method
-from stoptime.stopping.problem import Problem
+from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import on_host
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.spectrum.data import Data
+    from stoptime.stopping.problem import Problem
     from stoptime.stopping.rule import Choice, Rule
     from stoptime.support.arrays import Floats
 
@@ -305,9 +305,7 @@ class StoppedRegressorCV(_LinearRegressor):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        rule = get_rule(self.rule, self.cv)
-        if self.scoring is not None:
-            rule = BestScore.of(rule, self.scoring)
+        rule = self._rule(self.cv)
         data = self._opened(X, y, sample_weight)
         methods = self._methods(rule, data)
         if len(methods) > 1 and not rule.compares_methods:
@@ -322,14 +320,16 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and n is not None and grouping.shape != (n,):
             raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
-        rule = rule.fixed(data, grouping, verbose=self.verbose)
-        needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
-        spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
-        per_target = self.per_target and not data.single_target
-        first = Problem(data, methods[0], spectrum, grouping, self.verbose)
-        problems = [replace(first, method=one) for one in methods]
-        options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
-        return self._store(*best_method(rule, problems, self.stops, **options))
+        splits = None if self.cv is None else data.splits(self.cv, grouping)
+        options = bool(self.per_target), bool(self.prefer_simple), bool(self.verbose)
+        search = Search(self._rule(splits), methods, self.stops, *options)
+        problem, choice = search.best(data, grouping)
+        self._searched = Searched.of(search, splits, problem, choice)
+        return self._store(problem, choice)
+
+    def _rule(self, cv: Any) -> Rule:
+        rule = get_rule(self.rule, cv)
+        return rule if self.scoring is None else BestScore.of(rule, self.scoring)
 
     def _methods(self, rule: Rule, data: Data) -> list[Method]:
         """Return the methods to choose from."""
@@ -339,15 +339,11 @@ class StoppedRegressorCV(_LinearRegressor):
         return get_methods("nesterov-flow" if self.method == "auto" and one else self.method)
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
-        stop = np.asarray(choice.stop, dtype=np.float64)
-        problem = problem.reaching(stop)
         spectrum = problem.spectrum
-        method = problem.tuned
-        fit: Any = at_stops if stop.ndim else at_stop
-        coef, intercept, self.degrees_of_freedom_ = fit(spectrum, method, stop)
+        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, problem.tuned, choice.stop)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
-        self.method_ = method
+        self.method_ = problem.tuned
         self.choice_ = choice
         self.stop_ = choice.stop
         self.stops_ = choice.curve.stops
@@ -369,7 +365,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self,
         X: ArrayLike,
         confidence: float = 0.9,
-        kind: Literal["jackknife+", "jackknife"] = "jackknife+",
+        kind: Literal["jackknife+", "jackknife", "nested", "cv+"] = "jackknife+",
     ) -> Floats:
         r"""Return lower and upper ends of prediction intervals, along a new last axis.
 
@@ -386,18 +382,27 @@ class StoppedRegressorCV(_LinearRegressor):
             New rows.
         confidence : float, default=0.9
             Probability, between 0 and 1, that an interval contains the new response.
-        kind : {"jackknife+", "jackknife"}, default="jackknife+"
+        kind : {"jackknife+", "nested", "cv+", "jackknife"}, default="jackknife+"
+            "nested" is the jackknife+ with method and stop chosen anew without each row, by n
+            refits at the first call; use it for fewer than about 150 rows with many columns, where
+            the choice of the stop costs the jackknife+ coverage. "cv+" has the fits without each
+            fold of ``cv``, for streamed data too, which are read twice more at the first call.
             "jackknife" is the prediction, minus and plus a quantile of :math:`|e_i|`: it needs no
             training rows, but covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
+        if kind in KINDS:
+            rows = self._matrix(X)
+            return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
         if self.left_out_residuals_ is None:
             raise ValueError(
                 "Intervals need fewer than 16 targets, a method other than conjugate gradients, "
                 "and rows in memory: dense, or sparse with at most 1000 rows or columns."
             )
         if kind not in {"jackknife+", "jackknife"}:
-            raise ValueError(f'kind must be "jackknife+" or "jackknife"; got {kind!r}.')
+            raise ValueError(
+                f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
+            )
         sizes = sizes_of(self.left_out_residuals_)
         if kind == "jackknife+":
             rows = self._matrix(X)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
+    Splits = list[tuple[Rows, Rows]]
 
 TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
@@ -319,9 +320,8 @@ class DenseData(Data):
         y = y[:, 0] if self.single_target else y
         return type(self).validated(self._taken(rows), y, weights, self.fit_intercept)
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter; training sets of a tall X come with their moments."""
-        splits = self._splits(cv, groups)
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds; training sets of a tall X come with their moments."""
         tall = self.n_features <= min(len(train) for train, _ in splits)
         with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused in every training set
             whole = replace(self, known=self.moments()) if tall else self
@@ -331,12 +331,13 @@ class DenseData(Data):
         """Return a training set and a test set."""
         return self.training_set(train, test), self.rows_to_test(test, train)
 
-    def _splits(self, cv: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
+    def splits(self, cv: Any, groups: ArrayLike | None = None) -> Splits:
+        """Draw the training and test rows of a splitter."""
         n = self.n_rows
         X = self.X if isinstance(self.X, np.ndarray) else np.zeros((n, 1))  # splitters count rows
         y = on_host(self.y[:, 0] if self.single_target else self.y)
         drawn = check_cv(cv).split(X, y, groups)
-        splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
+        splits: Splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         weights = self.row_weights
         if weights is not None:  # a test set of weight zero tests nothing
             splits = [(train, test) for train, test in splits if np.any(weights[test] > 0)]

@@ -79,7 +79,8 @@ class CrossValidation(CurveRule):
         """Return the rule with its folds drawn once, the same for all stops and methods."""
         if isinstance(self.cv, FixedFolds):
             return self
-        return CrossValidation(FixedFolds(tuple(data.folds(self.cv, groups, verbose=verbose))))
+        splits = data.splits(self.cv, groups)
+        return CrossValidation(FixedFolds(tuple(data.folds(splits, verbose=verbose))))
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""

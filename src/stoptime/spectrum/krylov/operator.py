@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold
+    from stoptime.spectrum.dense import Splits
 
 MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS
 SMALL = 1000  # rows or columns up to which all eigenvalues are computed
@@ -205,9 +206,9 @@ class MatrixFreeData(DenseData):
             )
         return spectrum
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter."""
-        return [partial(self.fold, train, test) for train, test in self._splits(cv, groups)]
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds."""
+        return [partial(self.fold, train, test) for train, test in splits]
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
         """Return some rows of a small matrix; else all rows, with weight zero for the others."""
