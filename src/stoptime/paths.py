@@ -173,13 +173,14 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     with np.errstate(over="ignore", invalid="ignore"):
         flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
         coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
-    coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
-    if not (abs(coef) < np.inf).all():
+        coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+        rounded = spectrum.rounded(coef)
+    if not (abs(rounded) < np.inf).all():
         raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X.")
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
     intercept = spectrum.target_mean - columns @ spectrum.feature_mean
-    rounded = spectrum.rounded(coef), spectrum.rounded(intercept)
-    return Path(method, stops, *rounded, freedom, spectrum.krylov, error)
+    intercept = spectrum.rounded(intercept)
+    return Path(method, stops, rounded, intercept, freedom, spectrum.krylov, error)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, ByMixture, Ellipse, ridge_mixture
 from stoptime.left_out.secular import BySecular
-from stoptime.support.arrays import EPS, Array, like
+from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
@@ -117,10 +117,6 @@ class Routing:
         slopes *= stretch
         flat = slopes.reshape(len(alpha) * alpha.shape[1], slopes.shape[2])
         coef = like(slopes, self.rows.coef)
-        # data of single precision do not deserve the time of a product in double precision
-        if self.rows.data.eps > EPS:
-            flat = flat.astype(np.float32)
-            coef = coef.astype(np.float32)
         values = (flat @ coef).reshape(*alpha.shape, self.rows.data.n_targets)
         values += alpha[..., None] * (stretch * block.residual)
         return values

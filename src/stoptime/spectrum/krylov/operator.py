@@ -61,6 +61,7 @@ class MatrixFreeData(DenseData):
     X: Any
     options: Mapping[str, Any] = field(default_factory=dict)  # of KrylovSpaces
     is_whole: bool = False  # whether all eigenvalues are wanted
+    precision: Any = np.float64  # of the given matrix; products are in double precision
 
     dtype = np.dtype(np.float64)  # whatever dtype an operator has
 
@@ -69,6 +70,7 @@ class MatrixFreeData(DenseData):
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> MatrixFreeData:
         """Check the input; an operator is checked by its products."""
+        given = X.dtype if sparse.issparse(X) and X.dtype == np.float32 else cls.precision
         X = checked_matrix(X)
         if y is None:
             raise ValueError("y must be given with X.")
@@ -77,7 +79,8 @@ class MatrixFreeData(DenseData):
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(np.empty((X.shape[0], 0)), y)
         shares, n, observations = sample_sizes(sample_weight, X.shape[0])
-        return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
+        sizes = n, observations, fit_intercept, y.ndim == 1
+        return cls(X, y.reshape(len(y), -1), shares, *sizes, precision=given)
 
     @property
     def has_rows(self) -> bool:  # type: ignore[override]
