@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
+from stoptime.estimators.summary import CoefficientSummary, summarised
 from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
@@ -47,6 +48,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
+    _searched: Searched
     _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -83,6 +85,18 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
+
+    def summary(self) -> CoefficientSummary:
+        """Return coefficients, standard errors and degrees of freedom, a table when printed.
+
+        Standard errors are those of new noise at this stop: they include neither the bias of
+        stopping early nor the choice of the stop, and no p-value would be valid. The training rows,
+        to which the model keeps a reference, are factored again.
+        """
+        check_is_fitted(self)
+        if not self._streams:
+            raise TypeError("A kernel has no coefficients of columns to summarise.")
+        return summarised(self, self._searched)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -190,6 +204,9 @@ class StoppedRegressor(_LinearRegressor):
             spectrum = data.spectrum(goals(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self._searched = Searched(
+            None, None, data.afresh(), method, self.stop_, spectrum.n_observations
+        )
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         return self

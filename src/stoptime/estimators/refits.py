@@ -16,7 +16,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stoptime.spectrum.data import Data
-    from stoptime.stopping.comparison import Searched
+    from stoptime.stopping.comparison import Search, Searched
     from stoptime.support.arrays import Floats
 
 BISECTIONS = 64  # of an interval that contains the quantile: more digits than a number has
@@ -53,7 +53,9 @@ class FoldFits:
     @classmethod
     def of(cls, searched: Searched, splits: Any, fitted: Callable[[Data], Fit]) -> FoldFits:
         """Fit the training sets of folds."""
-        pairs = searched.rows.left_out(splits, fitted, verbose=searched.search.verbose)
+        pairs = searched.rows.left_out(
+            splits, fitted, verbose=cast("Search", searched.search).verbose
+        )
         fits, left_out = (list(part) for part in zip(*pairs, strict=True))
         return cls(fits, left_out, searched.n_observations)
 
@@ -138,7 +140,7 @@ def nested_fits(searched: Searched) -> FoldFits:
         with warnings.catch_warnings():
             # the fit to all rows has warned already
             warnings.simplefilter("ignore", StopWarning)
-            problem, choice = searched.search.best(train)
+            problem, choice = cast("Search", searched.search).best(train)
         return Fit(*fit_at(problem.spectrum, problem.tuned, choice.stop)[:2])
 
     return FoldFits.of(searched, splits, fitted)

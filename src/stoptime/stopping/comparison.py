@@ -85,12 +85,13 @@ class Search:
 class Searched:
     """A search, its data and its choice, for fits without some of the rows.
 
-    ``splits`` are the folds, if cross-validation chose the stop, and the method is as it was given.
+    There is no search if the stop was given; ``splits`` are the folds, if cross-validation chose
+    it, and the method is as it was given.
     ``fits`` holds fits that were made, by their kind. A pickle of large or streamed data has no
     rows.
     """
 
-    search: Search
+    search: Search | None
     splits: Any
     data: Data | None
     method: Method
