@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Krylov, Spectrum
+from stoptime.spectrum.centred import multiplied
 from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import rows_in_memory
@@ -285,11 +286,13 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     _converged(spectrum, method, distinct)
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
-    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), z.dtype)
+    # coefficients of many targets are large: they are rounded block by block
+    dtype = spectrum.precision or z.dtype
+    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
     width = max(1, BLOCK_NUMBERS // max(len(z), 1))
     for start in range(0, len(stops), width):
         block = slice(start, start + width)
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
         coef[block] = (spectrum.basis @ like(coef, components)).T
-    intercept = spectrum.target_mean - coef @ spectrum.feature_mean
+    intercept = spectrum.target_mean - multiplied(coef, spectrum.feature_mean)
     return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

@@ -117,6 +117,11 @@ class Routing:
         slopes *= stretch
         flat = slopes.reshape(len(alpha) * alpha.shape[1], slopes.shape[2])
         coef = like(slopes, self.rows.coef)
+        # for many targets this product takes most of the time: results in single precision do not
+        # deserve one in double precision
+        if self.rows.data.precision == np.float32:
+            flat = flat.astype(np.float32)
+            coef = coef.astype(np.float32)
         values = (flat @ coef).reshape(*alpha.shape, self.rows.data.n_targets)
         values += alpha[..., None] * (stretch * block.residual)
         return values

@@ -213,10 +213,10 @@ class DenseData(Data):
 
     def _means(self) -> Pair:
         """Return the means that centring subtracts."""
-        y = as_dtype(self.y, self.dtype)
         if self.fit_intercept:
-            return multiplied(self.X, self.shares, transposed=True), self.shares @ y
-        return 0 * as_dtype(self.X[0], self.dtype), 0 * y[0]
+            X, y = (multiplied(one, self.shares, transposed=True) for one in (self.X, self.y))
+            return X, y
+        return 0 * as_dtype(self.X[0], self.dtype), 0 * as_dtype(self.y[0], self.dtype)
 
     def _squares(self, rows: Any, weights: Any = None) -> Floats:
         """Return the (weighted) sum of squares of every column, a block of rows at a time."""
