@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
+from stoptime.spectrum.centred import multiplied
 from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import rows_in_memory
@@ -196,21 +197,23 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
         shape = (len(stops), spectrum.n_features, *z.shape[1:])
         coef = features.coefficients(spectrum, method, stops).reshape(shape)
         coef = like(spectrum.feature_mean, coef.astype(z.dtype, copy=False))
+        rounded = spectrum.rounded(coef)
         freedom = partial(features.freedom, spectrum, method, stops)
     else:
         components, freedom = _followed(spectrum, method, stops)
         with np.errstate(over="ignore", invalid="ignore"):
             flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
             coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
-        coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
-        if not (abs(coef) < np.inf).all():
+            coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+            rounded = spectrum.rounded(coef)
+        if not (abs(rounded) < np.inf).all():
             raise ValueError(
                 "Coefficients overflow at the largest stops: stop earlier, or rescale X."
             )
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
     intercept = spectrum.target_mean - columns @ spectrum.feature_mean
-    rounded = spectrum.rounded(coef), spectrum.rounded(intercept)
-    return Path(method, stops, *rounded, freedom, spectrum.krylov, error)
+    intercept = spectrum.rounded(intercept)
+    return Path(method, stops, rounded, intercept, freedom, spectrum.krylov, error)
 
 
 @dataclass(frozen=True)
@@ -304,6 +307,13 @@ def _affordable_freedom(drawn: Path) -> Floats:
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 
 
+def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
+    """Return the same at one stop, or at one for each target."""
+    stops = np.asarray(stop, np.float64)
+    fit: Any = at_stops if stops.ndim else at_stop
+    return fit(spectrum, method, stops)
+
+
 def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the same with one stop for each target, computed for a block of targets at a time."""
     z = spectrum.response
@@ -320,11 +330,13 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     _converged(spectrum, method, distinct)
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
-    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), z.dtype)
+    # coefficients of many targets are large: they are rounded block by block
+    dtype = spectrum.precision or z.dtype
+    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
     width = max(1, BLOCK_NUMBERS // max(len(z), 1))
     for start in range(0, len(stops), width):
         block = slice(start, start + width)
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
         coef[block] = (spectrum.basis @ like(coef, components)).T
-    intercept = spectrum.target_mean - coef @ spectrum.feature_mean
+    intercept = spectrum.target_mean - multiplied(coef, spectrum.feature_mean)
     return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

@@ -157,11 +157,11 @@ def test_operators_and_chunks_of_any_scale(data, scale):
 
 
 def test_a_column_that_is_constant_to_rounding_is_not_called_too_small():
-    X = np.array([[1000000.1], [999999.9], [1000000.6], [1000000.1], [999999.44]], np.float32)
-    model = st.StoppedRegressor().fit(X, np.arange(5, dtype=np.float32))
+    ulps = np.array([[1.0], [-1.0], [5.0], [1.0], [-4.0]])
+    model = st.StoppedRegressor().fit(1e6 + np.spacing(1e6) * ulps, np.arange(5.0))
     np.testing.assert_array_equal(model.coef_, 0)
     with pytest.raises(ValueError, match="X is too small"):
-        st.StoppedRegressor().fit(np.float32(1e-22) * (X - 1e6), np.arange(5, dtype=np.float32))
+        st.StoppedRegressor().fit(1e-160 * ulps, np.arange(5.0))
 
 
 def test_one_row_of_weight_leaves_nothing_to_learn(rng):

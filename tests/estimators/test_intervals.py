@@ -92,7 +92,7 @@ def test_new_rows_of_other_kinds(rng):
     assert model.predict_interval(chunks, kind="jackknife").shape == (40, 2)
     with pytest.raises(TypeError, match='rows in memory; got Chunks: use kind="jackknife"'):
         model.predict_interval(chunks)
-    with pytest.raises(ValueError, match='kind must be "jackknife\\+" or "jackknife"'):
+    with pytest.raises(ValueError, match='kind must be "jackknife\\+", "nested"'):
         model.predict_interval(X, kind="bootstrap")
     with pytest.raises(ValueError, match="X has 2 features"):
         model.predict_interval(X[:, :2])

@@ -34,7 +34,7 @@ NAMED = re.compile(
     r"rule|method|cv|n_splits|weights?|rows?|target|solver)\b"
 )
 LOST = "rounding of XᵀX may change"
-OWN_WARNINGS = f"gcv|Generalised|stop|few digits|{LOST}"
+OWN_WARNINGS = f"gcv|Generalised|stop|{LOST}"
 
 
 def campaign(share: float):

@@ -48,11 +48,11 @@ def jackknife_plus(
     blocks: Any = (rows[start : start + height] for start in range(0, rows.shape[0], height))
     # rows of an operator cannot be taken one by one
     blocks = [rows] if isinstance(rows, LinearOperator) else blocks
-    ends = [_ends(fits.at(block), sizes, observations, confidence) for block in blocks]
+    ends = [interval_ends(fits.at(block), sizes, observations, confidence) for block in blocks]
     return array_namespace(ends[0]).concat(ends, axis=0)
 
 
-def _ends(given: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
+def interval_ends(given: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
     """Return the ends of intervals from left-out predictions, whose first axis are rows."""
     centre = on_host(given)
     reach = sizes[:, None] if centre.ndim > 2 else sizes
@@ -60,6 +60,12 @@ def _ends(given: Any, sizes: Floats, observations: Floats, confidence: float) ->
     lower = -_quantile(reach - centre, observations, confidence)
     upper = _quantile(reach + centre, observations, confidence)
     return like(given, np.stack([lower, upper], axis=-1))
+
+
+def needed_observations(count: float, confidence: float) -> float:
+    """Return how many observations a quantile has at or below it, one more observation counted."""
+    # beyond the last of few observations there is no quantile; their largest value is taken
+    return min(confidence * (count + 1), count) * (1 - 1e-12)
 
 
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
@@ -71,8 +77,7 @@ def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats
     live = observations > 0
     values = values[live]
     counts = observations[live]
-    # beyond the last of few observations there is no quantile; their largest value is taken
-    needed = min(confidence * (counts.sum() + 1), counts.sum()) * (1 - 1e-12)
+    needed = needed_observations(float(counts.sum()), confidence)
     if np.ptp(counts) == 0:
         place = max(int(np.ceil(needed / counts[0])), 1) - 1
         return np.asarray(np.partition(values, place, axis=0)[place])

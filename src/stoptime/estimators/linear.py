@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -13,13 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.conventions import Incremental, LikeRidge, MethodParameters, Versioned
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
+from stoptime.estimators.refits import KINDS, refitted
+from stoptime.estimators.summary import CoefficientSummary, summarised
 from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
 from stoptime.methods.registry import get_method, get_methods
-from stoptime.paths import at_stop, at_stops
+from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import goals
-from stoptime.stopping.comparison import best_method
-from stoptime.stopping.problem import Problem
-from stoptime.stopping.registry import get_rule
+from stoptime.stopping.comparison import Search, Searched
+from stoptime.stopping.registry import check_splitter, get_rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative, truth_value
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
     from stoptime.spectrum.data import Data
+    from stoptime.stopping.problem import Problem
     from stoptime.stopping.rule import Choice, Rule
     from stoptime.support.arrays import Floats
 
@@ -43,6 +44,7 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeR
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
+    _searched: Searched
     _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -79,6 +81,18 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeR
             return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
+
+    def summary(self) -> CoefficientSummary:
+        """Return coefficients, standard errors and degrees of freedom, a table when printed.
+
+        Standard errors are those of new noise at this stop: they include neither the bias of
+        stopping early nor the choice of the stop, and no p-value would be valid. The training rows,
+        to which the model keeps a reference, are factored again.
+        """
+        check_is_fitted(self)
+        if not self._streams:
+            raise TypeError("A kernel has no coefficients of columns to summarise.")
+        return summarised(self, self._searched)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -175,6 +189,9 @@ class StoppedRegressor(Incremental, _LinearRegressor):
             spectrum = data.spectrum(goals(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        self._searched = Searched(
+            None, None, data.afresh(), method, self.stop_, spectrum.n_observations
+        )
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.eigenvalues_ = spectrum.padded_eigenvalues
@@ -293,10 +310,9 @@ class StoppedRegressorCV(_LinearRegressor):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        rule = get_rule(self.rule, self.cv)
+        rule = self._rule(self.cv)
+        per_target = truth_value("per_target", self.per_target)
         prefer_simple = truth_value("prefer_simple", self.prefer_simple)
-        if self.scoring is not None:
-            rule = BestScore.of(rule, self.scoring)
         data = self._opened(X, y, sample_weight)
         methods = self._methods(rule, data)
         if len(methods) > 1 and not rule.compares_methods:
@@ -311,14 +327,20 @@ class StoppedRegressorCV(_LinearRegressor):
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and n is not None and grouping.shape != (n,):
             raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
-        rule = rule.fixed(data, grouping, verbose=self.verbose)
-        needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
-        spectrum = data.opened(methods, self.stops, **needs, verbose=bool(self.verbose))
-        per_target = truth_value("per_target", self.per_target) and not data.single_target
-        first = Problem(data, methods[0], spectrum, grouping, self.verbose)
-        problems = [replace(first, method=one) for one in methods]
-        options = {"per_target": per_target, "prefer_simple": prefer_simple}
-        return self._store(*best_method(rule, problems, self.stops, **options))
+        splits = None
+        if self.cv is not None:
+            check_splitter(self.cv, grouping)
+            splits = data.splits(self.cv, grouping)
+            grouping = None  # the folds keep the groups together
+        options = per_target, prefer_simple, bool(self.verbose)
+        search = Search(self._rule(splits), methods, self.stops, *options)
+        problem, choice = search.best(data, grouping)
+        self._searched = Searched.of(search, splits, problem, choice)
+        return self._store(problem, choice)
+
+    def _rule(self, cv: Any) -> Rule:
+        rule = get_rule(self.rule, cv)
+        return rule if self.scoring is None else BestScore.of(rule, self.scoring)
 
     def _methods(self, rule: Rule, data: Data) -> list[Method]:
         """Return the methods to choose from."""
@@ -328,15 +350,11 @@ class StoppedRegressorCV(_LinearRegressor):
         return get_methods("nesterov-flow" if self.method == "auto" and one else self.method)
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
-        stop = np.asarray(choice.stop, dtype=np.float64)
-        problem = problem.reaching(stop)
         spectrum = problem.spectrum
-        method = problem.tuned
-        fit: Any = at_stops if stop.ndim else at_stop
-        coef, intercept, self.degrees_of_freedom_ = fit(spectrum, method, stop)
+        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, problem.tuned, choice.stop)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
-        self.method_ = method
+        self.method_ = problem.tuned
         self.choice_ = choice
         self.stop_ = choice.stop
         self.stops_ = choice.curve.stops
@@ -359,7 +377,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self,
         X: ArrayLike,
         confidence: float = 0.9,
-        kind: Literal["jackknife+", "jackknife"] = "jackknife+",
+        kind: Literal["jackknife+", "jackknife", "nested", "cv+"] = "jackknife+",
     ) -> Floats:
         r"""Return lower and upper ends of prediction intervals, along a new last axis.
 
@@ -376,11 +394,18 @@ class StoppedRegressorCV(_LinearRegressor):
             New rows.
         confidence : float, default=0.9
             Probability, between 0 and 1, that an interval contains the new response.
-        kind : {"jackknife+", "jackknife"}, default="jackknife+"
+        kind : {"jackknife+", "nested", "cv+", "jackknife"}, default="jackknife+"
+            "nested" is the jackknife+ with method and stop chosen anew without each row, by n
+            refits at the first call; use it for fewer than about 150 rows with many columns, where
+            the choice of the stop costs the jackknife+ coverage. "cv+" has the fits without each
+            fold of ``cv``, for streamed data too, which are read twice more at the first call.
             "jackknife" is the prediction, minus and plus a quantile of :math:`|e_i|`: it needs no
             training rows, but covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
+        if kind in KINDS:
+            rows = self._matrix(X)
+            return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
         if self.left_out_residuals_ is None:
             raise ValueError(
                 "Intervals need fewer than 16 targets, a method with a filter (not conjugate "
@@ -388,7 +413,9 @@ class StoppedRegressorCV(_LinearRegressor):
                 "or columns."
             )
         if kind not in {"jackknife+", "jackknife"}:
-            raise ValueError(f'kind must be "jackknife+" or "jackknife"; got {kind!r}.')
+            raise ValueError(
+                f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
+            )
         sizes = sizes_of(self.left_out_residuals_)
         if kind == "jackknife+":
             rows = self._matrix(X)

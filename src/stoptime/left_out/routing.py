@@ -23,7 +23,7 @@ from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, Ellipse, ridge_mixture
 from stoptime.left_out.secular import BySecular
-from stoptime.support.arrays import EPS, Array, like
+from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
@@ -118,8 +118,9 @@ class Routing:
         slopes *= stretch
         flat = slopes.reshape(len(alpha) * alpha.shape[1], slopes.shape[2])
         coef = like(slopes, self.rows.coef)
-        # data of single precision do not deserve the time of a product in double precision
-        if self.rows.data.eps > EPS:
+        # for many targets this product takes most of the time: results in single precision do not
+        # deserve one in double precision
+        if self.rows.data.precision == np.float32:
             flat = flat.astype(np.float32)
             coef = coef.astype(np.float32)
         values = (flat @ coef).reshape(*alpha.shape, self.rows.data.n_targets)

@@ -147,7 +147,7 @@ class Rows:
     @property
     def accuracy(self) -> float:
         """Relative error that sums over rows may have."""
-        return SINGLE_ACCURACY if self.data.eps > SINGLE_ACCURACY else DOUBLE_ACCURACY
+        return SINGLE_ACCURACY if self.data.precision == np.float32 else DOUBLE_ACCURACY
 
     def target_blocks(self, width: int) -> Iterator[Rows]:
         """Yield the same rows with a few of the targets at a time."""
@@ -222,7 +222,7 @@ class Rows:
         # a difference below its rounding error is set to zero, unless the error itself is large
         error = self._rounding(shares)
         certain = abs(rest) > error
-        full = ~certain & (error < self.data.eps**TRUST)
+        full = ~certain & (error < EPS**TRUST)
         # as many directions as rows: every leverage is one
         if len(self.eigenvalues) == self.n_present - self.spectrum.fit_intercept:
             full |= weight > 0
@@ -249,7 +249,7 @@ class Rows:
         # the factorisation of XᵀX has the square of the condition number that the SVD of X has
         condition = self.eigenvalues.max(initial=0) / self.eigenvalues
         root = 0.5 if self.spectrum.solver == "svd" else 1.0
-        return LEVERAGE_SAFETY * self.data.eps * (1 + shares**root @ like(shares, condition**root))
+        return LEVERAGE_SAFETY * EPS * (1 + shares**root @ like(shares, condition**root))
 
 
 def target_units(spectrum: Spectrum) -> Array:

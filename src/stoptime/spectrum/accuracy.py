@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.support.arrays import TINY, Floats, like, on_host
+from stoptime.support.arrays import EPS, TINY, Floats, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Varies = Callable[[NDArray[np.bool_]], Any]
 
-GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
+GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-8}  # the latter is less than rounding
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
 
 RESCALE = "Rescale it, for example with StandardScaler."
@@ -83,7 +83,7 @@ def reach(data: DenseData, s: Floats, first: int, response: Floats, powers: Floa
         return np.inf
     largest = float(s[-1])
     # eigenvalues are off by about εL, which changes φz by the relative amount εL·min(1/s, φ)
-    error = data.eps * largest
+    error = EPS * largest
     furthest = np.inf
     if error > data.tolerance * float(s[first]):
         furthest = data.tolerance / error
@@ -107,7 +107,7 @@ def _share_of_dropped(data: DenseData, s: Floats, first: int, response: Floats) 
     lost = np.linalg.norm(response[:first][real], axis=0)
     total = np.linalg.norm(response, axis=0)
     # a share is never known better than to rounding, even if the computed one is zero
-    lost = np.maximum(lost, data.eps * total)
+    lost = np.maximum(lost, EPS * total)
     return float(np.max(lost / np.where(total > 0, total, 1), initial=0))
 
 

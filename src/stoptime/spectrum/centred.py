@@ -11,9 +11,10 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors
-from stoptime.support.arrays import is_device_array
+from stoptime.support.arrays import as_dtype, is_device_array
 
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
+CONVERTED_NUMBERS = 2**22  # numbers converted to double precision at once, 32 MB
 GRAM_WIDTH = 64  # columns of a product that are formed together
 
 
@@ -76,7 +77,7 @@ class CentredOperator:
 
     def _outer(self) -> Any:
         """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
-        gram = self.X @ self.X.T
+        gram = _outer_product(self.X)
         if self.centre:
             shares = self.root**2
             means = gram @ shares
@@ -131,14 +132,12 @@ class Mirror:
 def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
     """Multiply with X or Xᵀ in the precision of the vectors, and refuse NaN and infinity."""
     if is_device_array(X):
-        return X.T @ other if transposed else X @ other
+        return multiplied(X, other, transposed=transposed)
     try:
-        if not transposed:
-            image = X @ other
-        elif isinstance(X, LinearOperator):
+        if transposed and isinstance(X, LinearOperator):
             image = X.rmatmat(other) if other.ndim == 2 else X.rmatvec(other)
         else:
-            image = (other.T @ X).T  # faster than X.T @ other: along the rows of an array
+            image = multiplied(X, other, transposed=transposed)
     except NotImplementedError:
         raise ValueError(
             "X must define products with vectors, for its transpose too: define rmatvec."
@@ -152,6 +151,33 @@ def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
             check_range("X", np.inf, varies=True)
         raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
     return image.astype(other.dtype, copy=False)
+
+
+def multiplied(X: Any, other: Any, *, transposed: bool = False) -> Any:
+    """Multiply with X or Xᵀ; an array of single precision is converted a block at a time."""
+    if is_device_array(X):
+        X = as_dtype(X, other.dtype)
+        return X.T @ other if transposed else X @ other
+    if not isinstance(X, np.ndarray) or X.dtype == other.dtype:
+        # along the rows of an array, this is faster than X.T @ other
+        return (other.T @ X).T if transposed else X @ other
+    height = max(1, CONVERTED_NUMBERS // X.shape[1])
+    blocks = [slice(start, start + height) for start in range(0, len(X), height)]
+    if transposed:
+        return sum((other[rows].T @ X[rows].astype(other.dtype)).T for rows in blocks)
+    return np.concatenate([X[rows].astype(other.dtype) @ other for rows in blocks])
+
+
+def _outer_product(X: Any) -> Any:
+    """Return XXᵀ in double precision."""
+    if not isinstance(X, np.ndarray) or X.dtype == np.float64:
+        return X @ X.T
+    gram = np.zeros((len(X), len(X)))
+    width = max(1, CONVERTED_NUMBERS // len(X))
+    for start in range(0, X.shape[1], width):
+        columns = X[:, start : start + width].astype(np.float64)
+        gram += columns @ columns.T
+    return gram
 
 
 def owned(basis: Any) -> Any:

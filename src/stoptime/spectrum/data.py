@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -17,6 +17,7 @@ from sklearn.utils import check_consistent_length
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
+from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -165,21 +166,85 @@ class Data(ABC):
         return self.spectrum(EVERYTHING)
 
     @abstractmethod
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:
-        """Return the training and test sets of a splitter."""
+    def splits(self, cv: Any, groups: ArrayLike | None = None) -> Any:
+        """Draw the folds of a splitter, once, in the form that :meth:`folds` takes."""
+
+    @abstractmethod
+    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+        """Return the training and test sets of folds that were drawn."""
+
+    def left_out(
+        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
+    ) -> list[tuple[Fit, LeftOutRows]]:
+        """Fit the training set of every fold, and return the rows that the fold tests by its fit.
+
+        Streamed data are read twice.
+        """
+        found = []
+        for fold in progress(self.folds(splits, verbose=verbose), "refits", verbose):
+            train, test = cast("tuple[Data, RowsToTest]", fold())
+            fit = fitted(train)
+            rows = LeftOutRows.of(fit, test.X, test.y, test.weights)
+            found.append((fit._replace(columns=test.columns), rows))
+        return found
+
+    def afresh(self) -> Data:
+        """Return the same data without anything that was computed from them."""
+        return replace(cast("Any", self))
 
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
 
 
+class Fit(NamedTuple):
+    """A fit to some of the rows: coefficients, targets first, and intercept.
+
+    ``columns`` are the columns of new rows that the coefficients belong to: all of them, or with a
+    kernel those of the training rows.
+    """
+
+    coef: Any
+    intercept: Any
+    columns: Any = None
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions of shape (n, n_targets)."""
+        own = X if self.columns is None else X[:, self.columns]
+        fit = own @ self.coef.T + self.intercept
+        return fit.reshape(fit.shape[0], -1)
+
+
+class LeftOutRows(NamedTuple):
+    """Sizes of the residuals of rows by a fit without them, (n, n_targets), and their weights."""
+
+    sizes: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, fit: Fit, X: Any, y: Any, weights: Any) -> LeftOutRows:
+        """Predict rows of positive weight by the fit; the result is on the host."""
+        sizes = abs(fit.predict(X) - y.reshape(y.shape[0], -1))
+        live = np.flatnonzero(weights)
+        return cls(np.asarray(on_host(sizes), np.float64)[live], np.asarray(weights)[live])
+
+    @classmethod
+    def joined(cls, parts: Sequence[LeftOutRows]) -> LeftOutRows:
+        """Return the rows of all parts."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 @dataclass(frozen=True)
 class RowsToTest:
-    """Rows in memory, their response of shape (n, n_targets), and their weights on the host."""
+    """Rows in memory, their response of shape (n, n_targets), and their weights on the host.
+
+    ``columns`` are those of new rows that X has, where it does not have all of them.
+    """
 
     X: Any
     y: Any
     weights: Array
+    columns: Any = None
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Sum powers of the prediction errors, a bounded number of stops at a time."""

@@ -44,8 +44,9 @@ def decompose(
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or streamed data
-        Arrays of float32 are processed and returned as float32, all others as float64. Sparse
-        matrices and operators are processed in float64, and centred without becoming dense.
+        All are processed in double precision, float32 a block at a time, so that nothing is lost;
+        coefficients of float32 are rounded to float32. Sparse matrices are centred without
+        becoming dense.
         Streamed data (Chunks, Statistics, Dask collections, zarr arrays) are read once, and
         factored by "gram". X is never modified.
     y : array-like of shape (n,) or (n, n_targets)
@@ -58,7 +59,7 @@ def decompose(
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
         "gram" and turns to "svd" if the relative error of the coefficients could exceed 1e-10
-        (float32: 1e-3), judged by eps·L·min(1/s, ``max_gain``) for the smallest eigenvalue s that
+        (float32: 1e-8), judged by eps·L·min(1/s, ``max_gain``) for the smallest eigenvalue s that
         is kept, and by the response in directions below the rank cut. "krylov", for sparse
         matrices and operators only, computes Ritz values of a Krylov space started from the
         response; "auto" uses it unless X is sparse with at most 1000 rows or columns.

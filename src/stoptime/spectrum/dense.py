@@ -1,8 +1,8 @@
 """Dense arrays of NumPy, torch and CuPy, by the same code.
 
-Arrays of NumPy are worked on in their own precision. Arrays on a device are converted to double
-precision block by block, so that products lose no digits. Eigenvalues and the rotated response are
-small; they come to the host, where filters are evaluated.
+All work is done in double precision. Arrays of single precision are converted block by block, so
+that products lose no digits, and only results are rounded to it. Eigenvalues and the rotated
+response are small; they come to the host, where filters are evaluated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoptime.spectrum.accuracy import (
     entries_vary,
 )
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.centred import CentredOperator
+from stoptime.spectrum.centred import CentredOperator, multiplied
 from stoptime.spectrum.data import EVERYTHING, Data, RowsToTest, checked_test, largest_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     Pair = tuple[Any, Any]
     Rows = NDArray[np.intp]
+    Splits = list[tuple[Rows, Rows]]
 
 TEMPORARY_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
@@ -83,7 +84,7 @@ class DenseData(Data):
             X, y = checked_device(X, y) if is_device_array(X) else checked_host(X, y)
         shares, n, count = sample_sizes(sample_weight, X.shape[0])
         if shares is not None:
-            shares = like(X, shares) if is_device_array(X) else shares.astype(X.dtype)
+            shares = like(X, shares)
         return cls(X, y.reshape(y.shape[0], -1), shares, n, count, fit_intercept, y.ndim == 1)
 
     @property
@@ -108,23 +109,23 @@ class DenseData(Data):
 
     @cached_property
     def dtype(self) -> Any:
-        """The working precision: that of a NumPy array, and double precision on a device."""
-        return array_namespace(self.X).float64 if self.on_device else self.X.dtype
+        """The working precision."""
+        return array_namespace(self.X).float64 if self.on_device else np.dtype(np.float64)
 
-    @cached_property
-    def eps(self) -> float:
-        """The rounding unit of the working precision."""
-        return EPS if self.on_device else float(np.finfo(self.dtype).eps)
+    @property
+    def precision(self) -> Any:
+        """The type that results are rounded to: that of X."""
+        return self.X.dtype
 
     @property
     def rounding(self) -> float:
         """Relative size of the rounding errors in singular values: the one rank cut."""
-        return self.eps * max(self.X.shape)
+        return EPS * max(self.X.shape)
 
     @property
     def tolerance(self) -> float:
         """Relative error of the coefficients up to which products of X with itself are trusted."""
-        return GRAM_TOLERANCE["float64" if self.eps < 1e-10 else "float32"]
+        return GRAM_TOLERANCE["float32" if self.precision == np.float32 else "float64"]
 
     @property
     def numbers_at_once(self) -> int:
@@ -147,7 +148,7 @@ class DenseData(Data):
 
     def as_given(self, values: Any) -> Any:
         """Return values in the precision of X."""
-        return as_dtype(values, self.X.dtype if self.on_device else self.dtype)
+        return as_dtype(values, self.precision)
 
     def rotated(self, index: Any, mean: Any, vectors: Any) -> Any:
         """Return some centred rows times vectors."""
@@ -212,11 +213,10 @@ class DenseData(Data):
 
     def _means(self) -> Pair:
         """Return the means that centring subtracts."""
-        X = as_dtype(self.X, self.dtype)
-        y = as_dtype(self.y, self.dtype)
         if self.fit_intercept:
-            return self.shares @ X, self.shares @ y
-        return 0 * X[0], 0 * y[0]
+            X, y = (multiplied(one, self.shares, transposed=True) for one in (self.X, self.y))
+            return X, y
+        return 0 * as_dtype(self.X[0], self.dtype), 0 * as_dtype(self.y[0], self.dtype)
 
     def _squares(self, rows: Any, weights: Any = None) -> Floats:
         """Return the (weighted) sum of squares of every column, a block of rows at a time."""
@@ -237,7 +237,9 @@ class DenseData(Data):
         if far or not np.isfinite(squares.sum() * self.n_rows):
             return self.centred()
         root = self.shares**0.5
-        rows = CentredOperator(as_dtype(self.X, self.dtype), root, self.fit_intercept)
+        # a device has no mixed products; on the host the operator converts blocks of X
+        X = as_dtype(self.X, self.dtype) if self.on_device else self.X
+        rows = CentredOperator(X, root, self.fit_intercept)
         targets = root[:, None] * (as_dtype(self.y, self.dtype) - means[1])
         return Centred(rows, targets, means, powers)
 
@@ -305,7 +307,11 @@ class DenseData(Data):
         spectrum = Spectrum(
             s, basis, response[one], *sizes, *centre, power[one], self.fit_intercept, solver, far
         )
-        return replace(spectrum, precision=self.X.dtype) if self.on_device else spectrum
+        return (
+            spectrum
+            if self.precision == self.dtype
+            else replace(spectrum, precision=self.precision)
+        )
 
     def _taken(self, rows: Rows) -> Any:
         return self.X[like(self.X, rows)]
@@ -317,9 +323,8 @@ class DenseData(Data):
         y = y[:, 0] if self.single_target else y
         return type(self).validated(self._taken(rows), y, weights, self.fit_intercept)
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter; training sets of a tall X come with their moments."""
-        splits = self._splits(cv, groups)
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds; training sets of a tall X come with their moments."""
         tall = self.n_features <= min(len(train) for train, _ in splits)
         with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused in every training set
             whole = replace(self, known=self.moments()) if tall else self
@@ -329,12 +334,13 @@ class DenseData(Data):
         """Return a training set and a test set."""
         return self.training_set(train, test), self.rows_to_test(test, train)
 
-    def _splits(self, cv: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
+    def splits(self, cv: Any, groups: ArrayLike | None = None) -> Splits:
+        """Draw the training and test rows of a splitter."""
         n = self.n_rows
         X = self.X if isinstance(self.X, np.ndarray) else np.zeros((n, 1))  # splitters count rows
         y = on_host(self.y[:, 0] if self.single_target else self.y)
         drawn = check_cv(cv).split(X, y, groups)
-        splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
+        splits: Splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         weights = self.row_weights
         if weights is not None:  # a test set of weight zero tests nothing
             splits = [(train, test) for train, test in splits if np.any(weights[test] > 0)]

@@ -12,7 +12,7 @@ from scipy import linalg
 from stoptime.spectrum.accuracy import constant, reach
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
-from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
+from stoptime.support.arrays import EPS, Floats, array_namespace, is_device_array, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,7 +113,7 @@ def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], 
     vectors[:, :first] = vectors[:, :first] @ turn
     s[:first] = np.clip(lost, 0, s[first])
     # rounding has mixed them with the directions that were kept, most with the shortest
-    mixed = LOST_SAFETY * data.eps * np.sqrt(max(data.X.shape) / s[first] * s[-1])
+    mixed = LOST_SAFETY * EPS * np.sqrt(max(data.X.shape) / s[first] * s[-1])
     return _rank_cut(s, max(data.rounding, mixed) ** 2)
 
 

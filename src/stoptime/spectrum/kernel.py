@@ -132,7 +132,8 @@ class KernelData(DenseData):
 
     def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:
         """Return the kernel between some rows and the training rows as a test set."""
-        return RowsToTest(self.X[np.ix_(test, train)], self.y[test], self._test_weights(test))
+        own = self.X[np.ix_(test, train)]
+        return RowsToTest(own, self.y[test], self._test_weights(test), columns=train)
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the kernel between new rows and the training rows as a test set."""

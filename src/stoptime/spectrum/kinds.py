@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]
-COARSE_ROUNDING = 1e-3  # of the standard deviation: a rounding of y that shows in the fit
 CLASSES: dict[Kind, list[str]] = {
     "dask": ["dask.array.Array", "dask.dataframe.DataFrame"],
     "chunks": ["stoptime.spectrum.streamed.sources.Chunks", "zarr.Array", "h5py.Dataset"],
@@ -46,7 +44,7 @@ def array_options(X: Any) -> dict[str, Any] | None:
     """Return how scikit-learn checks training rows; None if it does not know their container."""
     kind = kind_of(X)
     if kind == "sparse":
-        return {"dtype": np.float64, "accept_sparse": ["csr"]}
+        return {"dtype": DTYPES, "accept_sparse": ["csr"]}
     if kind != "dense" or is_device_array(X):
         return None
     # NaN in dense rows is found in their products, at no extra cost
@@ -93,17 +91,15 @@ def rows_in_memory(X: Any, reference: Any, *, dtype: Any = None, name: str = "X"
 
 
 def checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
-    """Return NumPy arrays of one floating type, as scikit-learn checks them."""
+    """Return NumPy arrays of floating types, as scikit-learn checks them."""
     # checks cost as much as a small product: plain arrays, which would pass unchanged, skip them
     if not (type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in DTYPES):
         X = np.asarray(check_array(X, dtype=DTYPES, ensure_all_finite=False, input_name="X"))
-    if type(y) is np.ndarray and y.dtype == X.dtype and y.size:
+    if type(y) is np.ndarray and y.dtype in DTYPES and y.size:
         assert_all_finite(y, input_name="y")
     else:
         options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
-        given = np.asarray(check_array(y, dtype="numeric", **options))
-        y = np.asarray(check_array(y, dtype=X.dtype, **options))
-        _warn_of_coarse(given, y)
+        y = np.asarray(check_array(y, dtype=DTYPES, **options))
     _check_shapes(X, y)
     return X, y
 
@@ -113,21 +109,6 @@ def _check_shapes(X: Any, y: Any) -> None:
         raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
     if X.shape[0] != y.shape[0]:
         check_consistent_length(X, y)
-
-
-def _warn_of_coarse(given: Floats, rounded: Floats) -> None:
-    """Warn if single precision keeps little of the variation of y."""
-    if rounded.dtype == np.float64 or given.dtype.kind not in "iuf":
-        return
-    moved = np.abs(rounded - given).max(axis=0)
-    spread = given.std(axis=0)
-    if np.any((moved > COARSE_ROUNDING * spread) & (spread > 0)):
-        warnings.warn(
-            "y keeps few digits in the single precision of X, as its mean is far larger than its "
-            "standard deviation: subtract the mean first, or give X as float64.",
-            UserWarning,
-            stacklevel=2,
-        )
 
 
 def checked_device(X: Any, y: Any) -> tuple[Any, Any]:

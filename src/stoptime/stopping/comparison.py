@@ -1,21 +1,25 @@
-"""The choice among several methods, each at the stop that a rule picks for it."""
+"""The search for a stop, and the choice among several methods, each at its own stop."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoptime.left_out.predictions import MOST_PICKLED
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Candidate, first_of_least
 from stoptime.support.arrays import on_host
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    from stoptime.stopping.problem import Problem
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.data import Data
     from stoptime.stopping.rule import Choice, Rule
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
 
 
 def best_method(
@@ -51,6 +55,75 @@ def best_method(
         for problem, choice, error, own in zip(problems, choices, errors, squares, strict=True)
     )  # fmt: skip
     return problems[best], replace(choices[best], candidates=candidates)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A rule, and the methods and stops among which it chooses; see StoppedRegressorCV."""
+
+    rule: Rule
+    methods: Sequence[Method]
+    stops: ArrayLike | int | None = None
+    per_target: bool = False
+    prefer_simple: bool = False
+    verbose: bool = False
+
+    def best(self, data: Data, groups: NDArray[Any] | None = None) -> tuple[Problem, Choice]:
+        """Return the problem of the chosen method, up to the chosen stop, and the choice."""
+        rule = self.rule.fixed(data, groups, verbose=self.verbose)
+        needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
+        spectrum = data.opened(self.methods, self.stops, **needs, verbose=self.verbose)
+        per_target = self.per_target and not data.single_target
+        first = Problem(data, self.methods[0], spectrum, groups, self.verbose)
+        problems = [replace(first, method=one) for one in self.methods]
+        options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
+        problem, choice = best_method(rule, problems, self.stops, **options)
+        return problem.reaching(np.asarray(choice.stop, np.float64)), choice
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search, its data and its choice, for fits without some of the rows.
+
+    There is no search if the stop was given; ``splits`` are the folds, if cross-validation chose
+    it, and the method is as it was given.
+    ``fits`` holds fits that were made, by their kind. A pickle of large or streamed data has no
+    rows.
+    """
+
+    search: Search | None
+    splits: Any
+    data: Data | None
+    method: Method
+    stop: float | Floats
+    n_observations: float
+    fits: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, search: Search, splits: Any, problem: Problem, choice: Choice) -> Searched:
+        """Keep a reference to the rows, and nothing that was computed from them."""
+        data = problem.data.afresh()
+        return cls(
+            search, splits, data, problem.method, choice.stop, problem.spectrum.n_observations
+        )
+
+    @property
+    def rows(self) -> Data:
+        """The data; raises a ValueError where a pickle lacks them."""
+        if self.data is None:
+            raise ValueError(
+                "This model was pickled without its training rows: fit it again, or ask for one "
+                "interval of this kind before you pickle it."
+            )
+        return self.data
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        # readers of streamed data cannot be pickled
+        numbers = 0 if self.data is None else (self.data.n_rows or 0) * self.data.n_features
+        if self.data is not None and not (self.data.has_rows and numbers <= MOST_PICKLED):
+            state["data"] = None
+        return state
 
 
 def _squared_residuals(problem: Problem, choice: Choice, *, at_any_price: bool) -> Array | None:

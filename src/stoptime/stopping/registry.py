@@ -81,7 +81,8 @@ class CrossValidation(CurveRule):
         if isinstance(self.cv, FixedFolds):
             return self
         check_splitter(self.cv, groups)
-        return CrossValidation(FixedFolds(tuple(data.folds(self.cv, groups, verbose=verbose))))
+        splits = data.splits(self.cv, groups)
+        return CrossValidation(FixedFolds(tuple(data.folds(splits, verbose=verbose))))
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold
+    from stoptime.spectrum.dense import Splits
 
 MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS
 SMALL = 1000  # rows or columns up to which all eigenvalues are computed
@@ -60,6 +61,7 @@ class MatrixFreeData(DenseData):
     X: Any
     options: Mapping[str, Any] = field(default_factory=dict)  # of KrylovSpaces
     is_whole: bool = False  # whether all eigenvalues are wanted
+    precision: Any = np.float64  # of the given matrix; products are in double precision
 
     dtype = np.dtype(np.float64)  # whatever dtype an operator has
 
@@ -68,6 +70,7 @@ class MatrixFreeData(DenseData):
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
     ) -> MatrixFreeData:
         """Check the input; an operator is checked by its products."""
+        given = X.dtype if sparse.issparse(X) and X.dtype == np.float32 else cls.precision
         X = checked_matrix(X)
         if y is None:
             raise ValueError("y must be given with X.")
@@ -76,7 +79,8 @@ class MatrixFreeData(DenseData):
             raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
         check_consistent_length(np.empty((X.shape[0], 0)), y)
         shares, n, observations = sample_sizes(sample_weight, X.shape[0])
-        return cls(X, y.reshape(len(y), -1), shares, n, observations, fit_intercept, y.ndim == 1)
+        sizes = n, observations, fit_intercept, y.ndim == 1
+        return cls(X, y.reshape(len(y), -1), shares, *sizes, precision=given)
 
     @property
     def has_rows(self) -> bool:  # type: ignore[override]
@@ -205,9 +209,9 @@ class MatrixFreeData(DenseData):
             )
         return spectrum
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds of a splitter."""
-        return [partial(self.fold, train, test) for train, test in self._splits(cv, groups)]
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds."""
+        return [partial(self.fold, train, test) for train, test in splits]
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:  # noqa: ARG002
         """Return some rows of a small matrix; else all rows, with weight zero for the others."""

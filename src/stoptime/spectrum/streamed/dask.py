@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.spectrum.streamed.folds import Folds, Parts, block_name, merged_parts, parts_of_block
+from stoptime.spectrum.streamed.folds import (
+    Folds,
+    Parts,
+    Sum,
+    block_name,
+    merged_parts,
+    parts_of_block,
+)
 from stoptime.spectrum.streamed.statistics import check_size
 
 SPLIT_EVERY = 16  # statistics merged in one task
@@ -42,10 +49,16 @@ class DaskRows:
         n_rows = None if np.isnan(n) else int(n)
         return cls(rows, _aligned("y", y, rows), weight, names, int(p), n_rows)
 
-    def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:  # noqa: ARG002
-        """Return the statistics of all rows, or of every fold; Dask itself shows the progress."""
+    def parts(
+        self,
+        folds: Folds | None = None,
+        summed: Sum | None = None,
+        *,
+        verbose: bool = False,  # noqa: ARG002 - Dask itself shows the progress
+    ) -> Parts:
+        """Return the statistics, or other sums, of all rows, or of every fold."""
         self._check_memory()
-        root = tree(self.blocks(folds))
+        root = tree(self.blocks(folds, summed))
         killed = getattr(sys.modules.get("distributed"), "KilledWorker", ())
         try:
             return root.compute()
@@ -58,7 +71,7 @@ class DaskRows:
                 "X.rechunk((rows, -1)) or df.repartition(...), or give workers more memory."
             ) from error
 
-    def blocks(self, folds: Folds | None) -> list[Any]:
+    def blocks(self, folds: Folds | None, summed: Sum | None = None) -> list[Any]:
         """Return one lazy task for each block, fused with the tasks that compute the block."""
         import dask.array as da  # noqa: PLC0415 - an extra
         from dask.base import tokenize  # noqa: PLC0415
@@ -71,9 +84,9 @@ class DaskRows:
             arguments += [self.weight, "i"]
         lazy = da.blockwise(
             _block_parts, "ij", *arguments,
-            name=f"statistics-{tokenize(self.X.name, self.y.name, self.weight, places)}",
+            name=f"statistics-{tokenize(self.X.name, self.y.name, self.weight, places, summed)}",
             align_arrays=False, concatenate=True, dtype=object, meta=np.empty((0, 0), dtype=object),
-            announced=self.X.dtype,
+            announced=self.X.dtype, summed=summed,
         )  # fmt: skip
         return list(lazy.to_delayed().ravel())
 
@@ -127,13 +140,15 @@ def dask_rows(X: Any) -> Any:
     return rows
 
 
-def _block_parts(place: Any, X: Any, y: Any, weight: Any = None, *, announced: Any) -> Parts:
-    """Return the statistics of one block; runs on a worker."""
+def _block_parts(
+    place: Any, X: Any, y: Any, weight: Any = None, *, announced: Any, summed: Sum | None
+) -> Parts:
+    """Return the sums of one block; runs on a worker."""
     name, labels = place
     if X.dtype != announced:
         wrong = f"{name}: X of dtype {X.dtype}, but {announced} was expected"
         raise TypeError(f'{wrong}: use X.astype("{announced}").')
-    return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name)
+    return parts_of_block(np.asarray(X), np.asarray(y), weight, labels, name, summed)
 
 
 def _array(name: str, data: Any) -> Any:

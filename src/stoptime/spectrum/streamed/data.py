@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from hashlib import sha256
 from operator import add, attrgetter
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,10 @@ from sklearn.utils import check_array
 from stoptime.spectrum.data import (
     EVERYTHING,
     Data,
+    Fit,
     Fold,
     Goal,
+    LeftOutRows,
     RowsToTest,
     TestErrors,
     TestSet,
@@ -107,14 +109,17 @@ class StreamedData(Data):
     def _spectrum(self) -> Spectrum:
         return by_statistics(self.statistics, self.fit_intercept)
 
-    def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:
+    def splits(self, cv: Any, groups: ArrayLike | None = None) -> Folds:
+        """Draw the fold of every row."""
+        return Folds.of(cv, self.n_rows, groups)
+
+    def folds(self, splits: Folds, *, verbose: bool = False) -> list[Fold]:
         """Return the folds from one pass; the training set of a fold is the sum of all others."""
-        wanted = Folds.of(cv, self.n_rows, groups)
-        parts = self.parts(wanted, verbose=verbose)
+        parts = self.parts(splits, verbose=verbose)
         tested = [parts[fold] for fold in sorted(parts) if fold != NEVER]
-        if len(tested) < wanted.count:
+        if len(tested) < splits.count:
             raise ValueError(
-                f"cv={wanted.count} needs at least as many blocks of rows, because whole blocks "
+                f"cv={splits.count} needs at least as many blocks of rows, because whole blocks "
                 "are assigned to the folds if the number of rows is not known in advance; got "
                 f"{len(parts)}. Make blocks smaller."
             )
@@ -125,6 +130,21 @@ class StreamedData(Data):
             for test, train in zip(tested, _others(tested, parts.get(NEVER)), strict=True)
             if test.weight > 0
         ]
+
+    def left_out(
+        self, splits: Folds, fitted: Callable[[Data], Fit], *, verbose: bool = False
+    ) -> list[tuple[Fit, LeftOutRows]]:
+        """Read the rows a second time; each is predicted by the fit without its fold."""
+        folds = self.folds(splits, verbose=verbose)
+        tested = [one for one, part in sorted(self._parts.items()) if one != NEVER and part.weight]
+        fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
+        stream = cast("Chunks", self.stream)
+        rows = stream.parts(splits, partial(_left_out, fits), verbose=verbose)
+        return [(fits[one], LeftOutRows.joined(rows[one])) for one in tested]
+
+    def afresh(self) -> StreamedData:
+        """Return the same data, not yet read."""
+        return replace(self, _parts={})
 
     def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, TestSet]:
         return StreamedData(train, self.fit_intercept), StatisticsToTest(test)
@@ -163,6 +183,16 @@ def _mean_squared_error(path: Path, statistics: Statistics) -> Floats:
     spread = statistics.target_power + np.einsum("tpq,tpq->tq", coef, images)
     # rounding may make the variance of a perfect fit negative
     return np.asarray(bias**2 + np.maximum(spread, 0))
+
+
+def _left_out(
+    fits: Mapping[int, Fit], fold: int, X: Any, y: Any, weights: Any
+) -> tuple[LeftOutRows, ...]:
+    """Return the rows of a block as a tuple, because the sum of two tuples contains both."""
+    if fold not in fits:
+        return ()
+    weights = np.ones(len(X)) if weights is None else weights
+    return (LeftOutRows.of(fits[fold], np.asarray(X), np.asarray(y), weights),)
 
 
 def _others(folds: list[Statistics], always: Statistics | None) -> Iterator[Statistics]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,10 @@ from stoptime.support.checks import is_whole, row_numbers
 NEVER = -1  # the fold of rows that are never tested on
 WHOLE = 0  # the fold of all rows where there are no folds
 
-Parts = dict[int, Statistics]
-"""Statistics of the rows of every fold."""
+Parts = dict[int, Any]
+"""Statistics of the rows of every fold, or another sum over its rows."""
+Sum = Callable[[int, Any, Any, Any], Any]
+"""What is summed over rows: a function of their fold, X, y and weights."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class Folds:
 
     @classmethod
     def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
-        """Return the folds of a splitter; its test sets must not overlap."""
+        """Return the folds of a splitter, or folds as they are; test sets must not overlap."""
+        if isinstance(cv, cls):
+            return cv
         whole = is_whole(cv)
         if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
             raise ValueError(
@@ -76,13 +81,19 @@ class Folds:
 
 
 def parts_of_block(
-    X: Any, y: Any, weights: NDArray[Any] | None, labels: NDArray[Any] | int, block: str
+    X: Any,
+    y: Any,
+    weights: NDArray[Any] | None,
+    labels: NDArray[Any] | int,
+    block: str,
+    summed: Sum | None = None,
 ) -> Parts:
-    """Return the statistics of each fold's rows; errors begin with the name of the block."""
+    """Return sums over each fold's rows, statistics by default; errors name the block."""
+    summed = summed or (lambda _, *rows: Statistics.of(*rows))
     parts: Parts = {}
     try:
         if isinstance(labels, int):
-            return {labels: Statistics.of(X, y, weights)}
+            return {labels: summed(labels, X, y, weights)}
         if len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, but {len(labels)} were expected.")  # noqa: TRY301
         try:
@@ -92,7 +103,7 @@ def parts_of_block(
                 if rows[-1] - rows[0] + 1 == len(rows):
                     rows = slice(rows[0], rows[-1] + 1)
                 own = None if weights is None else weights[rows]
-                parts[int(fold)] = Statistics.of(X[rows], y[rows], own)
+                parts[int(fold)] = summed(int(fold), X[rows], y[rows], own)
         except ValueError:
             # the same error for the whole block has the number of the row within the block
             Statistics.of(X, y, weights)
@@ -109,7 +120,7 @@ def block_name(block: int, rows: slice | None) -> str:
 
 
 def merged_parts(parts: list[Parts]) -> Parts:
-    """Return the statistics of each fold over all parts, merged in their order."""
+    """Return the sums of each fold over all parts, merged in their order."""
     merged: Parts = {}
     for part in parts:
         for fold, statistics in part.items():

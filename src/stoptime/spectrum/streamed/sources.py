@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.streamed.folds import Folds, Parts, block_name, merged_parts, parts_of_block
+from stoptime.spectrum.streamed.folds import (
+    Folds,
+    Parts,
+    Sum,
+    block_name,
+    merged_parts,
+    parts_of_block,
+)
 from stoptime.spectrum.streamed.statistics import check_size, column_names
 from stoptime.support.checks import whole_number
 from stoptime.support.progress import throughput
@@ -228,19 +235,27 @@ class Chunks:
         total = None if self.n_rows is None else self.n_rows - start
         return throughput(self.read(start), "statistics", verbose, total)
 
-    def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:
-        """Return the statistics of all rows, or of every fold, in one pass."""
+    def parts(
+        self, folds: Folds | None = None, summed: Sum | None = None, *, verbose: bool = False
+    ) -> Parts:
+        """Return the statistics, or other sums, of all rows, or of every fold, in one pass."""
         merged: Parts = {}
         start = 0
         for number, block in enumerate(self.blocks(verbose=verbose)):
-            merged = merged_parts([merged, self.block_parts(block, number, start, folds)])
+            part = self.block_parts(block, number, start, folds, summed)
+            merged = merged_parts([merged, part])
             start += len(block.X)
         if self.n_rows is not None and start != self.n_rows:
             raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
         return merged
 
     def block_parts(
-        self, block: Block, number: int, start: int, folds: Folds | None = None
+        self,
+        block: Block,
+        number: int,
+        start: int,
+        folds: Folds | None = None,
+        summed: Sum | None = None,
     ) -> Parts:
         """Return the statistics of one block, by folds."""
         if block.y is None:
@@ -253,7 +268,7 @@ class Chunks:
         if found[1:] != (self.n_features,):
             raise ValueError(f"{name}: X of shape {found}, but {self.shape} was expected.")
         labels = (folds or Folds(1)).within(number, rows)
-        return parts_of_block(block.X, block.y, block.weight, labels, name)
+        return parts_of_block(block.X, block.y, block.weight, labels, name, summed)
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows

@@ -1,0 +1,99 @@
+"""The ridge tests of the installed scikit-learn, run on stoptime; see ridge_adapters.
+
+Tests that do not apply are excused by name, with the reason.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import sklearn.linear_model
+
+from estimators.ridge_adapters import NAMES
+
+FILE = Path(sklearn.linear_model.__file__).parent / "tests" / "test_ridge.py"
+ONE_PENALTY = "There is no list of penalties, one for each target."
+SIGNS = "There are no constraints on the signs of coefficients."
+SOLVERS = "It tests solvers, their iterations and their messages."
+MESSAGES = "It tests the wording of messages about alpha."
+EXCUSED = {
+    "test_array_api_error_and_warnings_for_solver_parameter": SOLVERS,
+    "test_dtype_match_cholesky": ONE_PENALTY,
+    "test_lbfgs_solver_error": SIGNS,
+    "test_n_iter": SOLVERS,
+    "test_raises_value_error_if_sample_weights_greater_than_1d": "A weight is one for each row.",
+    "test_ridge_classifier_cv_store_cv_results": "The left-out scores of every stop are not kept.",
+    "test_ridge_cv_individual_penalties": ONE_PENALTY,
+    "test_ridge_fit_intercept_sparse_error": SOLVERS,
+    "test_ridge_fit_intercept_sparse_sag": SOLVERS,
+    "test_ridge_individual_penalties": ONE_PENALTY,
+    "test_ridge_loo_cv_asym_scoring": "A single row has no explained variance, and no mean of it.",
+    "test_ridge_positive_error_test": SIGNS,
+    "test_ridge_positive_regression_test": SIGNS,
+    "test_ridge_regression_check_arguments_validity": SOLVERS,
+    "test_ridge_regression_convergence_fail": SOLVERS,
+    "test_ridge_regression_custom_scoring": "Of equal scores the largest penalty is chosen.",
+    "test_ridge_shapes_type": "The coefficients of a y with one column are a matrix with one row.",
+    "test_ridgeclassifier_multilabel": "A row has one label.",
+    "test_ridgecv_alphas_validation": MESSAGES,
+    "test_ridgecv_alphas_zero": "A penalty of zero is allowed: it is least squares.",
+    "test_ridgecv_sample_weight": "A stop keeps the penalty per row in every fold, not alpha.",
+    "test_ridgecv_store_cv_results": "A scorer is a function of an estimator, X and y.",
+}
+IGNORED = ("solver", "gcv_mode")  # parameters that the adapters do not use
+PRIVATE = "It tests functions of scikit-learn's own module."
+
+
+def loaded():
+    """Return the tests of the file, made with the adapters in the place of scikit-learn's ridge."""
+    spec = importlib.util.spec_from_file_location("sklearn.linear_model.tests.ridge_again", FILE)
+    module = importlib.util.module_from_spec(spec)
+    theirs = {name: getattr(sklearn.linear_model, name) for name in NAMES}
+    try:
+        vars(sklearn.linear_model).update(NAMES)
+        spec.loader.exec_module(module)
+    finally:
+        vars(sklearn.linear_model).update(theirs)
+    return vars(module)
+
+
+@pytest.fixture
+def global_random_seed():
+    return 42
+
+
+@pytest.fixture(autouse=True)
+def applicable(request, seen=set()):  # noqa: B006 - it remembers the cases that were run
+    """Skip what is excused, and cases that differ only in parameters that are not used."""
+    name = request.function.__name__
+    if name in EXCUSED:
+        pytest.skip(EXCUSED[name])
+    if any(
+        one.startswith(("_solve", "_X_", "_check", "_Ridge")) for one in names_in(request.function)
+    ):
+        pytest.skip(PRIVATE)
+    given = getattr(request.node, "callspec", None)
+    used = {} if given is None else {k: v for k, v in given.params.items() if k not in IGNORED}
+    case = name, repr(used)
+    if case in seen:
+        pytest.skip("The adapters have one solver, with which this case has been run.")
+    seen.add(case)
+
+
+def names_in(function):
+    """Return the global names that a test uses."""
+    return getattr(function, "__wrapped__", function).__code__.co_names
+
+
+try:
+    found = loaded() if FILE.exists() else {}
+except ImportError:  # a version whose tests need something else
+    found = {}
+
+if not found:
+    pytest.skip(
+        "this scikit-learn has no ridge tests that can be imported", allow_module_level=True
+    )
+
+globals().update({name: found[name] for name in found if name.startswith("test_")})
+ols_ridge_dataset = found.get("ols_ridge_dataset")
