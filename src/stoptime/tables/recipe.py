@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.tables.columns import KINDS_IN_WORDS, Kind, described, gaps_in, numbers_in, values_of
-from stoptime.tables.reading import Table, did_you_mean, first_rows, frames, pandas, text_format
+
+from stoptime.tables.columns import (  # isort: skip
+    KINDS_IN_WORDS, Kind, described, form_in_words, numbers_in, values_of,
+)  # fmt: skip
+from stoptime.tables.reading import Source, Table, did_you_mean, first_rows, frames, text_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from stoptime.support.arrays import Array
 
@@ -66,6 +69,7 @@ class Column:
     kind: Kind  #: A "date" is counted in days since 1970.
     fill: float | None = None  #: Replaces missing numbers; None if they are refused.
     levels: tuple[str | None, ...] = ()  #: Each gets a feature; None stands for missing.
+    form: str = ""  #: How text is read: the decimal sign of numbers, or the format of dates.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -152,7 +156,7 @@ def prepare(
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
-    with_values = [name for name in used if not gaps_in(frame, name).all()]
+    with_values = [name for name in used if not values_of(frame[name], name).gaps.all()]
     frame, dropped = usable_rows(frame, target, with_values, policy)
     y = numbers_in(frame, target)
     if len(y) < 2 or np.ptp(y) == 0:
@@ -195,7 +199,7 @@ def usable_rows(
     untold = np.isnan(numbers_in(frame, target))
     unused = untold.copy()
     for name in used if policy.missing == "drop" else ():
-        unused |= gaps_in(frame, name)
+        unused |= values_of(frame[name], name).gaps
     reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
     dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
     # Selecting rows copies the table, so it is done only if needed.
@@ -234,9 +238,10 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
 
 def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str | None]:
     """Return how a column becomes features, or None if it is left out, and a remark on it."""
-    kind, values = values_of(series, name)
-    gaps = np.asarray(pandas().isna(values))
-    known = values[~gaps]
+    found = values_of(series, name)
+    kind = found.kind
+    gaps = found.gaps
+    known = found.values[~gaps]
     if len(known) == 0:
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
@@ -246,7 +251,10 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
         if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
             return None, "left out, the same in every row"
         fill = float(np.median(known)) if policy.missing == "impute" else None
-        return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
+        remark = "counted in days since 1970" if kind == "date" else None
+        if found.form:
+            remark = form_in_words(kind, found.form, series)
+        return Column(name, kind, fill, form=found.form), remark
     counts = known.astype(str).value_counts()
     most = policy.categories
     # Text that never repeats is a name or a number of the row, from which nothing is learned.
@@ -276,12 +284,15 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     """Return the features of a column, of shape (n, n_features), and notes on its values."""
     if column.kind == "category":
         return _one_hot(column, series)
-    kind, values = values_of(series, column.name)
-    if kind != column.kind:
+    found = values_of(series, column.name, column.form)
+    values = found.values
+    if found.kind != column.kind:
         if series.notna().any():
             wanted = KINDS_IN_WORDS[column.kind]
-            found = described(kind, series)
-            raise ValueError(f'Column "{column.name}" must be {wanted}, not {found}.')
+            raise ValueError(
+                f'Column "{column.name}" must be {wanted}, as in fitting, not '
+                f"{described(found.kind, series)}: correct it, or declare a missing value by --na."
+            )
         # Without any value, the kind of a column cannot be detected.
         values = np.full(len(series), np.nan)
     gaps = np.isnan(values)
@@ -313,7 +324,7 @@ def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
 
 def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read the first rows of a table; see :func:`stoptime.tables.read_table`."""
-    return first_rows(Path(source), missing, OPENING_ROWS)
+    return first_rows(Source.of(source), missing, OPENING_ROWS)
 
 
 @dataclass(frozen=True)
@@ -342,10 +353,10 @@ class TableRows:
     def _read(self, start: int) -> Iterator[Block]:
         self._notes.clear()
         self._left_out.clear()
-        path = Path(self.source)
+        source = Source.of(self.source)
         used = [column.name for column in self.recipe.columns]
         # Which rows are usable is known only after reading, so skipped rows are read as well.
-        for frame in frames(path, text_format(path, self.missing), TABLE_BLOCK_ROWS):
+        for frame in frames(source, text_format(source, self.missing), TABLE_BLOCK_ROWS):
             rows, dropped = usable_rows(frame, self.target, used, self.policy)
             self._left_out.update(dropped)
             X, notes = self.recipe.encode(rows)
