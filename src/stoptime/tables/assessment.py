@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 
+from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
+from stoptime.support.wording import ROUNDED_TO_ZERO, number, with_error
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
@@ -21,15 +21,21 @@ from stoptime.theory.risk import bayes_risk, inflation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from stoptime.estimators.classifier import StoppedClassifierCV
     from stoptime.estimators.linear import StoppedRegressorCV
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
     from stoptime.tables.reading import Table
     from stoptime.tables.recipe import Prepared
 
 MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
+FIT_STEPS = 8  # messages that fit_table sends to a progress bar
+CALIBRATION_GROUPS = 10
+CLOSE_FIT = 0.9  # degrees of freedom for each row from which a fit follows its rows closely
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
 
@@ -51,6 +57,8 @@ class Request:
     seed: int = 0  #: Seed of every shuffle.
     in_memory: bool | None = None  #: Whether to read the file at once; None decides by its size.
     shuffled: bool = True  #: Whether rows can be shuffled; False if they are read in chunks.
+    classify: bool | None = None  #: Whether the target are classes; None looks at the target.
+    compare: bool = True  #: Whether to compare with other estimators.
 
     def adapted(self) -> tuple[Request, list[str]]:
         """Return the request that the free memory allows, and a message on what was changed."""
@@ -112,6 +120,9 @@ class Assessment:
     degrees_of_freedom: float
     error: float  #: The rule's estimate of the mean squared prediction error.
     standard_error: float | None  #: Of this estimate.
+    rmse: float  #: Its root, in the units of the target (or of labels coded as ±1).
+    rmse_standard_error: float | None
+    mae: float | None  #: Mean absolute error of left-out rows.
     explained: float  #: The share of the variance of the target that is explained.
     guarantee: float | None  #: Bound on the Bayes risk over that of the best ridge, with penalty λ.
     universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
@@ -121,13 +132,66 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Score:
-    """Mean squared error on held-out folds, and by how much it exceeds that of stoptime."""
+    """The error on held-out folds, and by how much it exceeds that of stoptime."""
 
     name: str
+    measure: str  #: "RMSE", in the units of the target, or the "error rate" of classes.
     error: float
     standard_error: float
     excess: float
     excess_standard_error: float
+    mae: float | None  #: Mean absolute error; None for classes.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassErrors:
+    """How well left-out rows are classified, each by the fit without it."""
+
+    labels: list[Any]
+    accuracy: float
+    accuracy_standard_error: float
+    log_loss: float
+    log_loss_standard_error: float
+    confusion: list[list[float]]  #: Rows (their weights, if given) of each class by prediction.
+    calibration: list[tuple[float, float, int]]  #: Mean probability, share that came true, count.
+
+    @classmethod
+    def of(cls, model: StoppedClassifierCV, data: Prepared) -> ClassErrors:
+        """Assess a fitted classifier by the decision values of left-out rows."""
+        if model.left_out_decisions_ is None or model.slope_ is None:
+            raise ValueError(
+                f'method="{model.method_.name}" has no decision values of left-out rows, from '
+                "which probabilities of classes are computed: choose another method."
+            )
+        labels = model.classes_
+        place = np.searchsorted(labels, data.y)
+        weights = np.ones(len(place)) if data.sample_weight is None else data.sample_weight
+        decisions = np.asarray(model.left_out_decisions_)
+        chances = probabilities(model.slope_, decisions)
+        predicted = np.searchsorted(labels, chosen(labels, decisions))
+        own = np.take_along_axis(chances, place[:, None], axis=1)[:, 0]
+        # A probability of zero would make the loss infinite, and rounding alone can give one.
+        logs = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
+        confusion = np.zeros((len(labels), len(labels)))
+        np.add.at(confusion, (place, predicted), weights)
+        if len(labels) == 2:
+            chances = chances[:, 1:]
+            came_true = place[:, None] == 1
+        else:
+            came_true = place[:, None] == np.arange(len(labels))
+        curve = _calibration(chances.ravel(), came_true.ravel())
+        hits = weighted_mean((place == predicted).astype(np.float64), weights)
+        return cls(labels.tolist(), *hits, *weighted_mean(logs, weights), confusion.tolist(), curve)
+
+
+def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
+    """Return mean probability, share that came true, and count, in groups of equal width."""
+    group = np.minimum((chances * CALIBRATION_GROUPS).astype(np.intp), CALIBRATION_GROUPS - 1)
+    members = [group == one for one in np.unique(group)]
+    return [
+        (float(chances[some].mean()), float(came_true[some].mean()), int(some.sum()))
+        for some in members
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +202,92 @@ class Fitted:
     table: Table  #: The data as read.
     prepared: Prepared  #: The data as used; the first rows of a file read in chunks.
     n_rows: int  #: How many rows of positive weight were fitted.
-    model: StoppedRegressorCV  #: Fitted to all rows.
+    model: StoppedRegressorCV | StoppedClassifierCV  #: Fitted to all rows.
     spectrum: Spectrum  #: Of all rows.
     assessment: Assessment  #: Guarantee, penalty and error of the model.
     scores: list[Score]  #: The model and its rivals on the same folds; empty for too few rows.
     messages: tuple[str, ...]  #: What the reader should know.
     code: str  #: Python code that fits the same model.
+    classes: ClassErrors | None = None  #: How well classes are predicted; None for numbers.
+
+    @property
+    def freedom(self) -> str:
+        """Of how many degrees of freedom a fit to these data can have."""
+        most = self.prepared.X.shape[1] + self.request.fit_intercept
+        if most < self.n_rows:
+            return f"of at most {most}"
+        told = f"of at most {self.n_rows}, the number of rows"
+        if self.assessment.degrees_of_freedom > CLOSE_FIT * self.n_rows:
+            told += ": the fit almost passes through every row, so only left-out errors count"
+        return told
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the response: errors far below it are rounding."""
+        return float(np.sqrt(np.mean(self.spectrum.target_power)))
+
+    def errors_in_words(self) -> list[tuple[str, str, str]]:
+        """Return name, value and explanation of each measure of error."""
+        found = self.assessment
+        how = f"by {self.request.how}"
+        if self.classes is None:
+            absolute = "" if found.mae is None else number(found.mae, scale=self.scale)
+            mae = absolute and f"; mean absolute error {absolute}"
+            error = with_error(found.rmse, found.rmse_standard_error, scale=self.scale)
+            return [
+                ("typical error", error, f"root mean squared error {how}{mae}"),
+                ("variance explained", f"{100 * found.explained:.1f} %", f"R² {how}"),
+            ]
+        of_classes = self.classes
+        shares = 100 * of_classes.accuracy, 100 * of_classes.accuracy_standard_error
+        frequent = max(map(sum, of_classes.confusion)) / sum(map(sum, of_classes.confusion))
+        loss = with_error(of_classes.log_loss, of_classes.log_loss_standard_error)
+        known = f"of left-out rows; the most frequent class has {100 * frequent:.1f} %"
+        return [
+            ("accuracy", f"{with_error(*shares)} %", known),
+            ("log loss", loss, "of left-out rows, by calibrated probabilities"),
+        ]
+
+    def coefficients(self) -> list[tuple[str, Array, float, Array, float]]:
+        """Return the target or each class with coefficients and intercept, and both in its units.
+
+        The first pair belongs to the features as fitted, which are standardised by default, and
+        the second one to the columns of the table.
+        """
+        model = self.model
+        coef = np.atleast_2d(model.coef_).astype(np.float64)
+        intercept = np.atleast_1d(model.intercept_).astype(np.float64)
+        original = self.prepared.recipe.in_original_units(coef, intercept)
+        names = [self.prepared.target]
+        if self.classes is not None:
+            # Two classes have one decision value, which is positive for the second.
+            labels = self.classes.labels[1:] if len(coef) == 1 else self.classes.labels
+            names = [f"{self.prepared.target} = {label}" for label in labels]
+        values = zip(names, coef, intercept.tolist(), *original, strict=True)
+        return [(*one[:4], float(one[4])) for one in values]
+
+    def coefficient_rows(self, most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the heads and rows of a table of the largest coefficients and the intercept."""
+        features = self.prepared.recipe.features
+        unit = "per standardised column" if self.request.policy.standardise else "as fitted"
+        rows: list[tuple[str, ...]] = []
+        several = self.coefficients()
+        most = max(most // len(several), 1)
+        for name, coef, intercept, original, original_intercept in several:
+            prefix = f"{name}: " if len(several) > 1 else ""
+            scale = float(np.abs(coef).max(initial=0.0))
+            order = np.argsort(-np.abs(coef), kind="stable")
+            for i in order[:most]:
+                # A coefficient that is rounding for a standardised column is so in every unit.
+                small = abs(coef[i]) <= ROUNDED_TO_ZERO * scale
+                values = (0.0, 0.0) if small else (coef[i], original[i])
+                rows.append((f"{prefix}{features[i]}", *map(number, values)))
+            if len(order) > most:
+                rows.append((f"{prefix}... and {len(order) - most} smaller ones", "", ""))
+            ends = (number(one, scale=self.scale) for one in (intercept, original_intercept))
+            rows.append((f"{prefix}intercept", *ends))
+        target = several[0][0] if len(several) == 1 else self.prepared.target
+        return (f"coefficients for {target}", unit, "in original units"), rows
 
     @property
     def size(self) -> str:
@@ -152,8 +296,8 @@ class Fitted:
         return f"The data, {Path(self.table.source).name}, have {n} rows and {p} features."
 
 
-def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
-    """Describe a fitted model with one target, given the spectrum of its data."""
+def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) -> Assessment:
+    """Describe a fitted model with one target, or of classes, given the spectrum of its data."""
     method = model.method_
     stop = float(model.stop_)
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
@@ -166,12 +310,18 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
             bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
-    variance = float(spectrum.target_power)
+    variance = float(np.mean(spectrum.target_power))
     error = float(model.choice_.error)
-    spread = model.choice_.standard_error
+    spread = None if model.choice_.standard_error is None else float(model.choice_.standard_error)
+    residuals = getattr(model, "left_out_residuals_", None)
+    mae = None
+    if residuals is not None:
+        mae = float(np.average(np.abs(residuals), weights=model._observations))
+    rmse = float(np.sqrt(error))
     return Assessment(
-        method, stop, penalty, float(model.degrees_of_freedom_), error,
-        None if spread is None else float(spread), 1 - error / variance if variance > 0 else 0.0,
+        method, stop, penalty, float(model.degrees_of_freedom_), error, spread, rmse,
+        None if spread is None or rmse == 0 else spread / (2 * rmse), mae,
+        1 - error / variance if variance > 0 else 0.0,
         guarantee, universal, _inflation(method, spectrum, eigenvalues),
         None if penalty is None else penalty * spectrum.n_samples,
     )  # fmt: skip
@@ -180,7 +330,8 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
 def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
     oracle = estimate_oracle(spectrum)
-    if not method.has_filter or not 0 < oracle.penalty < np.inf:
+    # Several classes have a signal and a noise each.
+    if not method.has_filter or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
         return None
     positive = eigenvalues[eigenvalues > 0]
     # Null directions have the same bias under every method: wide data need no search over them.
@@ -206,42 +357,47 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
 
 
 def compare(
-    model: StoppedRegressorCV,
+    model: StoppedRegressorCV | StoppedClassifierCV,
     spectrum: Spectrum,
     data: Prepared,
     *,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
-    """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds."""
+    """Compare a model with others, such as RidgeCV and the mean, on the same shuffled folds."""
     y = data.y
+    task = data.task
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
     mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
-    intercept = spectrum.fit_intercept
-    estimators = {
-        "stoptime": model,
-        # scikit-learn's alpha is the penalty times the number of rows.
-        "RidgeCV": RidgeCV(PENALTIES * mean * spectrum.n_samples, fit_intercept=intercept),
-        "least squares": LinearRegression(fit_intercept=intercept),
-        "the mean": DummyRegressor(),
-    }
+    # scikit-learn's alpha is the penalty times the number of rows.
+    alphas = PENALTIES * mean * spectrum.n_samples
+    estimators = {"stoptime": model, **task.rivals(alphas, spectrum.fit_intercept)}
     weights = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     options = {} if data.sample_weight is None else {"sample_weight": weights}
-    folds = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
-    losses = {}
+    folds = task.folds(min(FOLDS, len(y)), shuffle=True, random_state=seed)
+    scores: list[Score] = []
+    ours = np.zeros(len(y))
     for name, estimator in estimators.items():
         if progress is not None:
             progress(f"comparing with {name}")
-        losses[name] = (y - cross_val_predict(estimator, data.X, y, cv=folds, params=options)) ** 2
-    # Estimators err on the same rows, so the difference row by row has the smaller standard error.
-    return [
-        Score(name, *_mean(loss, weights), *_mean(loss - losses["stoptime"], weights))
-        for name, loss in losses.items()
-    ]
+        predicted = cross_val_predict(estimator, data.X, y, cv=folds, params=options)
+        losses = task.losses(y, predicted)
+        error, slope = task.measured(weighted_mean(losses, weights)[0])
+        # To first order, the measure is linear in the losses, so that differences row by row have
+        # a standard error. It is the smaller one, because estimators err on the same rows.
+        linear = slope * losses
+        ours = ours if scores else linear
+        first = scores[0].error if scores else error
+        spreads = [weighted_mean(one, weights)[1] for one in (linear, linear - ours)]
+        mae = None
+        if not task.classifies:
+            mae = weighted_mean(np.abs(y - predicted), weights)[0]
+        scores.append(Score(name, task.measure, error, spreads[0], error - first, spreads[1], mae))
+    return scores
 
 
-def _mean(values: Array, weights: Array) -> tuple[float, float]:
+def weighted_mean(values: Array, weights: Array) -> tuple[float, float]:
     """Return a weighted mean and its standard error."""
     total = weights.sum()
     mean = float(weights @ values / total)

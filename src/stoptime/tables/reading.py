@@ -161,7 +161,8 @@ def frames(source: Source, text: TextFormat | None, rows: int | None) -> Iterato
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    kind = kind or ENDINGS.get(target.suffix.lower(), "csv")
+    endings = [one.lower() for one in target.suffixes]
+    kind = kind or next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), "csv")
     if kind == "parquet":
         frame.to_parquet(target, index=False)
     else:

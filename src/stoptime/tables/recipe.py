@@ -20,12 +20,13 @@ from stoptime.tables.columns import (  # isort: skip
     KINDS_IN_WORDS, Kind, described, form_in_words, numbers_in, values_of,
 )  # fmt: skip
 from stoptime.tables.reading import Source, Table, did_you_mean, first_rows, frames, text_format
+from stoptime.tables.tasks import Regression, Task, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
 
 Missing = Literal["impute", "drop", "error"]
 
@@ -96,11 +97,17 @@ class Recipe:
     columns: tuple[Column, ...]
     centres: tuple[float, ...]  #: Subtracted from the features; zeros if not standardised.
     scales: tuple[float, ...]  #: Divide the centred features; ones if not standardised.
+    missing: tuple[str, ...] = ()  #: Words for a missing value in the files of the fit.
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features."""
         return tuple(name for column in self.columns for name in column.features)
+
+    def in_original_units(self, coef: Floats, intercept: Floats) -> tuple[Array, Array]:
+        """Return coefficients and intercept of the features before they were standardised."""
+        original = np.asarray(coef / np.array(self.scales), np.float64)
+        return original, np.asarray(intercept - original @ np.array(self.centres), np.float64)
 
     def transform(self, frame: Any) -> tuple[Array, tuple[str, ...]]:
         """Return X of shape (n, n_features), and messages on values filled in or not recognised."""
@@ -118,11 +125,12 @@ class Prepared:
     """Matrix, response, weights and recipe of the rows of a table that are used."""
 
     X: Array
-    y: Array
+    y: Any  #: Numbers, or the labels of classes.
     sample_weight: Array | None
     target: str
     recipe: Recipe
     messages: tuple[str, ...] = ()  #: What was filled in, left out or converted, and how often.
+    task: Task = field(default_factory=Regression)
 
 
 def prepare(
@@ -132,12 +140,16 @@ def prepare(
     *,
     weights: str | None = None,
     drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    classify: bool | None = False,
 ) -> Prepared:
     """Turn a table into a matrix of features and a response.
 
     Numbers stay numbers, text and categories get a feature of zeros and ones for each frequent
     value, and dates are counted in days. Rows without a target are left out, and so are the columns
-    in ``drop``; ``weights`` names the column of sample weights. ``messages`` lists all changes.
+    in ``drop``; ``weights`` names the column of sample weights. ``missing`` are the words for a
+    missing value with which the table was read. ``classify`` takes the values of the target as
+    labels; None does so for text, booleans and two numbers. ``messages`` lists all changes.
 
     Examples
     --------
@@ -157,9 +169,9 @@ def prepare(
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
     with_values = [name for name in used if not values_of(frame[name], name).gaps.all()]
-    frame, dropped = usable_rows(frame, target, with_values, policy)
-    y = numbers_in(frame, target)
-    if len(y) < 2 or np.ptp(y) == 0:
+    task, recognised = task_of(frame, target, classify)
+    frame, y, dropped = usable_rows(frame, target, with_values, policy, task)
+    if len(y) < 2 or (y == y[0]).all():
         few = f"has {_counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
         raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
     sample_weight = None if weights is None else numbers_in(frame, weights, "weights")
@@ -176,11 +188,12 @@ def prepare(
         scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=sample_weight))
         # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
         scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
-    recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()))
+    recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()), tuple(missing))
     # Rare categories count as unknown here, but the remarks already name them.
     filled = sentences(note for note in notes if note.treatment != UNKNOWN)
-    messages = (*rows_left_out(dropped), *remarks, *filled)
-    return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages)
+    told = [] if recognised is None else [recognised]
+    messages = (*told, *rows_left_out(dropped), *remarks, *filled)
+    return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages, task)
 
 
 def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
@@ -193,17 +206,17 @@ def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
 
 
 def usable_rows(
-    frame: Any, target: str, used: Sequence[str], policy: Policy
-) -> tuple[Any, Counter[str]]:
-    """Return the rows that can be used, and how many were left out for which reason."""
-    untold = np.isnan(numbers_in(frame, target))
+    frame: Any, target: str, used: Sequence[str], policy: Policy, task: Task
+) -> tuple[Any, Any, Counter[str]]:
+    """Return the rows that can be used, their target, and how many were left out and why."""
+    y, untold = task.response(frame, target)
     unused = untold.copy()
     for name in used if policy.missing == "drop" else ():
         unused |= values_of(frame[name], name).gaps
     reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
     dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
     # Selecting rows copies the table, so it is done only if needed.
-    return (frame[~unused] if unused.any() else frame), dropped
+    return (frame[~unused] if unused.any() else frame), y[~unused], dropped
 
 
 def rows_left_out(dropped: Counter[str]) -> list[str]:
@@ -357,12 +370,11 @@ class TableRows:
         used = [column.name for column in self.recipe.columns]
         # Which rows are usable is known only after reading, so skipped rows are read as well.
         for frame in frames(source, text_format(source, self.missing), TABLE_BLOCK_ROWS):
-            rows, dropped = usable_rows(frame, self.target, used, self.policy)
+            rows, y, dropped = usable_rows(frame, self.target, used, self.policy, Regression())
             self._left_out.update(dropped)
             X, notes = self.recipe.encode(rows)
             for note in notes:
                 self._notes[note.treatment, note.column] += note.count
-            y = numbers_in(rows, self.target)
             weight = None if self.weights is None else numbers_in(rows, self.weights, "weights")
             skipped = min(start, len(X))
             start -= skipped

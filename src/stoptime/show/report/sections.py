@@ -18,6 +18,7 @@ from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables.assessment import Assessment, Fitted, assess
+from stoptime.tables.columns import Kind
 from stoptime.tables.recipe import Prepared
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk
@@ -43,46 +44,57 @@ def error_curve(fitted: Fitted) -> Section:
     # Stops zero and infinity have no place on a logarithmic axis: they are drawn as marks.
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
-    errors = curve.errors[drawn]
-    series = [Series("estimated error", stops, errors, color=1)]
+    # Several classes have an error each, of which the rule takes the mean.
+    squares = curve.errors.reshape(len(curve.stops), -1).mean(axis=1)
+    errors = np.sqrt(squares)
+    series = [Series("estimated error", stops, errors[drawn], color=1)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop)]
     text = f"The chosen stop is {number(fitted.assessment.stop)}: {choice.message}."
-    if curve.standard_errors is not None and choice.standard_error is not None:
-        low, high = (errors + sign * curve.standard_errors[drawn] for sign in (-1, 1))
-        series.insert(0, Series("± one standard error", stops, errors, low, high, "band", color=1))
-        limit = float(curve.errors.min()) + float(choice.standard_error)
+    spread = curve.standard_errors
+    if spread is not None and spread.ndim == 1 and choice.standard_error is not None:
+        low, high = (np.sqrt(np.maximum(squares + one * spread, 0.0))[drawn] for one in (-1, 1))
+        band = Series("± one standard error", stops, errors[drawn], low, high, "band", color=1)
+        series.insert(0, band)
+        limit = float(np.sqrt(squares.min() + float(choice.standard_error)))
         marks.append(Mark("least error + one standard error", y=limit))
-        within = stops[errors <= limit]
+        within = stops[errors[drawn] <= limit]
         if within.size:
             first = number(within[0])
             text += f" The first stop within one standard error of the least error is {first}."
     if np.isinf(curve.stops[-1]):
-        marks.append(Mark("least squares (never stopped)", y=float(curve.errors[-1])))
-    if curve.stops[0] == 0 and curve.errors[0] < HIGHEST_MARK * errors.max(initial=0):
-        marks.append(Mark("nothing learned", y=float(curve.errors[0])))
+        marks.append(Mark("least squares (never stopped)", y=float(errors[-1])))
+    if curve.stops[0] == 0 and squares[0] < HIGHEST_MARK * squares[drawn].max(initial=0):
+        marks.append(Mark("nothing learned", y=float(errors[0])))
     title = "Estimated error along the path"
-    chart = Chart("error", title, "stop", "mean squared error", series, marks)
+    chart = Chart("error", title, "stop", _error_label(fitted), series, marks)
     return Section("error", "When to stop", text, (chart,) if stops.size else ())
 
 
 def coefficients(fitted: Fitted) -> Section:
     """Return the coefficients along the path."""
     stops = _path_stops(fitted)
-    coef = path(fitted.spectrum, fitted.model.method_, stops).coef.astype(np.float64)
+    drawn = path(fitted.spectrum, fitted.model.method_, stops).coef.astype(np.float64)
+    coef = drawn.reshape(len(stops), -1)
+    features = fitted.prepared.recipe.features
+    outputs = [f" ({one[0]})" for one in fitted.coefficients()]
+    # One target, or two classes, need no name beside each feature.
+    names = [f"{one}{name}" for one in features for name in (outputs if outputs[1:] else [""])]
     largest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:SHOWN_FEATURES]
-    names = fitted.prepared.recipe.features
     series = [Series(names[i], stops, coef[:, i], color=k) for k, i in enumerate(largest)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop), Mark("", y=0.0)]
     title = "Coefficients along the path"
-    chart = Chart("paths", title, "stop", "coefficient", series, marks, log_y=None, nearest=True)
+    standardised = fitted.request.policy.standardise
+    label = "coefficient of the standardised column" if standardised else "coefficient"
+    chart = Chart("paths", title, "stop", label, series, marks, log_y=None, nearest=True)
     text = "All coefficients start at zero and approach least squares as the stop grows."
+    if standardised:
+        text += (
+            " They belong to standardised columns (mean zero, variance one), so that their sizes "
+            "can be compared; the table also has them in the units of the table."
+        )
     if len(names) > SHOWN_FEATURES:
-        text += f" The chart shows the {SHOWN_FEATURES} features with the largest coefficients."
-    final = fitted.model.coef_
-    order = np.argsort(-np.abs(final), kind="stable")[: 2 * SHOWN_FEATURES]
-    rows = [(names[i], f"{final[i]:.5g}") for i in order]
-    rows.append(("intercept", f"{float(fitted.model.intercept_):.5g}"))
-    head = ("feature", "coefficient")
+        text += f" The chart shows the {SHOWN_FEATURES} largest."
+    head, rows = fitted.coefficient_rows(2 * SHOWN_FEATURES)
     table = TableOf("Coefficients at the chosen stop", head, tuple(rows), folded=True)
     return Section("paths", "Coefficients", text, (chart,), (table,))
 
@@ -95,6 +107,9 @@ def bias_and_variance(fitted: Fitted) -> Section:
         text = "The filter of this method depends on the response, so its bias has no formula."
         return Section(key, title, text)
     oracle = estimate_oracle(fitted.spectrum)
+    if np.ndim(oracle.noise):
+        text = "Each of several classes has a bias and a variance of its own: none is shown."
+        return Section(key, title, text)
     if not 0 < oracle.penalty < np.inf:
         absent = "noise" if oracle.penalty == 0 else "signal"
         text = f"Marginal likelihood estimates no {absent}, so bias and variance need no balance."
@@ -110,12 +125,23 @@ def bias_and_variance(fitted: Fitted) -> Section:
         Series("total", stops, curve.total, color=1),
     ]
     marks = [Mark("chosen stop", x=fitted.assessment.stop), Mark("least total", x=curve.best)]
+    noise = float(np.sqrt(oracle.noise))
+    error = fitted.assessment.rmse
     text = (
-        f"Marginal likelihood estimates the noise variance {number(float(oracle.noise))}, the "
-        f"squared norm {number(float(oracle.signal))} of the coefficients and therefore the best "
-        f"ridge penalty {number(oracle.penalty)}. For these values the curves are the exact bias "
-        "and variance of the fitted values."
+        f"Marginal likelihood estimates noise with the standard deviation {number(noise)}, and "
+        f"therefore the best ridge penalty {number(oracle.penalty)}. For these values the curves "
+        "are the exact bias and variance of the fitted values, squared and averaged over rows. "
     )
+    if noise <= error:
+        text += (
+            f"The error of left-out rows, {number(error)}, is larger than the noise: it includes "
+            "what these rows cannot teach."
+        )
+    else:
+        text += (
+            f"The error of left-out rows, {number(error)}, should not be smaller than the noise: "
+            "both are estimates from the same few rows, so do not read much into these curves."
+        )
     label = "mean squared error of the fit"
     chart = Chart("risk", "Estimated bias and variance", "stop", label, series, marks, log_y=True)
     return Section(key, title, text, (chart,))
@@ -180,12 +206,13 @@ def _path_stops(fitted: Fitted) -> Array:
 def methods(fitted: Fitted) -> Section:
     """Return other methods with the same rule, and other estimators on the same folds."""
     tried = _tried(fitted)
-    errors = [(method_in_words(one.method), one.error, one.standard_error) for one in tried]
-    charts = [_dots("methods", "Error by method", errors)]
+    errors = [(method_in_words(one.method), one.rmse, one.rmse_standard_error) for one in tried]
+    charts = [_dots("methods", "Error by method", _error_label(fitted), errors)]
+    scale = fitted.scale
     rows = [
         (
             method_in_words(one.method),
-            with_error(one.error, one.standard_error),
+            with_error(one.rmse, one.rmse_standard_error, scale=scale),
             number(one.stop),
             number(one.penalty),
             f"{one.degrees_of_freedom:.1f}",
@@ -195,23 +222,58 @@ def methods(fitted: Fitted) -> Section:
     ]
     head = ("method", "error", "stop", "equivalent penalty", "degrees of freedom", "guarantee")
     tables = [TableOf("Methods with the same rule", head, tuple(rows))]
-    text = "Errors are mean squared errors ± one standard error. The guarantee is an upper bound."
+    text = (
+        f"Errors are the {_error_label(fitted)} ± one standard error. The guarantee is an upper "
+        "bound on the error relative to the best ridge, at a well-chosen stop."
+    )
     if fitted.scores:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
-        charts.append(_dots("folds", "Error on held-out folds", scores))
+        measure = fitted.prepared.task.measure_in_words
+        charts.append(_dots("folds", "Error on held-out folds", measure, scores))
         compared = []
         for i, score in enumerate(fitted.scores):
-            more = with_error(score.excess, score.excess_standard_error, sign=True) if i else ""
-            compared.append((score.name, with_error(score.error, score.standard_error), more))
+            spread = score.excess_standard_error
+            more = with_error(score.excess, spread, sign=True, scale=scale) if i else ""
+            error = with_error(score.error, score.standard_error, scale=scale)
+            mae = "-" if score.mae is None else number(score.mae, scale=scale)
+            compared.append((score.name, error, mae, more))
         title = "Estimators on the same folds, each tuned on its training rows"
-        names = ("estimator", "error", "difference from stoptime")
+        names = ("estimator", fitted.scores[0].measure, "MAE", "difference from stoptime")
         tables.append(TableOf(title, names, tuple(compared)))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
 
 
+def classes(fitted: Fitted) -> Section:
+    """Return how left-out rows were classified, and how far probabilities came true."""
+    found = fitted.classes
+    assert found is not None  # noqa: S101 - only classes come here
+    names = [str(label) for label in found.labels]
+    rows = [(name, *map(number, row)) for name, row in zip(names, found.confusion, strict=True)]
+    head = ("class", *(f"predicted {name}" for name in names))
+    chances, shares, counts = np.array(found.calibration).T
+    labels = tuple(f"{count:.0f} cases" for count in counts)
+    ends = np.array([0.0, 1.0])
+    series = [
+        Series("perfect calibration", ends, ends, color=7, dashed=True),
+        Series("left-out rows", chances, shares, kind="points", color=1, labels=labels),
+    ]
+    title = "Calibration curve"
+    axes = "predicted probability", "share that came true"
+    chart = Chart("calibration", title, *axes, series, log_x=None, log_y=None)
+    accuracy, loss = (f"{name} {value}" for name, value, _ in fitted.errors_in_words())
+    text = (
+        f"Each row was classified by the fit without it: {accuracy}, {loss}. In the chart, cases "
+        "are grouped by their predicted probability: points on the line are well calibrated."
+    )
+    table = TableOf("Confusion matrix of left-out rows", head, tuple(rows))
+    return Section("classes", "Classes and probabilities", text, (chart,), (table,))
+
+
 def intervals(fitted: Fitted) -> Section:
-    """Return prediction intervals on rows that were held out."""
+    """Return prediction intervals on rows that were held out; for classes, their probabilities."""
+    if fitted.classes is not None:
+        return classes(fitted)
     key, title = "intervals", "Prediction intervals"
     prepared = fitted.prepared
     seed = fitted.request.seed
@@ -233,7 +295,8 @@ def intervals(fitted: Fitted) -> Section:
     text = (
         f"A random fifth of the rows ({len(test)}) was held out, and the model was fitted to the "
         f"others. Of the held-out values, {int(inside.sum())} ({inside.mean():.0%}) lie in their "
-        f"{CONFIDENCE:.0%} interval; by chance this share varies by {chance:.0f} percentage points."
+        f"{CONFIDENCE:.0%} interval (jackknife+); by chance this share varies by {chance:.0f} "
+        "percentage points."
     )
     shown = np.random.default_rng(seed).permutation(len(test))[:SHOWN_POINTS]
     if len(shown) < len(test):
@@ -258,7 +321,9 @@ def data(fitted: Fitted) -> Section:
     text = f"{fitted.size} The target is {prepared.target}."
     if len(columns) > SHOWN_COLUMNS:
         text += f" The table shows the first {SHOWN_COLUMNS} of {len(columns)} columns."
-    rows = [(prepared.target, "target", "", *_moments(prepared.y)), *columns[:SHOWN_COLUMNS]]
+    labels = [] if fitted.classes is None else [str(label) for label in fitted.classes.labels]
+    moments = ("",) * 4 if labels else _moments(prepared.y)
+    rows = [(prepared.target, "target", _listed(labels), *moments), *columns[:SHOWN_COLUMNS]]
     head = ("column", "kind", "values", "mean", "standard deviation", "minimum", "maximum")
     table = TableOf("Columns", head, tuple(rows), folded=len(rows) > UNFOLDED_ROWS)
     notes = fitted.messages or ("No value had to be filled in, left out or converted.",)
@@ -273,16 +338,33 @@ def _columns(prepared: Prepared) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     first = 0
     for column in recipe.columns:
-        levels = ["(missing)" if one is None else one for one in column.levels]
-        shown = ", ".join(levels[:SHOWN_LEVELS]) + (", ..." if len(levels) > SHOWN_LEVELS else "")
-        moments = ("",) * 4 if column.kind == "category" else _moments(raw[:, first])
+        shown = _listed(["(missing)" if one is None else one for one in column.levels])
+        moments = ("",) * 4 if column.kind == "category" else _moments(raw[:, first], column.kind)
         rows.append((column.name, column.kind, shown, *moments))
         first += len(column.features)
     return rows
 
 
-def _moments(values: Array) -> tuple[str, str, str, str]:
-    return number(values.mean()), number(values.std()), number(values.min()), number(values.max())
+def _listed(levels: list[str]) -> str:
+    return ", ".join(levels[:SHOWN_LEVELS]) + (", ..." if len(levels) > SHOWN_LEVELS else "")
+
+
+def _moments(values: Array, kind: Kind = "number") -> tuple[str, str, str, str]:
+    """Return mean, standard deviation, minimum and maximum; days since 1970 as dates."""
+    spread = float(values.std())
+    places = (values.mean(), values.min(), values.max())
+    if kind == "date":
+        mean, low, high = (str(np.datetime64(round(one), "D")) for one in places)
+        return mean, f"{number(spread)} days", low, high
+    mean, low, high = (number(one, scale=spread) for one in places)
+    return mean, number(spread), low, high
+
+
+def _error_label(fitted: Fitted) -> str:
+    """Return what an error along the path is."""
+    if fitted.classes is None:
+        return f"root mean squared error, in units of {fitted.prepared.target}"
+    return "root mean squared error of the classes, coded as -1 and 1"
 
 
 def code(fitted: Fitted) -> Section:
@@ -312,7 +394,9 @@ def _tried(fitted: Fitted) -> list[Assessment]:
     return sorted(found, key=lambda one: one.error)
 
 
-def _dots(key: str, title: str, values: Sequence[tuple[str, float, float | None]]) -> Chart:
+def _dots(
+    key: str, title: str, label: str, values: Sequence[tuple[str, float, float | None]]
+) -> Chart:
     """Return a chart of errors with their standard errors, side by side."""
     names, errors, spreads = zip(*values, strict=True)
     place = np.arange(1.0, len(values) + 1)
@@ -323,7 +407,7 @@ def _dots(key: str, title: str, values: Sequence[tuple[str, float, float | None]
         Series("± one standard error", place, error, *ends, "whiskers", color=7),
         Series("error", place, error, kind="points", color=1, labels=names),
     ]
-    return Chart(key, title, "", "mean squared error", series, log_x=None, categories=names)
+    return Chart(key, title, "", label, series, log_x=None, categories=names)
 
 
 SECTIONS: dict[str, Callable[[Fitted], Section]] = {
