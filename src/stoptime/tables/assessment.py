@@ -229,7 +229,7 @@ class Fitted:
     def errors_in_words(self) -> list[tuple[str, str, str]]:
         """Return name, value and explanation of each measure of error."""
         found = self.assessment
-        how = f"by {self.request.how}"
+        how = f"by {'leave-one-out' if self.request.how == 'loo' else self.request.how}"
         if self.classes is None:
             absolute = "" if found.mae is None else number(found.mae, scale=self.scale)
             mae = absolute and f"; mean absolute error {absolute}"

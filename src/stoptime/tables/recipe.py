@@ -259,7 +259,8 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
         lacking = _counted(int(gaps.sum()), "missing value")
-        raise ValueError(f'Column "{name}" has {lacking}: impute them, or drop their rows.')
+        hint = 'missing="impute" fills them in, and missing="drop" leaves out their rows'
+        raise ValueError(f'Column "{name}" has {lacking}: {hint}.')
     if kind != "category":
         if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
             return None, "left out, the same in every row"

@@ -28,7 +28,6 @@ class Regression:
     classifies: ClassVar[bool] = False
     folds: ClassVar[type[KFold]] = KFold
     measure: ClassVar[str] = "RMSE"
-    measure_in_words: ClassVar[str] = "root mean squared error, in the units of the target"
 
     def response(self, frame: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
         """Return the target of every row, and where it is missing."""
@@ -63,7 +62,6 @@ class Classification:
     classifies: ClassVar[bool] = True
     folds: ClassVar[type[StratifiedKFold]] = StratifiedKFold
     measure: ClassVar[str] = "error rate"
-    measure_in_words: ClassVar[str] = "share of rows with a wrong class"
 
     def response(self, frame: Any, name: str) -> tuple[Any, NDArray[np.bool_]]:
         """Return the label of every row, and where it is missing."""
@@ -77,10 +75,12 @@ class Classification:
             labels = known.astype(int)
         else:
             labels = known.astype(str).str.strip()
-        if labels.nunique() > MOST_CLASSES:
+        count = labels.nunique()
+        # A class of one row cannot be learned without it.
+        if count > min(MOST_CLASSES, len(labels) / 2):
             raise ValueError(
-                f'The target "{name}" has {labels.nunique()} different values, too many for '
-                "classes: choose another target, or classify=False if these are numbers."
+                f'The target "{name}" has {count} different values in {len(labels)} rows, too many '
+                "for classes: choose another target, or classify=False if these are numbers."
             )
         y = np.empty(len(series), labels.to_numpy().dtype)
         y[~gaps] = labels.to_numpy()

@@ -223,22 +223,24 @@ def methods(fitted: Fitted) -> Section:
     head = ("method", "error", "stop", "equivalent penalty", "degrees of freedom", "guarantee")
     tables = [TableOf("Methods with the same rule", head, tuple(rows))]
     text = (
-        f"Errors are the {_error_label(fitted)} ± one standard error. The guarantee is an upper "
-        "bound on the error relative to the best ridge, at a well-chosen stop."
+        f"Errors of methods are root mean squared errors ({_error_label(fitted)}) ± one standard "
+        "error. The guarantee is an upper bound on the error relative to the best ridge, at a "
+        "well-chosen stop."
     )
     if fitted.scores:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
-        measure = fitted.prepared.task.measure_in_words
+        measure = fitted.prepared.task.measure
         charts.append(_dots("folds", "Error on held-out folds", measure, scores))
         compared = []
         for i, score in enumerate(fitted.scores):
             spread = score.excess_standard_error
             more = with_error(score.excess, spread, sign=True, scale=scale) if i else ""
             error = with_error(score.error, score.standard_error, scale=scale)
-            mae = "-" if score.mae is None else number(score.mae, scale=scale)
-            compared.append((score.name, error, mae, more))
+            mae = () if score.mae is None else (number(score.mae, scale=scale),)
+            compared.append((score.name, error, *mae, more))
         title = "Estimators on the same folds, each tuned on its training rows"
-        names = ("estimator", fitted.scores[0].measure, "MAE", "difference from stoptime")
+        absolute = () if fitted.scores[0].mae is None else ("MAE",)
+        names = ("estimator", measure, *absolute, "difference from stoptime")
         tables.append(TableOf(title, names, tuple(compared)))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
@@ -363,8 +365,8 @@ def _moments(values: Array, kind: Kind = "number") -> tuple[str, str, str, str]:
 def _error_label(fitted: Fitted) -> str:
     """Return what an error along the path is."""
     if fitted.classes is None:
-        return f"root mean squared error, in units of {fitted.prepared.target}"
-    return "root mean squared error of the classes, coded as -1 and 1"
+        return f"RMSE, in units of {fitted.prepared.target}"
+    return "RMSE of classes coded as ±1"
 
 
 def code(fitted: Fitted) -> Section:
