@@ -14,7 +14,10 @@ from stoptime.methods.registry import FAMILY
 from stoptime.support.wording import ROUNDED_TO_ZERO, number, with_error
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy
-from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
+
+from stoptime.theory.calibration import (  # isort: skip
+    calibrate_to, equivalent_penalty, equivalent_stop, range_in_units,
+)  # fmt: skip
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
 
@@ -322,13 +325,16 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
         method, stop, penalty, float(model.degrees_of_freedom_), error, spread, rmse,
         None if spread is None or rmse == 0 else spread / (2 * rmse), mae,
         1 - error / variance if variance > 0 else 0.0,
-        guarantee, universal, _inflation(method, spectrum, eigenvalues),
+        guarantee, universal, _inflation(model, spectrum, eigenvalues),
         None if penalty is None else penalty * spectrum.n_samples,
     )  # fmt: skip
 
 
-def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
+def _inflation(
+    model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum, eigenvalues: Array
+) -> float | None:
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
+    method = model.method_
     oracle = estimate_oracle(spectrum)
     # Several classes have a signal and a noise each.
     if not method.has_filter or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
@@ -347,10 +353,13 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
     if np.isinf(method.horizon):
         least = inflation(method, **prior).ratio * ridge
     else:
-        # `inflation` would run far more iterations than the fit has searched.
-        model = bayes_risk(method, [0.0], **prior).model
-        within = model.minimum(0.0, method.horizon)[1]
-        least = min(within, float(model.total(np.array([np.inf]))[0]))
+        # No more iterations are run than the fit has looked at, or than match the best ridge:
+        # `inflation` would run far more.
+        looked_at = float(model.stops_[np.isfinite(model.stops_)].max(initial=1.0))
+        matching = equivalent_stop(method, oracle.penalty, eigenvalues=eigenvalues)
+        last = min(max(looked_at, matching), method.horizon)
+        risk = bayes_risk(method, [0.0], **prior).model
+        least = min(risk.minimum(0.0, last)[1], float(risk.total(np.array([np.inf]))[0]))
     ratio = (least + null_risk) / (ridge + null_risk)
     # No filter has a smaller Bayes risk than the best ridge: a ratio below one is rounding.
     return max(ratio, 1.0) if np.isfinite(ratio) else None
