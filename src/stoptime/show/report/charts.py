@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.support.wording import number
+
 if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
@@ -89,13 +91,13 @@ class Chart:
         # The series may have different x, so that a cell is empty where a series has no value.
         xs = np.unique(np.concatenate([one.x for one in self.series]))
         xs = xs[thinned(len(xs), TABLE_ROWS)]
-        columns = [[self.categories[int(x) - 1] if self.categories else f"{x:.5g}" for x in xs]]
+        columns = [[self.categories[int(x) - 1] if self.categories else number(x) for x in xs]]
         for one in self.series:
             parts = {"": one.y} if one.low is None else {" from": one.low, " to": one.high}
             for suffix, values in parts.items():
                 head.append(one.name + suffix)
                 known = dict(zip(one.x.tolist(), np.asarray(values).tolist(), strict=True))
-                columns.append([f"{known[x]:.5g}" if x in known else "" for x in xs.tolist()])
+                columns.append([number(known[x]) if x in known else "" for x in xs.tolist()])
         rows = tuple(zip(*columns, strict=True))
         return TableOf(f"Numbers: {self.title}", tuple(head), rows, folded=True)
 

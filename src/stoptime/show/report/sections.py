@@ -132,15 +132,16 @@ def bias_and_variance(fitted: Fitted) -> Section:
         f"therefore the best ridge penalty {number(oracle.penalty)}. For these values the curves "
         "are the exact bias and variance of the fitted values, squared and averaged over rows. "
     )
-    if noise <= error:
+    n, p = fitted.prepared.X.shape
+    if n <= p or noise > error:
         text += (
-            f"The error of left-out rows, {number(error)}, is larger than the noise: it includes "
-            "what these rows cannot teach."
+            f"With {n} rows and {p} features, noise and signal are hard to tell apart: rely on the "
+            f"error of left-out rows, {number(error)}, by which the stop was chosen."
         )
     else:
         text += (
-            f"The error of left-out rows, {number(error)}, should not be smaller than the noise: "
-            "both are estimates from the same few rows, so do not read much into these curves."
+            f"The error of left-out rows, {number(error)}, is larger than the noise: it includes "
+            "what these rows cannot teach."
         )
     label = "mean squared error of the fit"
     chart = Chart("risk", "Estimated bias and variance", "stop", label, series, marks, log_y=True)
