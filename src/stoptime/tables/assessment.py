@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
-from stoptime.support.wording import ROUNDED_TO_ZERO, number, with_error
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy
 
@@ -38,7 +37,6 @@ MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
 FIT_STEPS = 8  # messages that fit_table sends to a progress bar
 CALIBRATION_GROUPS = 10
-CLOSE_FIT = 0.9  # degrees of freedom for each row from which a fit follows its rows closely
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
 
@@ -197,6 +195,16 @@ def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[fl
     ]
 
 
+class Coefficients(NamedTuple):
+    """Coefficients of the features as fitted, standardised by default, and of the columns."""
+
+    name: str  #: The target, or the target and a class.
+    coef: Array
+    intercept: float
+    original_coef: Array
+    original_intercept: float
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A fitted model and its assessment."""
@@ -214,83 +222,21 @@ class Fitted:
     classes: ClassErrors | None = None  #: How well classes are predicted; None for numbers.
 
     @property
-    def freedom(self) -> str:
-        """Of how many degrees of freedom a fit to these data can have."""
-        most = self.prepared.X.shape[1] + self.request.fit_intercept
-        if most < self.n_rows:
-            return f"of at most {most}"
-        told = f"of at most {self.n_rows}, the number of rows"
-        if self.assessment.degrees_of_freedom > CLOSE_FIT * self.n_rows:
-            told += ": the fit almost passes through every row, so only left-out errors count"
-        return told
-
-    @property
     def scale(self) -> float:
         """The standard deviation of the response: errors far below it are rounding."""
         return float(np.sqrt(np.mean(self.spectrum.target_power)))
 
-    def errors_in_words(self) -> list[tuple[str, str, str]]:
-        """Return name, value and explanation of each measure of error."""
-        found = self.assessment
-        how = f"by {'leave-one-out' if self.request.how == 'loo' else self.request.how}"
-        if self.classes is None:
-            absolute = "" if found.mae is None else number(found.mae, scale=self.scale)
-            mae = absolute and f"; mean absolute error {absolute}"
-            error = with_error(found.rmse, found.rmse_standard_error, scale=self.scale)
-            return [
-                ("typical error", error, f"root mean squared error {how}{mae}"),
-                ("variance explained", f"{100 * found.explained:.1f} %", f"R² {how}"),
-            ]
-        of_classes = self.classes
-        shares = 100 * of_classes.accuracy, 100 * of_classes.accuracy_standard_error
-        frequent = max(map(sum, of_classes.confusion)) / sum(map(sum, of_classes.confusion))
-        loss = with_error(of_classes.log_loss, of_classes.log_loss_standard_error)
-        known = f"of left-out rows; the most frequent class has {100 * frequent:.1f} %"
-        return [
-            ("accuracy", f"{with_error(*shares)} %", known),
-            ("log loss", loss, "of left-out rows, by calibrated probabilities"),
-        ]
-
-    def coefficients(self) -> list[tuple[str, Array, float, Array, float]]:
-        """Return the target or each class with coefficients and intercept, and both in its units.
-
-        The first pair belongs to the features as fitted, which are standardised by default, and
-        the second one to the columns of the table.
-        """
-        model = self.model
-        coef = np.atleast_2d(model.coef_).astype(np.float64)
-        intercept = np.atleast_1d(model.intercept_).astype(np.float64)
+    def coefficients(self) -> list[Coefficients]:
+        """Return the coefficients of the target, or of each class."""
+        coef = np.atleast_2d(self.model.coef_).astype(np.float64)
+        intercept = np.atleast_1d(self.model.intercept_).astype(np.float64)
         original = self.prepared.recipe.in_original_units(coef, intercept)
         names = [self.prepared.target]
         if self.classes is not None:
             # Two classes have one decision value, which is positive for the second.
             labels = self.classes.labels[1:] if len(coef) == 1 else self.classes.labels
             names = [f"{self.prepared.target} = {label}" for label in labels]
-        values = zip(names, coef, intercept.tolist(), *original, strict=True)
-        return [(*one[:4], float(one[4])) for one in values]
-
-    def coefficient_rows(self, most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the heads and rows of a table of the largest coefficients and the intercept."""
-        features = self.prepared.recipe.features
-        unit = "per standardised column" if self.request.policy.standardise else "as fitted"
-        rows: list[tuple[str, ...]] = []
-        several = self.coefficients()
-        most = max(most // len(several), 1)
-        for name, coef, intercept, original, original_intercept in several:
-            prefix = f"{name}: " if len(several) > 1 else ""
-            scale = float(np.abs(coef).max(initial=0.0))
-            order = np.argsort(-np.abs(coef), kind="stable")
-            for i in order[:most]:
-                # A coefficient that is rounding for a standardised column is so in every unit.
-                small = abs(coef[i]) <= ROUNDED_TO_ZERO * scale
-                values = (0.0, 0.0) if small else (coef[i], original[i])
-                rows.append((f"{prefix}{features[i]}", *map(number, values)))
-            if len(order) > most:
-                rows.append((f"{prefix}... and {len(order) - most} smaller ones", "", ""))
-            ends = (number(one, scale=self.scale) for one in (intercept, original_intercept))
-            rows.append((f"{prefix}intercept", *ends))
-        target = several[0][0] if len(several) == 1 else self.prepared.target
-        return (f"coefficients for {target}", unit, "in original units"), rows
+        return list(map(Coefficients, names, coef, intercept, *original))
 
     @property
     def size(self) -> str:

@@ -259,8 +259,10 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
         lacking = _counted(int(gaps.sum()), "missing value")
-        hint = 'missing="impute" fills them in, and missing="drop" leaves out their rows'
-        raise ValueError(f'Column "{name}" has {lacking}: {hint}.')
+        raise ValueError(
+            f'Column "{name}" has {lacking}: missing="impute" fills them in, and missing="drop" '
+            "leaves out their rows."
+        )
     if kind != "category":
         if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
             return None, "left out, the same in every row"

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.show.report.charts import Chart, Section, TableOf
+from stoptime.show.report.charts import Chart, Section
 from stoptime.show.report.sections import SECTIONS
+from stoptime.show.results import TableOf, key_figures
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
-from stoptime.support.wording import guarantee_in_words, method_in_words, number
+from stoptime.support.wording import method_in_words, number
 from stoptime.tables.assessment import Fitted, Request, assess, compare
 from stoptime.tables.reading import Table
 from stoptime.tables.recipe import Column, Policy, Prepared, Recipe
@@ -133,18 +134,9 @@ def _hash(content: str) -> str:
 
 
 def _tiles(fitted: Fitted) -> str:
-    found = fitted.assessment
-    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
-    tiles = [
-        *fitted.errors_in_words(),
-        ("stop", number(found.stop), found.method.stop_meaning),
-        ("equivalent ridge penalty", number(found.penalty), alpha),
-        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", fitted.freedom),
-        ("guarantee", *guarantee_in_words(found)),
-    ]
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in tiles
+        for name, value, detail in key_figures(fitted)
     )
 
 

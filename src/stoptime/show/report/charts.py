@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.show.results import TableOf
 from stoptime.support.wording import number
 
 if TYPE_CHECKING:
@@ -16,16 +17,6 @@ if TYPE_CHECKING:
 
 TABLE_ROWS = 40
 CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
-
-
-@dataclass(frozen=True)
-class TableOf:
-    """A table of texts; a folded one is shown on demand."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    folded: bool = False
 
 
 @dataclass(frozen=True)

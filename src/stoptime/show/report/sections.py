@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
-from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
+from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
+from stoptime.show.report.held_out import intervals
+
+from stoptime.show.results import (  # isort: skip
+    TableOf, coefficient_table, comparison_table,
+)  # fmt: skip
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
@@ -28,13 +32,9 @@ SHOWN_STOPS = 160
 SHOWN_EIGENVALUES = 400
 FILTER_NODES = 240  # eigenvalues at which the curve of the filter is computed
 HIGHEST_MARK = 3  # times the largest error of the curve: a higher mark would flatten it
-SHOWN_POINTS = 200
 SHOWN_COLUMNS = 100
 SHOWN_LEVELS = 6
 UNFOLDED_ROWS = 15  # a longer table of columns is folded
-HELD_OUT = 0.2  # fraction of the rows
-CONFIDENCE = 0.9
-FEWEST_ROWS = 20  # with fewer rows, none are held out
 
 
 def error_curve(fitted: Fitted) -> Section:
@@ -76,7 +76,7 @@ def coefficients(fitted: Fitted) -> Section:
     drawn = path(fitted.spectrum, fitted.model.method_, stops).coef.astype(np.float64)
     coef = drawn.reshape(len(stops), -1)
     features = fitted.prepared.recipe.features
-    outputs = [f" ({one[0]})" for one in fitted.coefficients()]
+    outputs = [f" ({one.name})" for one in fitted.coefficients()]
     # One target, or two classes, need no name beside each feature.
     names = [f"{one}{name}" for one in features for name in (outputs if outputs[1:] else [""])]
     largest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:SHOWN_FEATURES]
@@ -94,8 +94,7 @@ def coefficients(fitted: Fitted) -> Section:
         )
     if len(names) > SHOWN_FEATURES:
         text += f" The chart shows the {SHOWN_FEATURES} largest."
-    head, rows = fitted.coefficient_rows(2 * SHOWN_FEATURES)
-    table = TableOf("Coefficients at the chosen stop", head, tuple(rows), folded=True)
+    table = coefficient_table(fitted, 2 * SHOWN_FEATURES)
     return Section("paths", "Coefficients", text, (chart,), (table,))
 
 
@@ -232,89 +231,9 @@ def methods(fitted: Fitted) -> Section:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
         measure = fitted.prepared.task.measure
         charts.append(_dots("folds", "Error on held-out folds", measure, scores))
-        compared = []
-        for i, score in enumerate(fitted.scores):
-            spread = score.excess_standard_error
-            more = with_error(score.excess, spread, sign=True, scale=scale) if i else ""
-            error = with_error(score.error, score.standard_error, scale=scale)
-            mae = () if score.mae is None else (number(score.mae, scale=scale),)
-            compared.append((score.name, error, *mae, more))
-        title = "Estimators on the same folds, each tuned on its training rows"
-        absolute = () if fitted.scores[0].mae is None else ("MAE",)
-        names = ("estimator", measure, *absolute, "difference from stoptime")
-        tables.append(TableOf(title, names, tuple(compared)))
+        tables.append(comparison_table(fitted))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
-
-
-def classes(fitted: Fitted) -> Section:
-    """Return how left-out rows were classified, and how far probabilities came true."""
-    found = fitted.classes
-    assert found is not None  # noqa: S101 - only classes come here
-    names = [str(label) for label in found.labels]
-    rows = [(name, *map(number, row)) for name, row in zip(names, found.confusion, strict=True)]
-    head = ("class", *(f"predicted {name}" for name in names))
-    chances, shares, counts = np.array(found.calibration).T
-    labels = tuple(f"{count:.0f} cases" for count in counts)
-    ends = np.array([0.0, 1.0])
-    series = [
-        Series("perfect calibration", ends, ends, color=7, dashed=True),
-        Series("left-out rows", chances, shares, kind="points", color=1, labels=labels),
-    ]
-    title = "Calibration curve"
-    axes = "predicted probability", "share that came true"
-    chart = Chart("calibration", title, *axes, series, log_x=None, log_y=None)
-    accuracy, loss = (f"{name} {value}" for name, value, _ in fitted.errors_in_words())
-    text = (
-        f"Each row was classified by the fit without it: {accuracy}, {loss}. In the chart, cases "
-        "are grouped by their predicted probability: points on the line are well calibrated."
-    )
-    table = TableOf("Confusion matrix of left-out rows", head, tuple(rows))
-    return Section("classes", "Classes and probabilities", text, (chart,), (table,))
-
-
-def intervals(fitted: Fitted) -> Section:
-    """Return prediction intervals on rows that were held out; for classes, their probabilities."""
-    if fitted.classes is not None:
-        return classes(fitted)
-    key, title = "intervals", "Prediction intervals"
-    prepared = fitted.prepared
-    seed = fitted.request.seed
-    n = len(prepared.y)
-    if n < FEWEST_ROWS:
-        return Section(key, title, f"There are only {n} rows, too few to hold some out.")
-    train, test = train_test_split(np.arange(n), test_size=HELD_OUT, random_state=seed)
-    weights = None if prepared.sample_weight is None else prepared.sample_weight[train]
-    model = clone(fitted.model).fit(prepared.X[train], prepared.y[train], weights)
-    if model.left_out_residuals_ is None:
-        text = "This method has no left-out residuals, from which intervals are computed."
-        return Section(key, title, text)
-    guess = model.predict(prepared.X[test])
-    ends = model.predict_interval(prepared.X[test], CONFIDENCE)
-    truth = prepared.y[test]
-    inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    # The number of values inside is binomial if each lies inside with this confidence.
-    chance = 100 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / len(test))
-    text = (
-        f"A random fifth of the rows ({len(test)}) was held out, and the model was fitted to the "
-        f"others. Of the held-out values, {int(inside.sum())} ({inside.mean():.0%}) lie in their "
-        f"{CONFIDENCE:.0%} interval (jackknife+); by chance this share varies by {chance:.0f} "
-        "percentage points."
-    )
-    shown = np.random.default_rng(seed).permutation(len(test))[:SHOWN_POINTS]
-    if len(shown) < len(test):
-        text += f" The chart shows {len(shown)} of them, drawn at random."
-    order = shown[np.argsort(guess[shown], kind="stable")]
-    place = np.arange(1.0, len(order) + 1)
-    low, high = ends[order].T
-    series = [Series("interval", place, guess[order], low, high, "whiskers", color=7)]
-    for name, kept, color in (("inside", inside[order], 1), ("outside", ~inside[order], 3)):
-        points = truth[order][kept]
-        series.append(Series(name, place[kept], points, kind="points", color=color))
-    rows = "held-out rows, ordered by prediction"
-    name = f"{CONFIDENCE:.0%} intervals"
-    chart = Chart("intervals", name, rows, prepared.target, series, log_x=None, log_y=None)
-    return Section(key, title, text, (chart,))
 
 
 def data(fitted: Fitted) -> Section:
