@@ -226,6 +226,10 @@ def test_weights_count_rows(houses):
             "--rule discrepancy cannot compare methods",
         ),
         (
+            ["houses.csv", "-t", "price", "-m", "heavy-ball"],
+            "for example --method heavy-ball:momentum=0.9.",
+        ),
+        (
             ["houses.csv", "-t", "price", "--chunked", "--missing", "error"],
             '"size" has 1 missing value',
         ),

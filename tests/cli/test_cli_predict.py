@@ -118,7 +118,7 @@ def test_rows_that_a_fit_would_drop_have_no_prediction():
     assert run("fit", "houses.csv", "-t", "Preis", *options).exit_code == 0
     result = run("predict", "m.json", "new.csv", "--out", "p.csv")
     assert result.exit_code == 0, result.output
-    assert "1 rows have no prediction" in result.stderr
+    assert "No prediction for 1 row" in result.stderr
     assert list(pd.read_csv("p.csv")["prediction"].isna()) == [False, False, True, False]
 
 

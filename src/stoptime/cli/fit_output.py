@@ -27,6 +27,7 @@ from stoptime.tables.model_file import save
 from stoptime.tables.predicting import predict_table
 from stoptime.tables.reading import STANDARD
 from stoptime.tables.reading import Table as Rows
+from stoptime.tables.recipe import counted
 
 SHOWN_COEFFICIENTS = 12
 
@@ -128,7 +129,7 @@ def _summary(fitted: Fitted) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    size = f"{fitted.n_rows} rows, {fitted.prepared.X.shape[1]} features"
+    size = f"{counted(fitted.n_rows, 'row')}, {counted(fitted.prepared.X.shape[1], 'feature')}"
     data = ("data", Path(fitted.table.source).name, size)
     method = ("method", method_in_words(fitted.assessment.method), "")
     for line in (data, method, *key_figures(fitted)):

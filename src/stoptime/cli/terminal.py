@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from stoptime.methods.base import Method
 
-PACKED = (*COMPRESSED, ".zip")
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -96,8 +95,7 @@ def checked_output(
     # The file is written beside its place and then moved there.
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise bad(option, f"{path} cannot be written: there is no permission.")
-    ending = "".join(path.suffixes[-2:]).lower() if path.suffix in PACKED else path.suffix.lower()
-    if endings and ending not in endings:
+    if endings and not path.name.lower().endswith(tuple(endings)):
         raise bad(option, f"the name {path.name} must end in {', '.join(endings)}.")
     if force or not path.exists():
         return
@@ -131,6 +129,8 @@ def in_options(message: str) -> str:
     """Return a message that names parameters of Python with the options of the command line."""
     message = message.replace("classify=False", "--no-classify")
     message = message.replace("in_memory=True", "--in-memory")
+    for name, kind in ALL_METHODS.items():
+        message = re.sub(rf"\b{kind.__name__}\(([^)]+)\)", rf"--method {name}:\1", message)
     return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
 
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_predict
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.tables.reading import needed
-from stoptime.tables.recipe import Policy
+from stoptime.tables.recipe import Policy, counted
 
 from stoptime.theory.calibration import (  # isort: skip
     calibrate_to, equivalent_penalty, equivalent_stop, range_in_units,
@@ -242,7 +242,8 @@ class Fitted:
     def size(self) -> str:
         """A sentence on the size of the data."""
         n, p = self.prepared.X.shape
-        return f"The data, {Path(self.table.source).name}, have {n} rows and {p} features."
+        size = f"{counted(n, 'row')} and {counted(p, 'feature')}"
+        return f"The data, {Path(self.table.source).name}, have {size}."
 
 
 def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) -> Assessment:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stoptime.support.progress import warnings_noted
 from stoptime.tables.reading import pandas
+from stoptime.tables.recipe import counted
 
 if TYPE_CHECKING:
     from stoptime.tables.model import Model
@@ -26,8 +27,9 @@ def predict_table(model: Model, table: Table, confidence: float) -> tuple[Any, l
     complete = ~_incomplete(model, frame)
     messages = list(table.messages)
     if not complete.all():
-        lost = f"{(~complete).sum()} rows have no prediction"
-        messages.append(f"{lost}: the model was fitted without rows that have missing values.")
+        lost = counted(int((~complete).sum()), "row")
+        why = "the model was fitted without rows that have missing values"
+        messages.append(f"No prediction for {lost}: {why}.")
     try:
         with warnings_noted() as warned:
             columns = _columns(model, frame[complete], confidence)

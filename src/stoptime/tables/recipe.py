@@ -172,7 +172,7 @@ def prepare(
     task, recognised = task_of(frame, target, classify)
     frame, y, dropped = usable_rows(frame, target, with_values, policy, task)
     if len(y) < 2 or (y == y[0]).all():
-        few = f"has {_counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
+        few = f"has {counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
         raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
     sample_weight = None if weights is None else numbers_in(frame, weights, "weights")
     if sample_weight is not None and not ((sample_weight >= 0).all() and sample_weight.any()):
@@ -221,7 +221,7 @@ def usable_rows(
 
 def rows_left_out(dropped: Counter[str]) -> list[str]:
     """Return a sentence for each reason why rows were left out."""
-    return [f"{_counted(count, 'row')} {why} left out." for why, count in dropped.items() if count]
+    return [f"{counted(count, 'row')} {why} left out." for why, count in dropped.items() if count]
 
 
 def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
@@ -232,7 +232,8 @@ def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
     return tuple(f"{treatment}: {', '.join(names)}." for treatment, names in by_treatment.items())
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the singular or the plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -258,7 +259,7 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
     if len(known) == 0:
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
-        lacking = _counted(int(gaps.sum()), "missing value")
+        lacking = counted(int(gaps.sum()), "missing value")
         raise ValueError(
             f'Column "{name}" has {lacking}: missing="impute" fills them in, and missing="drop" '
             "leaves out their rows."
@@ -317,7 +318,7 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
         return values[:, None], []
     if column.fill is None:
         raise ValueError(
-            f'Column "{column.name}" has {_counted(count, "missing value")}, but the model was '
+            f'Column "{column.name}" has {counted(count, "missing value")}, but the model was '
             "fitted without filling in missing values."
         )
     return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
