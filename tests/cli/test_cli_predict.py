@@ -8,12 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from sklearn.metrics import confusion_matrix, log_loss
 from typer.testing import CliRunner
 
 import stoptime as st
 from helpers import run
 from stoptime.cli import app
+from stoptime.cli.terminal import bar
 from stoptime.tables import model as model_module
 
 EURO = "€"
@@ -236,6 +238,44 @@ def test_intervals_of_large_models_are_the_jackknife_with_a_note(monkeypatch):
     fit = ("fit", "houses.csv", "-t", "Preis", "--no-compare", "--model", "m.json")
     assert run(*fit).exit_code == 0
     assert "(jackknife): a model file has no room" in run("predict", "m.json", "new.csv").stderr
+
+
+def test_wide_data_are_explained_and_not_contradicted(tmp_path, rng):
+    X = rng.normal(size=(20, 60))
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(60)])
+    frame.assign(y=1e7 * X[:, 0]).to_csv(tmp_path / "wide.csv", index=False)
+    report = tmp_path / "r.html"
+    result = run("fit", tmp_path / "wide.csv", "-t", "y", "--no-compare", "--report", report)
+    assert result.exit_code == 0, result.output
+    assert "of at most 20, the number of rows" in " ".join(result.stdout.split())
+    assert "e+0" not in result.stdout
+    assert "noise and signal are hard to tell apart" in report.read_text(encoding="utf-8")
+
+
+def test_rounding_is_printed_as_zero(tmp_path):
+    a = np.arange(1.0, 31)
+    frame = pd.DataFrame({"a": a, "b": a**2, "y": 3 * a})
+    frame.to_csv(tmp_path / "exact.csv", index=False)
+    result = run("fit", tmp_path / "exact.csv", "-t", "y", "-m", "ridge", "--no-compare")
+    assert "⁻¹" not in result.stdout
+    assert "e-1" not in result.stdout
+
+
+def test_progress_begins_at_zero(monkeypatch):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80)
+    monkeypatch.setattr("stoptime.cli.terminal.Console", lambda **_: console)
+    with bar(2) as advance:
+        advance("reading")
+        advance("fitting")
+    assert "0/2" in out.getvalue()
+    assert "-1/2" not in out.getvalue()
+
+
+def test_help_lists_methods_and_rules():
+    text = run("fit", "--help").stdout
+    for name in ("nesterov-flow", "spectral-cutoff", "one-standard-error", "path-gcv"):
+        assert name in text
 
 
 # ---------------------------------------------------------------- classes

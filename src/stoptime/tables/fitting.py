@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.tables.reading import Table
 
-__all__ = ["Assessment", "Fitted", "Request", "Score", "assess", "compare", "fit_table"]
+__all__ = [
+    "Assessment", "ClassErrors", "Fitted", "Request", "Score", "assess", "compare", "fit_table",
+]  # fmt: skip
 
 
 def fit_table(request: Request, progress: Callable[[str], None] | None = None) -> Fitted:
