@@ -13,10 +13,7 @@ from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy, counted
-
-from stoptime.theory.calibration import (  # isort: skip
-    calibrate_to, equivalent_penalty, equivalent_stop, range_in_units,
-)  # fmt: skip
+from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
 
@@ -300,11 +297,11 @@ def _inflation(
     if np.isinf(method.horizon):
         least = inflation(method, **prior).ratio * ridge
     else:
-        # No more iterations are run than the fit has looked at, or than match the best ridge:
-        # `inflation` would run far more.
-        looked_at = float(model.stops_[np.isfinite(model.stops_)].max(initial=1.0))
-        matching = equivalent_stop(method, oracle.penalty, eigenvalues=eigenvalues)
-        last = min(max(looked_at, matching), method.horizon)
+        # The risk is searched at the iterations that the fit has looked at, lest this number costs
+        # more than the fit. Where the best ridge is matched only far beyond, it is left out.
+        last = 2 * float(model.stops_[np.isfinite(model.stops_)].max(initial=1.0))
+        if oracle.penalty ** (-1 / method.order) > method.pace * last:
+            return None
         risk = bayes_risk(method, [0.0], **prior).model
         least = min(risk.minimum(0.0, last)[1], float(risk.total(np.array([np.inf]))[0]))
     ratio = (least + null_risk) / (ridge + null_risk)
