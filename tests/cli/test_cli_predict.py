@@ -378,6 +378,7 @@ def test_weights_and_missing_labels_of_classes(labelled):
     told = json.loads(run("fit", "weighted.csv", "-t", "two", "--weights", "w", "--json").stdout)
     assert told["rows"] == 70
     assert sum(map(sum, told["classes"]["confusion"])) == 70
+    assert sum(one[2] for one in told["classes"]["calibration"]) == 70
     assert '10 rows without a target "two" left out.' in told["messages"]
 
 

@@ -172,12 +172,11 @@ class ClassErrors:
         logs = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
         confusion = np.zeros((len(labels), len(labels)))
         np.add.at(confusion, (place, predicted), weights)
-        if len(labels) == 2:
-            chances = chances[:, 1:]
-            came_true = place[:, None] == 1
-        else:
-            came_true = place[:, None] == np.arange(len(labels))
-        curve = _calibration(chances.ravel(), came_true.ravel())
+        # Of two classes, the second one tells everything; rows of weight zero are not there.
+        shown = np.arange(len(labels))[1 if len(labels) == 2 else 0 :]
+        live = weights > 0
+        came_true = place[live, None] == shown
+        curve = _calibration(chances[live][:, shown].ravel(), came_true.ravel())
         hits = weighted_mean((place == predicted).astype(np.float64), weights)
         return cls(labels.tolist(), *hits, *weighted_mean(logs, weights), confusion.tolist(), curve)
 
