@@ -7,6 +7,7 @@ import hypothesis
 import hypothesis.strategies as some
 import numpy as np
 import pytest
+from scipy import sparse
 
 import stoptime as st
 from stoptime.tables import model_file
@@ -58,6 +59,19 @@ def test_weights_keep_their_intervals(tmp_path, rng):
     st.save(model, tmp_path / "model.json")
     ends = st.load(tmp_path / "model.json").predict_interval(X)
     np.testing.assert_allclose(ends, model.predict_interval(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["csr", "tensor"])
+def test_other_kinds_of_data_keep_their_intervals(tmp_path, rng, kind):
+    X, y = data(rng)
+    rows, response = sparse.csr_array(X), y
+    if kind == "tensor":
+        torch = pytest.importorskip("torch")
+        rows, response = torch.tensor(X), torch.tensor(y)
+    model = st.StoppedRegressorCV("ridge").fit(rows, response)
+    st.save(model, tmp_path / "model.json")
+    ends = st.load(tmp_path / "model.json").predict_interval(X)
+    np.testing.assert_allclose(ends, np.asarray(model.predict_interval(rows)), rtol=0, atol=1e-6)
 
 
 def test_a_loaded_model_saves_to_the_same_file(tmp_path, rng):

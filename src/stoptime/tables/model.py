@@ -173,14 +173,15 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         raise TypeError("Kernel models contain their training rows: pickle them instead.")
     names = getattr(model, "feature_names_in_", None)
     residuals = getattr(model, "left_out_residuals_", None)
+    sizes = None if residuals is None else sizes_of(residuals)
     coef = on_host(model.coef_)
     left_out = None
-    if residuals is not None and residuals.size * (coef.shape[-1] + 1) <= MOST_CHANGES:
+    if sizes is not None and sizes.size * (coef.shape[-1] + 1) <= MOST_CHANGES:
         left_out = LeftOutChanges.of(model._left_out_fits, np.atleast_2d(coef))
     return Model(
         model.method_, model.stop_, coef, on_host(model.intercept_),
         None if names is None else tuple(map(str, names)),
-        residuals=None if residuals is None else sizes_of(residuals),
-        observations=None if residuals is None else model._observations,
+        residuals=sizes,
+        observations=None if sizes is None else model._observations,
         left_out=left_out,
     )  # fmt: skip
