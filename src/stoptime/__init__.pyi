@@ -47,7 +47,8 @@ from stoptime.stopping.registry import (
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy, training_error
 from stoptime.support.version import __version__ as __version__
-from stoptime.tables.model_file import Model, PreparationWarning, load, save
+from stoptime.tables.model import Model, PreparationWarning
+from stoptime.tables.model_file import load, save
 from stoptime.theory.calibration import (
     Calibration,
     calibrate,

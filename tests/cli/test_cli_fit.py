@@ -28,6 +28,7 @@ def houses(tmp_path, rng):
     frame["price"] = 3 * frame["size"] + 50 * (frame["town"] == "Oslo") + rng.normal(0, 20, n)
     frame.loc[2, "size"] = np.nan
     frame.to_csv(tmp_path / "houses.csv", index=False)
+    (tmp_path / "old.csv").write_text("x\n1\n")
     frame.drop(columns="price").head(5).assign(town="Bern").to_csv(
         tmp_path / "new.csv", index=False
     )
@@ -44,8 +45,8 @@ def diabetes():
 @pytest.mark.parametrize(
     ("options", "method", "guarantee"),
     [
-        (["--method", "nesterov-flow"], "nesterov-flow (friction 3)", "1.600 ×"),
-        ([], "nesterov-flow (friction 9)", "1.140 ×"),  # the best of the family
+        (["--method", "nesterov-flow"], "nesterov-flow (friction 3)", "at worst 1.60 times"),
+        ([], "nesterov-flow (friction 9)", "at worst 1.14 times"),  # the best of the family
     ],
 )
 def test_runs_with_no_file_and_prints_a_compact_table(options, method, guarantee):
@@ -55,11 +56,13 @@ def test_runs_with_no_file_and_prints_a_compact_table(options, method, guarantee
         method,
         "equivalent ridge penalty",
         "degrees of freedom",
-        "loo error",
+        "typical error",
+        "mean absolute error",
+        "per standardised column  in original units",
     ):
         assert words in result.stdout
     assert guarantee in result.stdout
-    for words in ("RidgeCV", "least squares", "minus stoptime's error"):
+    for words in ("RidgeCV", "least squares", "minus that of stoptime"):
         assert words in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
 
@@ -93,11 +96,14 @@ def test_the_comparison_is_on_seeded_folds(diabetes):
             row[test] = (y[test] - model.fit(X[train], y[train]).predict(X[test])) ** 2
     found = {score["name"]: score for score in diabetes["comparison"]}
     assert list(found) == ["stoptime", "RidgeCV", "least squares", "the mean"]
-    assert found["stoptime"]["error"] == pytest.approx(losses[0].mean(), rel=1e-9)
-    assert found["least squares"]["error"] == pytest.approx(losses[1].mean(), rel=1e-9)
-    excess = losses[1] - losses[0]
-    assert found["least squares"]["excess"] == pytest.approx(excess.mean(), rel=1e-6)
-    spread = excess.std(ddof=1) / np.sqrt(len(y))
+    roots = np.sqrt(losses.mean(axis=1))
+    assert found["stoptime"]["error"] == pytest.approx(roots[0], rel=1e-9)
+    assert found["least squares"]["error"] == pytest.approx(roots[1], rel=1e-9)
+    assert found["least squares"]["mae"] == pytest.approx(np.sqrt(losses[1]).mean(), rel=1e-9)
+    assert found["least squares"]["excess"] == pytest.approx(roots[1] - roots[0], rel=1e-6)
+    # the root is linear to first order
+    linear = losses[1] / (2 * roots[1]) - losses[0] / (2 * roots[0])
+    spread = linear.std(ddof=1) / np.sqrt(len(y))
     assert found["least squares"]["excess_standard_error"] == pytest.approx(spread, rel=1e-6)
 
 
@@ -120,8 +126,9 @@ def test_everything_at_once(houses):
     assert any("set to the median: size (1)" in message for message in told["messages"])
     assert any("category of their own: town" in message for message in told["messages"])
     assert any("new.csv: Values not seen in fitting" in message for message in told["messages"])
-    assert list(pd.read_csv(files["preds.csv"])) == ["prediction", "lower", "upper"]
-    preds = np.loadtxt(files["preds.csv"], delimiter=",", skiprows=1)  # which loses no digit
+    names = ["size", "town", "prediction", "lower", "upper"]
+    assert list(pd.read_csv(files["preds.csv"])) == names
+    preds = np.loadtxt(files["preds.csv"], delimiter=",", skiprows=1, usecols=(2, 3, 4))
     model = st.load(files["model.json"])
     with pytest.warns(st.PreparationWarning):
         again = model.predict(pd.read_csv(houses / "new.csv"))
@@ -130,7 +137,9 @@ def test_everything_at_once(houses):
         ends = model.predict_interval(pd.read_csv(houses / "new.csv"), 0.8)
     np.testing.assert_array_equal(preds[:, 1:], ends)
     assert "houses.csv" in files["report.html"].read_text(encoding="utf-8")
-    assert sorted(p.name for p in houses.iterdir()) == sorted([*files, "houses.csv", "new.csv"])
+    assert sorted(p.name for p in houses.iterdir()) == sorted(
+        [*files, "houses.csv", "new.csv", "old.csv"]
+    )
 
 
 def test_notes_go_to_standard_error(houses):
@@ -201,11 +210,24 @@ def test_weights_count_rows(houses):
     [
         (["absent.csv", "-t", "x"], "absent.csv does not exist"),
         (["houses.csv", "-t", "prize"], 'no column "prize": did you mean "price"?'),
-        (["houses.csv", "-t", "town"], "must be numbers"),
-        (["houses.csv", "-t", "price", "--missing", "error"], '"size" has 1 missing value'),
+        (["houses.csv", "-t", "town", "--no-classify"], "must be numbers"),
+        (["houses.csv", "-t", "town", "--classify", "--chunked"], "in memory: --in-memory"),
+        (["houses.csv", "-t", "price", "--classify"], "too many for classes"),
+        (
+            ["houses.csv", "-t", "town", "-m", "conjugate-gradient", "--cv", "3"],
+            "--method conjugate-gradient has no decision values",
+        ),
+        (
+            ["houses.csv", "-t", "price", "--missing", "error"],
+            '"size" has 1 missing value: --missing impute fills',
+        ),
         (
             ["houses.csv", "-t", "price", "-m", "ridge", "-m", "nesterov", "--rule", "discrepancy"],
-            "discrepancy",
+            "--rule discrepancy cannot compare methods",
+        ),
+        (
+            ["houses.csv", "-t", "price", "-m", "heavy-ball"],
+            "for example --method heavy-ball:momentum=0.9.",
         ),
         (
             ["houses.csv", "-t", "price", "--chunked", "--missing", "error"],
@@ -225,7 +247,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
     assert result.stderr.startswith("stoptime: ")
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
-    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv"]
+    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv", "old.csv"]
 
 
 @pytest.mark.parametrize(
@@ -243,9 +265,16 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
         (["-t", "price", "--report", "absent/report.html"], "does not exist"),
         (["-t", "price", "--report", "."], "is a folder"),
         (["-t", "price", "--model", "houses.csv"], "is also DATA"),
-        (["-t", "price", "--model", "x.json", "--report", "x.json"], "is also --report"),
+        (["-t", "price", "--model", "x.json", "--report", "./x.json"], "is also --model"),
+        (["-t", "price", "--report", "report.pdf"], "must end in .html"),
+        (["-t", "price", "--model", "model.pkl"], "must end in .json"),
+        (["-t", "price", "--predict", "new.csv", "--out", "old.csv"], "add --force"),
+        (["-t", "price", "--predict", "new.csv", "--out", "p.xlsx"], "must end in .csv"),
+        (["-t", "price", "--model", "-"], "only --out can be standard output"),
+        (["-t", "price", "--predict", "new.csv", "--out", "-", "--json"], "taken by --json"),
         (["-t", "price", "--missing", "guess"], "guess"),
         (["-t", "price", "--cv", "1"], "--cv"),
+        (["-t", "price", "-m", "conjugate-gradient"], "needs folds, such as --cv 5"),
     ],
 )
 def test_errors_of_usage_exit_2_before_any_work(houses, monkeypatch, arguments, words):
@@ -270,7 +299,7 @@ def test_an_interrupt_leaves_no_half_file(houses, monkeypatch):
     result = run("fit", houses / "houses.csv", "-t", "price", "--report", houses / "report.html")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1].startswith("stoptime: interrupted")
-    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv"]
+    assert sorted(p.name for p in houses.iterdir()) == ["houses.csv", "new.csv", "old.csv"]
 
 
 def test_a_real_ctrl_c_is_one_line(houses):

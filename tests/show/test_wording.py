@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 import stoptime as st
 from stoptime.support.progress import warnings_noted
@@ -21,14 +23,36 @@ from stoptime.tables.assessment import Assessment
 
 def assessment(guarantee, *, universal=True, inflation=1.0394):
     return Assessment(
-        st.AcceleratedFlow(), 1.0, 1.0, 2.0, 3.0, 0.1, 0.5, guarantee, universal, inflation
+        st.AcceleratedFlow(),
+        1.0,
+        1.0,
+        2.0,
+        4.0,
+        0.1,
+        2.0,
+        0.025,
+        1.5,
+        0.5,
+        guarantee,
+        universal,
+        inflation,
     )
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (1234567.0, "1.235e+06"),
+        (1234567.0, "1,235,000"),
+        (12345.6, "12,350"),
+        (9999.6, "10,000"),
+        (3000.0, "3000"),
+        (2.5, "2.5"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (-12.0, "-12"),
+        (1.5e-7, "1.5×10⁻⁷"),
+        (-2e20, "-2×10²⁰"),
+        (np.nan, "-"),
         (0.00012346, "0.0001235"),
         (np.inf, "∞"),
         (-np.inf, "-∞"),
@@ -39,14 +63,40 @@ def test_a_number_has_four_digits(value, words):
     assert number(value) == words
 
 
+@pytest.mark.parametrize("value", [-2e-17, 0.0, 9e-14, -0.0])
+def test_rounding_is_zero_at_the_scale_of_other_numbers(value):
+    assert number(value, scale=0.1, sign=True) == "0"
+    assert with_error(value, 3e-17, scale=0.1, sign=True) == "0"
+
+
+@given(some.floats(1e-4, 1e14), some.booleans())
+def test_a_number_is_within_half_a_unit_of_its_fourth_digit(value, negative):
+    value = -value if negative else value
+    text = number(value)
+    assert "e" not in text
+    assert len(text.replace(",", "").replace(".", "").strip("-0")) <= 4
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=5.1e-4)
+
+
+@given(some.floats(-1e9, 1e9), some.floats(1e-6, 1e8))
+def test_a_value_is_rounded_by_less_than_its_error(value, error):
+    value_text, error_text = with_error(value, error).replace(",", "").split(" ± ")
+    assert float(error_text) == pytest.approx(error, rel=0.051)
+    assert abs(float(value_text) - value) <= max(0.051 * error, 5.1e-4 * abs(value))
+    assert "e" not in value_text + error_text
+
+
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        (2999.87, 187.3, "3000 ± 187"),
+        (2999.87, 187.3, "3000 ± 190"),
+        (12345.6, 1.23, "12,350 ± 1.2"),
+        (45678901.0, 234567.0, "45,680,000 ± 230,000"),
+        (0.0, 99.6, "0 ± 100"),
         (0.01234, 0.00056, "0.01234 ± 0.00056"),
         (3.14159, None, "3.142"),
         (-0.001, 0.3, "0.00 ± 0.30"),
-        (2e9, 1e3, "2e+09 ± 1e+03"),
+        (2e9, 1e3, "2,000,000,000 ± 1000"),
     ],
 )
 def test_a_standard_error_decides_the_decimals(value, error, words):
@@ -81,12 +131,12 @@ def test_an_infinite_bound_is_a_sign():
 
 def test_a_guarantee_is_rounded_up_and_an_estimate_is_not():
     bound, meaning = guarantee_in_words(assessment(1.59910940073))
-    assert bound == "1.600 ×"
-    assert "on any spectrum." in meaning
-    assert "1.039 ×" in meaning
+    assert bound == "at worst 1.60 times"
+    assert meaning == "the error of the best ridge; about 1.04 times on these data"
+    assert guarantee_in_words(assessment(1.6001))[0] == "at worst 1.61 times"
     _, meaning = guarantee_in_words(assessment(1.5, universal=False, inflation=None))
     assert "eigenvalues in the same range" in meaning
-    assert "estimate" not in meaning
+    assert "about" not in meaning
     assert guarantee_in_words(assessment(None))[0] == "none"
 
 

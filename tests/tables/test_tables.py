@@ -2,6 +2,7 @@
 
 import gzip
 import time
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from stoptime import get_method, tables
 from stoptime.tables import Policy, fitting, prepare, read_table
+from stoptime.tables.columns import values_of
 
 
 @pytest.fixture
@@ -207,6 +209,100 @@ def test_iso_dates_in_text_are_days(frame):
     )
 
 
+AMOUNTS = [
+    (["1.234,50 €", "12,00 €", "7 €"], ",", [1234.5, 12, 7]),
+    (["$1,234", "$ 12", "-$3"], ".", [1234, 12, -3]),
+    (["1.234 €", "12 €", "999 €"], ",", [1234, 12, 999]),
+    (["CHF 1'234.50", "CHF 2’000", "-5"], ".", [1234.5, 2000, -5]),
+    (["1 234,5", "2\u202f000,25", "3"], ",", [1234.5, 2000.25, 3]),
+    (["12.345 %", "7%", "0.500 %"], ".", [12.345, 7, 0.5]),
+    (["0,5", "1,25", "2,000"], ",", [0.5, 1.25, 2]),
+    (["1,234", "5,678", "1,234,567"], ".", [1234, 5678, 1234567]),
+    (["€1.5e3", "€2", "+€3"], ".", [1500, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("texts", "form", "numbers"), AMOUNTS)
+def test_amounts_in_text_are_numbers(texts, form, numbers):
+    found = values_of(pd.Series([*texts, None], dtype=object), "x")
+    assert (found.kind, found.form) == ("number", form)
+    np.testing.assert_array_equal(found.values, [*numbers, np.nan])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["007", "123"],  # a code
+        ["ABC 123", "ABC 124"],
+        ["1.2.3", "1.2.4"],
+        ["555 1234", "555 1235"],
+        ["1-2", "3-4"],
+        ["192.168.0.1", "10.0.0.1"],
+        ["1,23,456", "1,2"],
+        ["10:30", "11:45"],
+        ["USD 5", "EUR 5"],
+    ],
+)
+def test_text_that_only_looks_like_numbers_stays_text(texts):
+    assert values_of(pd.Series(texts), "x").kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("texts", "form", "first"),
+    [
+        (["03.04.2021", "05.06.2022"], "%d.%m.%Y", "2021-04-03"),
+        (["03/04/2021", "05/06/2022"], "%m/%d/%Y", "2021-03-04"),
+        (["03/04/2021", "25/06/2022"], "%d/%m/%Y", "2021-04-03"),
+        (["3.4.21", "25.6.22"], "%d.%m.%y", "2021-04-03"),
+        (["4 Mar 2021", "5 Jun 2022"], "%d %b %Y", "2021-03-04"),
+        (["March 4, 2021", "June 5, 2022"], "%B %d, %Y", "2021-03-04"),
+        (["2021/03/04", "2022/12/31"], "%Y/%m/%d", "2021-03-04"),
+        (["04.03.2021 10:30", "31.12.2022 08:15"], "%d.%m.%Y %H:%M", "2021-03-04 10:30"),
+        (["Mar 2021", "Dec 2022"], "%b %Y", "2021-03-01"),
+    ],
+)
+def test_dates_in_other_formats_are_days(texts, form, first):
+    found = values_of(pd.Series(texts), "x")
+    assert (found.kind, found.form) == ("date", form)
+    assert found.values[0] == (pd.Timestamp(first) - pd.Timestamp(0)) / pd.Timedelta(days=1)
+
+
+def test_new_rows_are_read_in_the_form_of_the_fit():
+    frame = pd.DataFrame(
+        {"when": ["03/04/2021", "25/06/2022", "01/02/2020"], "paid": ["1.500 €", "2 €", "3,5 €"]}
+    )
+    prepared = prepare(frame.assign(y=[1.0, 2, 4]), "y")
+    assert [column.form for column in prepared.recipe.columns] == ["%d/%m/%Y", ","]
+    assert any("'03/04/2021', read as dates (day/month/year)" in m for m in prepared.messages)
+    assert any("'1.500 €', read as numbers" in m for m in prepared.messages)
+    # alone, these would be months first and a decimal point
+    again, _ = prepared.recipe.transform(
+        pd.DataFrame({"when": ["03/04/2021"], "paid": ["1.500"]}).astype(object)
+    )
+    np.testing.assert_array_equal(again, prepared.X[:1])
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zip", "xz"])
+def test_compressed_files_are_read_as_they_are_unpacked(tmp_path, ending):
+    frame = pd.DataFrame({"a": [1.5, 2.25], "ü": ["ä", "b"]})
+    path = tmp_path / f"table.csv.{ending}"
+    frame.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252")
+    table = read_table(path)
+    pd.testing.assert_frame_equal(table.frame, frame, check_dtype=False)
+    assert len(table.messages) == 2  # about the encoding and the decimal comma
+
+
+def test_an_archive_of_several_files_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "a\n1\n")
+        archive.writestr("b.csv", "a\n1\n")
+    with pytest.raises(ValueError, match=r"two.zip cannot be .* holds 2 files: unpack"):
+        read_table(tmp_path / "two.zip")
+    (tmp_path / "broken.bz2").write_bytes(b"BZh9 no")
+    with pytest.raises(ValueError, match=r"broken.bz2 cannot be read"):
+        read_table(tmp_path / "broken.bz2")
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "words"),
     [
@@ -230,7 +326,16 @@ def test_iso_dates_in_text_are_days(frame):
             {},
             "mixes numbers with text such as 'unknown'",
         ),
-        ({"size": [f"{i},5" for i in range(40)]}, {}, "mixes numbers with text such as '0,5'"),
+        (
+            {"size": ["USD 1.50", *(f"EUR {i}.50" for i in range(39))]},
+            {},
+            "mixes numbers with text such as 'USD 1.50'",
+        ),
+        (
+            {"size": ["0.05", *(f"{i} %" for i in range(39))]},
+            {},
+            "mixes numbers with text such as '0.05'",
+        ),
         ({"when": pd.Timedelta(days=1)}, {}, "drop it"),
     ],
 )
@@ -244,7 +349,7 @@ def test_rows_to_predict_must_have_the_columns_and_kinds(frame):
     recipe = prepare(frame, "price").recipe
     with pytest.raises(ValueError, match='no column "size": did you mean "Size"'):
         recipe.transform(frame.rename(columns={"size": "Size"}))
-    with pytest.raises(ValueError, match='"size" must be numbers, not text'):
+    with pytest.raises(ValueError, match=r'"size" must be numbers, .*not text.*--na'):
         recipe.transform(frame.assign(size="large"))
 
 

@@ -12,6 +12,8 @@ from typer import Option
 from typer.core import TyperGroup
 
 from stoptime.cli.fit import fit
+from stoptime.cli.predict import predict
+from stoptime.cli.terminal import in_options
 from stoptime.cli.theory import bounds, explore, plan, reproduce
 from stoptime.support.interrupts import interruptible
 from stoptime.support.version import __version__
@@ -48,7 +50,7 @@ class Commands(TyperGroup):
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    return in_options(" ".join(str(error).split())) or type(error).__name__
 
 
 @cache
@@ -71,7 +73,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Try: stoptime fit diabetes --report report.html",
 )
-for command in (fit, plan, bounds, reproduce, explore):
+for command in (fit, predict, plan, bounds, reproduce, explore):
     app.command()(command)
 
 

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from stoptime.cli.predict import HELP_FORCE, checked_interval
+
 from stoptime.cli.terminal import (  # isort: skip
-    AsJson, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
+    TABLES, AsJson, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
 )  # fmt: skip
 from stoptime.methods.registry import ALL_METHODS, FAMILY
 from stoptime.stopping.registry import RULES
-from stoptime.tables.reading import BUILT_IN
+from stoptime.tables.reading import BUILT_IN, STANDARD, read_table
 from stoptime.tables.recipe import MOST_CATEGORIES, Missing, Policy
 
 of_data = partial(typer.Option, rich_help_panel="Data")
@@ -21,10 +23,17 @@ of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
 Words = list[str] | None
 File = Path | None
-HELP_DATA = f'CSV, TSV or Parquet file; or "{BUILT_IN}", which is built in.'
+ENDINGS_OF = {"--report": (".html", ".htm"), "--model": (".json",), "--out": TABLES}
+HELP_DATA = f'CSV, TSV or Parquet file; - is standard input; "{BUILT_IN}" is built in.'
+HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values are classes."
+HELP_COMPARE = "Compare with RidgeCV, least squares and the mean on folds."
+HELP_PREDICTIONS = "Write predictions to this csv, tsv or parquet file; - is standard output."
 HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
-HELP_METHOD = "Method, such as ridge or nesterov-flow:friction=5; repeat it to choose the best one."
-HELP_RULE = "Rule that chooses the stop."
+HELP_METHOD = (
+    "Method, such as nesterov-flow:friction=5; repeat it to choose the best one. "
+    f"Methods: {', '.join(ALL_METHODS)}."
+)
+HELP_RULE = f"Rule that chooses the stop: {', '.join(RULES)}."
 HELP_STOPS = "Number of stops to try, or a list such as 1,10,100."
 HELP_CATEGORIES = "Largest number of features for one text column."
 HELP_MISSING = "Fill in missing values (median, or a category of their own), drop rows, or stop."
@@ -46,6 +55,10 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     cv: Annotated[int | None, of_model(help="Shuffled folds, instead of the rule.", min=2)] = None,
     stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
+    classify: Annotated[
+        bool | None, of_model("--classify/--no-classify", help=HELP_CLASSIFY)
+    ] = None,
+    compare: Annotated[bool, of_model(help=HELP_COMPARE)] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[Missing, of_data(help=HELP_MISSING)] = "impute",
     na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
@@ -57,7 +70,8 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     report: Annotated[File, of_output(help="Write an HTML report to this file.")] = None,
     model: Annotated[File, of_output(help="Write the model to this JSON file.")] = None,
     predict: Annotated[File, of_output(help="Predict the rows of this file.")] = None,
-    out: Annotated[File, of_output(help="Write predictions to this csv, tsv or parquet.")] = None,
+    out: Annotated[File, of_output(help=HELP_PREDICTIONS)] = None,
+    force: Annotated[bool, of_output("--force", help=HELP_FORCE)] = False,
     interval: Annotated[float, of_output(help="Confidence of the prediction intervals.")] = 0.9,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +90,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
       stoptime fit houses.csv -t price --predict new.csv --out prices.csv --interval 0.95
     """
-    from stoptime.tables.fitting import Request  # noqa: PLC0415 - starts faster
+    from stoptime.tables.assessment import Request  # noqa: PLC0415 - starts faster
 
     request = Request(
         data=str(data),
@@ -92,13 +106,22 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         missing=tuple(na or ()),
         seed=seed,
         in_memory=in_memory,
+        classify=classify,
+        compare=compare,
     )
-    wanted = _checked(data, {"--report": report, "--model": model, "--out": out}, predict)
-    if not 0 < interval < 1:
-        raise bad("--interval", "must lie between 0 and 1.")
+    if cv is None and not all(one.has_filter for one in request.methods):
+        raise bad("--method", "conjugate-gradient needs folds, such as --cv 5.")
+    outputs = {"--model": model, "--out": out, "--report": report}
+    wanted = _checked(data, outputs, predict, force=force)
+    checked_interval(interval)
+    if as_json and str(out) == STANDARD:
+        raise bad("--out", "standard output is taken by --json: give a file.")
     from stoptime.cli.fit_output import run  # noqa: PLC0415 - starts faster
+    from stoptime.tables.fitting import fit_table  # noqa: PLC0415 - starts faster
 
-    run(request, wanted, predict, interval, as_json=as_json)
+    # Rows that cannot be read are told before the fit.
+    new = None if predict is None else read_table(predict, missing=request.missing)
+    run(partial(fit_table, request), wanted, new, interval, as_json=as_json)
 
 
 def _one_target(data: Path, given: list[str] | None) -> str:
@@ -111,16 +134,24 @@ def _one_target(data: Path, given: list[str] | None) -> str:
     raise bad("--target", "say which column to predict.")
 
 
-def _checked(data: Path, outputs: dict[str, Path | None], predict: Path | None) -> dict[str, Path]:
-    """Return the requested outputs, after checking that none overwrites another file in use."""
+def _checked(
+    data: Path, outputs: dict[str, Path | None], predict: Path | None, *, force: bool
+) -> dict[str, Path]:
+    """Return the requested outputs, after checking that they can be written and harm no file."""
     if (predict is None) != (outputs["--out"] is None):
         raise bad("--predict", "give both --predict and --out, or neither.")
+    if str(data) == str(predict) == STANDARD:
+        raise bad("--predict", "standard input can be read only once: give a file.")
     wanted = {option: path for option, path in outputs.items() if path is not None}
     inputs = {"DATA": data, "--predict": predict}
     taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
     for option, path in wanted.items():
-        checked_output(path, option)
+        if str(path) == STANDARD:
+            if option != "--out":
+                raise bad(option, "only --out can be standard output: give a file.")
+            continue
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise bad(option, f"{path} is also {other}: choose another file.")
+        checked_output(path, option, ENDINGS_OF[option], force=force or option != "--out")
     return wanted

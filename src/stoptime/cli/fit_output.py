@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,121 +11,140 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoptime.cli.terminal import bar, print_json
+from stoptime.cli.predict import interval_notes, write_predictions
+from stoptime.cli.terminal import Failures, bar, in_options, print_json, print_notes
 from stoptime.show import report
+
+from stoptime.show.results import (  # isort: skip
+    TableOf, class_tables, coefficient_table, comparison_table, key_figures,
+)  # fmt: skip
 from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
-from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
-from stoptime.tables.fitting import FIT_STEPS, Fitted, Request, fit_table
-from stoptime.tables.model_file import as_model, save
-from stoptime.tables.reading import pandas, read_table, write_table
+from stoptime.support.wording import method_in_words
+from stoptime.tables.assessment import FIT_STEPS, Fitted
+from stoptime.tables.model import as_model
+from stoptime.tables.model_file import save
+from stoptime.tables.predicting import predict_table
+from stoptime.tables.reading import STANDARD
+from stoptime.tables.reading import Table as Rows
+from stoptime.tables.recipe import counted
+
+SHOWN_COEFFICIENTS = 12
 
 
 def run(
-    request: Request,
+    fit: Callable[[Callable[[str], None]], Fitted],
     outputs: dict[str, Path],
-    predict: Path | None,
+    new: Rows | None,
     interval: float,
     *,
     as_json: bool,
 ) -> None:
-    """Fit, write the requested outputs, and print the result."""
+    """Fit, write the requested outputs, among them predictions for new rows, and print the fit."""
     steps = FIT_STEPS + len(outputs) + (report.STEPS if "--report" in outputs else 0)
+    failures = Failures()
     with bar(steps) as advance, warnings_noted() as warned:
-        fitted = fit_table(request, progress=advance)
+        fitted = fit(advance)
         messages = list(fitted.messages)
-        if "--model" in outputs:
-            advance("saving")
-            save(fitted.model, outputs["--model"], prepared=fitted.prepared)
-        if predict is not None:
-            advance("predicting")
-            messages += _predict(fitted, predict, outputs["--out"], interval)
-        if "--report" in outputs:
-            page = report.of_fit(fitted, progress=advance)
-            advance("writing")
-            with atomic(outputs["--report"]) as path:
-                path.write_text(page, encoding="utf-8")
+        written: dict[str, Path] = {}
+        for option, path in outputs.items():
+            advance(f"writing {path.name}")
+            with failures.caught(path):
+                if option == "--model":
+                    save(fitted.model, path, prepared=fitted.prepared)
+                elif option == "--report":
+                    page = report.of_fit(fitted, progress=advance)
+                    with atomic(path) as temporary:
+                        temporary.write_text(page, encoding="utf-8")
+                elif new is not None:
+                    model = as_model(fitted.model, fitted.prepared)
+                    frame, told = predict_table(model, new, interval)
+                    messages += [*told, *interval_notes(model)]
+                    write_predictions(frame, path)
+                written[option] = path
     messages += [message for message in warned if message not in messages]
     if as_json:
-        print_json(_as_object(fitted, messages, outputs))
-        return
-    for message in messages:
-        typer.echo(f"note: {message}", err=True)
-    console = Console(highlight=False)
-    console.print(_summary(fitted))
-    if fitted.scores:
-        console.print()
-        console.print(_comparison(fitted))
-    for written in outputs.values():
-        typer.echo(f"wrote {written}")
-
-
-def _predict(fitted: Fitted, source: Path, target: Path, confidence: float) -> list[str]:
-    """Write predictions with their intervals, and return messages about the new rows."""
-    table = read_table(source, missing=fitted.request.missing)
-    model = as_model(fitted.model, fitted.prepared)
-    with warnings_noted() as messages:
-        columns: dict[str, Any] = {"prediction": model.predict(table.frame)}
-        if model.residuals is not None:
-            ends = model.predict_interval(table.frame, confidence)
-            columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
-    with atomic(target) as path:
-        write_table(pandas().DataFrame(columns), path)
-    return [f"{source.name}: {message}" for message in (*table.messages, *messages)]
+        print_json(_as_object(fitted, [in_options(one) for one in messages], written))
+    else:
+        print_notes(messages)
+        # Predictions on standard output are not mixed with other text.
+        to_error = str(outputs.get("--out")) == STANDARD
+        _print(fitted, Console(highlight=False, stderr=to_error))
+        for path in written.values():
+            if str(path) != STANDARD:
+                typer.echo(f"wrote {path}", err=to_error)
+    failures.report()
 
 
 def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) -> dict[str, Any]:
     request = fitted.request
     features = fitted.prepared.recipe.features
+
+    def named(coef: Any, intercept: float) -> dict[str, Any]:
+        return {
+            "coefficients": dict(zip(features, coef.tolist(), strict=True)),
+            "intercept": intercept,
+        }
+
+    coefficients = {
+        one.name: named(one.coef, one.intercept)
+        | {"original_units": named(one.original_coef, one.original_intercept)}
+        for one in fitted.coefficients()
+    }
+    # One target, or two classes, have one set of coefficients; more classes have one each.
+    only = next(iter(coefficients.values())) if len(coefficients) == 1 else {"each": coefficients}
     return {
         "data": request.data,
         "target": request.target,
+        "task": "classification" if fitted.prepared.task.classifies else "regression",
         "rows": fitted.n_rows,
         "features": features,
         "rule": request.how,
         "reason": fitted.model.choice_.message,
         **vars(fitted.assessment),
-        "coefficients": dict(zip(features, fitted.model.coef_.tolist(), strict=True)),
-        "intercept": float(fitted.model.intercept_),
+        "classes": fitted.classes,
+        "standardised": request.policy.standardise,
+        **only,
         "comparison": fitted.scores,
         "messages": messages,
         "files": {option.removeprefix("--"): path for option, path in outputs.items()},
     }
 
 
+def _print(fitted: Fitted, console: Console) -> None:
+    console.print(_summary(fitted))
+    tables = [coefficient_table(fitted, SHOWN_COEFFICIENTS)]
+    if fitted.classes is not None:
+        tables = [*class_tables(fitted.classes), *tables]
+    if fitted.scores:
+        tables.append(comparison_table(fitted))
+    for table in tables:
+        console.print()
+        console.print(_printed(table))
+
+
 def _summary(fitted: Fitted) -> Table:
-    """Return the table of the chosen model and its guarantee."""
-    found = fitted.assessment
-    features = fitted.prepared.X.shape[1]
+    """Return the table of the chosen model, its error and its guarantee."""
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
-    error = with_error(found.error, found.standard_error)
-    most = features + fitted.request.fit_intercept
-    lines = [
-        ("data", Path(fitted.table.source).name, f"{fitted.n_rows} rows, {features} features"),
-        ("method", method_in_words(found.method), ""),
-        ("stop", number(found.stop), fitted.model.choice_.message),
-        ("equivalent ridge penalty", "none" if alpha == "" else number(found.penalty), alpha),
-        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {most}"),
-        (f"{fitted.request.how} error", error, f"R² {found.explained:.3f}"),
-        ("guarantee", *guarantee_in_words(found)),
-    ]
-    # Text keeps rich from reading brackets in names as markup.
-    for line in lines:
+    size = f"{counted(fitted.n_rows, 'row')}, {counted(fitted.prepared.X.shape[1], 'feature')}"
+    data = ("data", Path(fitted.table.source).name, size)
+    method = ("method", method_in_words(fitted.assessment.method), "")
+    for line in (data, method, *key_figures(fitted)):
+        # Text keeps rich from reading brackets in names as markup.
         table.add_row(*map(Text, line))
     return table
 
 
-def _comparison(fitted: Fitted) -> Table:
-    """Return the table of errors on the same folds."""
+def _printed(content: TableOf) -> Table:
+    """Return a table without lines, whose numbers are flush right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("cross-validated on the same folds", style="bold")
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("minus stoptime's error", justify="right", no_wrap=True)
-    for i, score in enumerate(fitted.scores):
-        excess = with_error(score.excess, score.excess_standard_error, sign=True) if i else ""
-        table.add_row(score.name, with_error(score.error, score.standard_error), excess)
+    first, *others = content.head
+    table.add_column(Text(first), style="bold")
+    for head in others:
+        table.add_column(Text(head), justify="right")
+    for row in content.rows:
+        table.add_row(*map(Text, row))
     return table

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +19,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.support.wording import did_you_mean
+from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from stoptime.methods.base import Method
 
+TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -74,12 +80,65 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
         raise bad("--stops", message) from None
 
 
-def checked_output(path: Path | None, option: str) -> None:
-    """Refuse an output that cannot be written, before any work is done."""
-    if path is not None and path.is_dir():
+def checked_output(
+    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool = True
+) -> None:
+    """Refuse an output that cannot be written, before any work is done.
+
+    Without ``force``, a file that exists is overwritten only if the user at a terminal agrees.
+    """
+    if path is None or str(path) == STANDARD:
+        return
+    if path.is_dir():
         raise bad(option, f"{path} is a folder.")
-    if path is not None and not path.parent.is_dir():
+    if not path.parent.is_dir():
         raise bad(option, f"the folder {path.parent} does not exist.")
+    # The file is written beside its place and then moved there.
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise bad(option, f"{path} cannot be written: there is no permission.")
+    if endings and not path.name.lower().endswith(tuple(endings)):
+        raise bad(option, f"the name {path.name} must end in {', '.join(endings)}.")
+    if force or not path.exists():
+        return
+    if sys.stdin.isatty() and typer.confirm(f"{path} exists. Overwrite it?", err=True):
+        return
+    raise bad(option, f"{path} exists: add --force to overwrite it, or choose another file.")
+
+
+class Failures(list[str]):
+    """Outputs that could not be written, each with the reason."""
+
+    @contextmanager
+    def caught(self, name: str | Path) -> Iterator[None]:
+        """Note an error under the name that the user gave, and go on with the other outputs."""
+        try:
+            yield
+        except ValueError as error:
+            self.append(in_options(str(error)))
+        except OSError as error:
+            self.append(f"{name} could not be written: {error.strerror or error}.")
+
+    def report(self) -> None:
+        """End with exit code 1 if anything failed."""
+        for one in self:
+            typer.echo(f"stoptime: {one}", err=True)
+        if self:
+            raise typer.Exit(1)
+
+
+def in_options(message: str) -> str:
+    """Return a message that names parameters of Python with the options of the command line."""
+    message = message.replace("classify=False", "--no-classify")
+    message = message.replace("in_memory=True", "--in-memory")
+    for name, kind in ALL_METHODS.items():
+        message = re.sub(rf"\b{kind.__name__}\(([^)]+)\)", rf"--method {name}:\1", message)
+    return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
+
+
+def print_notes(messages: Collection[str]) -> None:
+    """Print what the reader should know on standard error."""
+    for message in messages:
+        typer.echo(f"note: {in_options(message)}", err=True)
 
 
 @contextmanager
@@ -93,8 +152,9 @@ def bar(steps: int) -> Iterator[Callable[[str], None]]:
     description = TextColumn("{task.description}")
     columns = (description, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=steps, completed=-1)
-        yield lambda name: shown.update(task, advance=1, description=name)
+        task = shown.add_task("", total=steps)
+        done = count()
+        yield lambda name: shown.update(task, completed=next(done), description=name)
 
 
 def print_json(content: Any) -> None:
@@ -112,6 +172,16 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if np.isnan(value) else str(float(value))
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value != value:  # noqa: PLR0124 - a number or a date that is missing
+        return None
+    if isinstance(value, float) and np.isinf(value):
+        return str(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
     return str(value) if isinstance(value, Path) else value

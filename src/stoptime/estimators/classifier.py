@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.estimators.probabilities import calibrated, probabilities
+from stoptime.estimators.probabilities import calibrated, chosen, coded, probabilities
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import left_out_predictions
 from stoptime.left_out.routing import MANY_TARGETS
@@ -62,7 +62,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
         decisions = self.decision_function(X)
-        return _labels(self.classes_, on_host(decisions))
+        return chosen(self.classes_, on_host(decisions))
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
@@ -92,13 +92,13 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
         weights = self._weights(place, sample_weight)
-        coded = _coded(place, len(self.classes_))
-        self.regressor_ = regressor.fit(X, coded, weights, groups)
+        response = coded(place, len(self.classes_))
+        self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
             if hasattr(regressor, name):
                 setattr(self, name, getattr(regressor, name))
-        decisions = self._left_out_values(X, coded, weights)
+        decisions = self._left_out_values(X, response, weights)
         self.slope_ = None
         self._shift = 0.0
         if decisions is not None:
@@ -118,15 +118,15 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         own = compute_sample_weight(self.class_weight, self.classes_[place])
         return np.asarray(own if weights is None else own * weights)
 
-    def _left_out_values(self, X: Any, coded: Floats, weights: Floats | None) -> Any:
+    def _left_out_values(self, X: Any, response: Floats, weights: Floats | None) -> Any:
         """Return predictions of the coded labels without each row; None if there are none."""
         regressor = self.regressor_
-        many = coded.ndim > 1 and coded.shape[1] >= MANY_TARGETS
+        many = response.ndim > 1 and response.shape[1] >= MANY_TARGETS
         if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
             return regressor.left_out_predictions_
         # the regressor leaves residuals of many targets out
         options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
-        return left_out_predictions(X, coded, regressor.method_, regressor.stop_, **options)
+        return left_out_predictions(X, response, regressor.method_, regressor.stop_, **options)
 
     _taken_over: ClassVar[tuple[str, ...]] = (
         "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
@@ -342,7 +342,7 @@ class StoppedClassifierCV(_LinearClassifier):
         if unknown.size:
             raise ValueError(f"y_val has the class {unknown.tolist()[0]!r}, which y does not have.")
         return HoldOut(
-            rule.X_val, _coded(np.searchsorted(self.classes_, labels), len(self.classes_))
+            rule.X_val, coded(np.searchsorted(self.classes_, labels), len(self.classes_))
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -396,20 +396,8 @@ class _Decided(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Floats) -> NDArray[Any]:
         """Return the labels."""
-        return _labels(self.classes_, X)
+        return chosen(self.classes_, X)
 
     def predict_proba(self, X: Floats) -> Floats:
         """Return the probabilities of the classes."""
         return probabilities(self.slope, X)
-
-
-def _labels(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
-    if decisions.ndim == 1:
-        return np.asarray(classes[(decisions > 0).astype(np.intp)])
-    return np.asarray(classes[decisions.argmax(axis=1)])
-
-
-def _coded(place: NDArray[np.intp], count: int) -> Floats:
-    """Return ±1: a vector for two classes, else a column for each class."""
-    member = place == 1 if count == 2 else place[:, None] == np.arange(count)
-    return np.where(member, 1.0, -1.0)

@@ -7,6 +7,7 @@ are the prediction of the whole fit, minus and plus a quantile of :math:`|e_i|`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,42 @@ from stoptime.support.arrays import array_namespace, as_dtype, like, on_host, pa
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from stoptime.left_out.predictions import LeftOutFits
     from stoptime.support.arrays import Floats
 
 PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutChanges:
+    """The fits without each row, as changes of the whole fit, in single precision times ``unit``.
+
+    ``values`` has the shape (n, n_targets, 1 + n_features): the change of the prediction at the row
+    ``mean``, and those of the coefficients. Single precision is enough, because changes are small.
+    """
+
+    mean: Floats
+    unit: float
+    values: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, fits: LeftOutFits, coef: Floats) -> LeftOutChanges:
+        """Return the changes that turn the coefficients, (n_targets, n_features), into the fits."""
+        left_out, at_mean, mean = fits.coefficients()
+        changes = np.concatenate([at_mean[..., None], left_out - coef], axis=-1)
+        # without a unit, the squares of small targets would underflow in single precision
+        unit = float(np.abs(changes).max()) or 1.0
+        return cls(mean, unit, (changes / unit).astype(np.float32))
+
+    def added_to(self, predictions: Floats, rows: Floats) -> Floats:
+        """Return predictions of shape (n,) + those of the whole fit, by each fit without a row."""
+        values = self.values.astype(np.float64) * self.unit
+        moved = (rows - self.mean) @ values[..., 1:].swapaxes(1, 2) + values[:, None, :, 0]
+        return np.asarray(predictions + moved.reshape(-1, *predictions.shape))
 
 
 def sizes_of(residuals: Any) -> Floats:
@@ -39,16 +72,21 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
 
 
 def jackknife_plus(
-    fits: LeftOutFits, rows: Any, sizes: Floats, observations: Floats, confidence: float
+    left_out: Callable[[Any], Any],
+    rows: Any,
+    sizes: Floats,
+    observations: Floats,
+    confidence: float,
 ) -> Any:
     """Return lower and upper ends of intervals for new rows, along a new last axis."""
-    # rows are a matrix, and the other arguments those of jackknife
+    # rows are a matrix, left_out returns the predictions for some of them by each of the fits
+    # without a row, and the other arguments are those of jackknife
     confidence = positive_number("confidence", confidence, high=1.0)
     height = max(1, PREDICTIONS_AT_ONCE // sizes.size)
     blocks: Any = (rows[start : start + height] for start in range(0, rows.shape[0], height))
     # rows of an operator cannot be taken one by one
     blocks = [rows] if isinstance(rows, LinearOperator) else blocks
-    ends = [interval_ends(fits.at(block), sizes, observations, confidence) for block in blocks]
+    ends = [interval_ends(left_out(block), sizes, observations, confidence) for block in blocks]
     return array_namespace(ends[0]).concat(ends, axis=0)
 
 

@@ -420,7 +420,7 @@ class StoppedRegressorCV(_LinearRegressor):
         if kind == "jackknife+":
             rows = self._matrix(X)
             return jackknife_plus(  # type: ignore[no-any-return]
-                self._left_out_fits, rows, sizes, self._observations, confidence
+                self._left_out_fits.at, rows, sizes, self._observations, confidence
             )
         return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
 

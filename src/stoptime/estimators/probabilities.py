@@ -60,6 +60,19 @@ def probabilities(slope: float, decisions: Floats) -> Floats:
     return np.asarray(softmax(slope * _columns(decisions), axis=1))
 
 
+def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
+    """Return the class of each row: of two classes the second above zero, else the largest."""
+    if decisions.ndim == 1:
+        return np.asarray(classes[(decisions > 0).astype(np.intp)])
+    return np.asarray(classes[decisions.argmax(axis=1)])
+
+
+def coded(place: NDArray[np.intp], count: int) -> Floats:
+    """Return ±1: a vector for two classes, else a column for each class."""
+    member = place == 1 if count == 2 else place[:, None] == np.arange(count)
+    return np.where(member, 1.0, -1.0)
+
+
 def _columns(decisions: Floats) -> Floats:
     """Return decision values in double precision, one column for each class."""
     values = np.asarray(decisions, np.float64)

@@ -76,6 +76,22 @@ class LeftOutFits:
         out = rows.data.as_given(out + rows.spectrum.target_mean)
         return out[..., 0] if rows.data.single_target else out
 
+    def coefficients(self) -> tuple[Array, Array, Array]:
+        """Return coefficients of shape (n, n_targets, n_features), and how they move the means.
+
+        The second array, (n, n_targets), are predictions for the mean row, which is the third
+        array, minus the mean of the response.
+        """
+        rows = self._rows
+        basis = on_host(rows.spectrum.vectors) / np.sqrt(rows.eigenvalues)
+        coef = np.empty((rows.data.n_rows, rows.data.n_targets, len(basis)))
+        at_mean = np.empty(coef.shape[:2])
+        for index, targets, coefficients, shift in self._kept or self._coefficients():
+            coef[index, targets] = (on_host(coefficients) @ basis.T).swapaxes(0, 1)
+            at_mean[index, targets] = -on_host(shift).T
+        mean = np.asarray(on_host(rows.spectrum.feature_mean), np.float64)
+        return coef * rows.unit[:, None], at_mean * rows.unit, mean
+
     @property
     def _rows(self) -> Rows:
         if self.rows is None:

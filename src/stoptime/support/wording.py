@@ -15,30 +15,55 @@ if TYPE_CHECKING:
     from stoptime.tables.assessment import Assessment
 
 SIGNIFICANT_DIGITS = 4
-MOST_DECIMALS = 8  # longer numbers are written with an exponent
-LARGEST_PLAIN = 1e7  # and so are larger ones
+PLAIN = 1e-4, 1e15  # numbers outside are written with a power of ten
+ROUNDED_TO_ZERO = 1e-12  # times the scale of the other numbers
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def number(value: float | None) -> str:
-    """Return a number with four significant digits."""
-    if value is None:
+def number(value: float | None, *, scale: float = 0.0, sign: bool = False) -> str:
+    """Return a number with four significant digits; zero if it is rounding at this scale."""
+    if value is None or np.isnan(value):
         return "-"
-    return f"{value:.{SIGNIFICANT_DIGITS}g}".replace("inf", "∞")
-
-
-def with_error(value: float, error: float | None, *, sign: bool = False) -> str:
-    """Return a value and its standard error, with the digits that the error leaves meaningful."""
+    if abs(value) <= ROUNDED_TO_ZERO * scale or value == 0:
+        return "0"
     plus = "+" if sign else ""
-    short = f"{value:{plus}.{SIGNIFICANT_DIGITS}g}"
-    if error is None or not error > 0 or not np.isfinite(error):
-        return short
-    # two digits of the error are meaningful, and the value gets the same decimals
-    decimals = 1 - int(np.floor(np.log10(error)))
-    if decimals > MOST_DECIMALS or max(abs(value), error) >= LARGEST_PLAIN:
-        return f"{short} ± {error:.2g}"
-    decimals = max(decimals, 0)
+    if np.isinf(value):
+        return f"{value:{plus}}".replace("inf", "∞")
+    # rounding first, because 9999.9 has one digit more after it
+    value = float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
+    if not PLAIN[0] <= abs(value) < PLAIN[1]:
+        mantissa, exponent = f"{value:{plus}.{SIGNIFICANT_DIGITS - 1}e}".split("e")
+        return f"{_trimmed(mantissa)}×10{str(int(exponent)).translate(SUPERSCRIPT)}"
+    return _trimmed(_fixed(value, SIGNIFICANT_DIGITS - 1 - _exponent(value), plus))
+
+
+def with_error(value: float, error: float | None, *, sign: bool = False, scale: float = 0.0) -> str:
+    """Return a value and its standard error, with the digits that the error leaves meaningful."""
+    if error is None or not error > ROUNDED_TO_ZERO * scale or not np.isfinite(error):
+        return number(value, sign=sign, scale=scale)
+    if not PLAIN[0] ** 2 <= error < PLAIN[1]:
+        return f"{number(value, sign=sign)} ± {number(error)}"
+    # two digits of the error are meaningful, and the value gets the same decimals, but no more
+    # than four digits
+    decimals = 1 - _exponent(float(f"{error:.1e}"))
+    most = SIGNIFICANT_DIGITS - 1 - _exponent(value) if value else decimals
+    text = _fixed(value, min(decimals, most), "+" if sign else "")
+    return f"{text} ± {_fixed(error, decimals)}"
+
+
+def _exponent(value: float) -> int:
+    return int(np.floor(np.log10(abs(value))))
+
+
+def _fixed(value: float, decimals: int, plus: str = "") -> str:
+    """Return a number rounded to decimals, which may be negative, with commas from 10,000 on."""
     value = round(value, decimals) + 0.0  # adding zero turns -0.0 into 0.0
-    return f"{value:{plus}.{decimals}f} ± {error:.{decimals}f}"
+    comma = "," if abs(value) >= 1e4 else ""
+    return f"{value:{plus}{comma}.{max(decimals, 0)}f}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> str:
@@ -70,17 +95,14 @@ def method_in_words(method: Method) -> str:
 
 
 def guarantee_in_words(found: Assessment) -> tuple[str, str]:
-    """Return the guarantee, rounded up, and a sentence that says what it bounds."""
+    """Return the guarantee, rounded up, and what it bounds; the risk is averaged over signals."""
     if found.guarantee is None:
         return "none", "No bound is known for this method at this stop."
-    where = "any spectrum" if found.universal else "any spectrum with eigenvalues in the same range"
-    meaning = (
-        "At a well-chosen stop, the Bayes risk is at most this multiple of the best ridge's, "
-        f"on {where}."
-    )
+    where = "" if found.universal else ", on data with eigenvalues in the same range"
+    meaning = f"the error of the best ridge{where}"
     if found.inflation is not None:
-        meaning += f" On this one it is {found.inflation:.3f} ×, by estimate."
-    return f"{rounded_up(found.guarantee)} ×", meaning
+        meaning += f"; about {found.inflation:.2f} times on these data"
+    return f"at worst {rounded_up(found.guarantee, 2)} times", meaning
 
 
 def rounded_up(value: float, decimals: int = 3) -> str:

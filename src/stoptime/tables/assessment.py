@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 
+from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.tables.reading import needed
-from stoptime.tables.recipe import Policy
+from stoptime.tables.recipe import Policy, counted
 from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
@@ -21,15 +20,20 @@ from stoptime.theory.risk import bayes_risk, inflation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from stoptime.estimators.classifier import StoppedClassifierCV
     from stoptime.estimators.linear import StoppedRegressorCV
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
     from stoptime.tables.reading import Table
     from stoptime.tables.recipe import Prepared
 
 MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
+FIT_STEPS = 8  # messages that fit_table sends to a progress bar
+CALIBRATION_GROUPS = 10
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
 
@@ -51,6 +55,8 @@ class Request:
     seed: int = 0  #: Seed of every shuffle.
     in_memory: bool | None = None  #: Whether to read the file at once; None decides by its size.
     shuffled: bool = True  #: Whether rows can be shuffled; False if they are read in chunks.
+    classify: bool | None = None  #: Whether the target are classes; None looks at the target.
+    compare: bool = True  #: Whether to compare with other estimators.
 
     def adapted(self) -> tuple[Request, list[str]]:
         """Return the request that the free memory allows, and a message on what was changed."""
@@ -112,6 +118,9 @@ class Assessment:
     degrees_of_freedom: float
     error: float  #: The rule's estimate of the mean squared prediction error.
     standard_error: float | None  #: Of this estimate.
+    rmse: float  #: Its root, in the units of the target (or of labels coded as ±1).
+    rmse_standard_error: float | None
+    mae: float | None  #: Mean absolute error of left-out rows.
     explained: float  #: The share of the variance of the target that is explained.
     guarantee: float | None  #: Bound on the Bayes risk over that of the best ridge, with penalty λ.
     universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
@@ -121,13 +130,75 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Score:
-    """Mean squared error on held-out folds, and by how much it exceeds that of stoptime."""
+    """The error on held-out folds, and by how much it exceeds that of stoptime."""
 
     name: str
+    measure: str  #: "RMSE", in the units of the target, or the "error rate" of classes.
     error: float
     standard_error: float
     excess: float
     excess_standard_error: float
+    mae: float | None  #: Mean absolute error; None for classes.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassErrors:
+    """How well left-out rows are classified, each by the fit without it."""
+
+    labels: list[Any]
+    accuracy: float
+    accuracy_standard_error: float
+    log_loss: float
+    log_loss_standard_error: float
+    confusion: list[list[float]]  #: Rows (their weights, if given) of each class by prediction.
+    calibration: list[tuple[float, float, int]]  #: Mean probability, share that came true, count.
+
+    @classmethod
+    def of(cls, model: StoppedClassifierCV, data: Prepared) -> ClassErrors:
+        """Assess a fitted classifier by the decision values of left-out rows."""
+        if model.left_out_decisions_ is None or model.slope_ is None:
+            raise ValueError(
+                f'method="{model.method_.name}" has no decision values of left-out rows, from '
+                "which probabilities of classes are computed: choose another method."
+            )
+        labels = model.classes_
+        place = np.searchsorted(labels, data.y)
+        weights = np.ones(len(place)) if data.sample_weight is None else data.sample_weight
+        decisions = np.asarray(model.left_out_decisions_)
+        chances = probabilities(model.slope_, decisions)
+        predicted = np.searchsorted(labels, chosen(labels, decisions))
+        own = np.take_along_axis(chances, place[:, None], axis=1)[:, 0]
+        # A probability of zero would make the loss infinite, and rounding alone can give one.
+        logs = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
+        confusion = np.zeros((len(labels), len(labels)))
+        np.add.at(confusion, (place, predicted), weights)
+        # Of two classes, the second one tells everything; rows of weight zero are not there.
+        shown = np.arange(len(labels))[1 if len(labels) == 2 else 0 :]
+        live = weights > 0
+        came_true = place[live, None] == shown
+        curve = _calibration(chances[live][:, shown].ravel(), came_true.ravel())
+        hits = weighted_mean((place == predicted).astype(np.float64), weights)
+        return cls(labels.tolist(), *hits, *weighted_mean(logs, weights), confusion.tolist(), curve)
+
+
+def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
+    """Return mean probability, share that came true, and count, in groups of equal width."""
+    group = np.minimum((chances * CALIBRATION_GROUPS).astype(np.intp), CALIBRATION_GROUPS - 1)
+    members = [group == one for one in np.unique(group)]
+    return [
+        (float(chances[some].mean()), float(came_true[some].mean()), int(some.sum()))
+        for some in members
+    ]
+
+
+class Coefficients(NamedTuple):
+    """Coefficients of the features as fitted, standardised by default, and of the columns."""
+
+    name: str  #: The target, or the target and a class.
+    coef: Array
+    intercept: float
+    original_coef: Array
+    original_intercept: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,22 +209,41 @@ class Fitted:
     table: Table  #: The data as read.
     prepared: Prepared  #: The data as used; the first rows of a file read in chunks.
     n_rows: int  #: How many rows of positive weight were fitted.
-    model: StoppedRegressorCV  #: Fitted to all rows.
+    model: StoppedRegressorCV | StoppedClassifierCV  #: Fitted to all rows.
     spectrum: Spectrum  #: Of all rows.
     assessment: Assessment  #: Guarantee, penalty and error of the model.
     scores: list[Score]  #: The model and its rivals on the same folds; empty for too few rows.
     messages: tuple[str, ...]  #: What the reader should know.
     code: str  #: Python code that fits the same model.
+    classes: ClassErrors | None = None  #: How well classes are predicted; None for numbers.
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the response: errors far below it are rounding."""
+        return float(np.sqrt(np.mean(self.spectrum.target_power)))
+
+    def coefficients(self) -> list[Coefficients]:
+        """Return the coefficients of the target, or of each class."""
+        coef = np.atleast_2d(self.model.coef_).astype(np.float64)
+        intercept = np.atleast_1d(self.model.intercept_).astype(np.float64)
+        original = self.prepared.recipe.in_original_units(coef, intercept)
+        names = [self.prepared.target]
+        if self.classes is not None:
+            # Two classes have one decision value, which is positive for the second.
+            labels = self.classes.labels[1:] if len(coef) == 1 else self.classes.labels
+            names = [f"{self.prepared.target} = {label}" for label in labels]
+        return list(map(Coefficients, names, coef, intercept, *original))
 
     @property
     def size(self) -> str:
         """A sentence on the size of the data."""
         n, p = self.prepared.X.shape
-        return f"The data, {Path(self.table.source).name}, have {n} rows and {p} features."
+        size = f"{counted(n, 'row')} and {counted(p, 'feature')}"
+        return f"The data, {Path(self.table.source).name}, have {size}."
 
 
-def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
-    """Describe a fitted model with one target, given the spectrum of its data."""
+def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) -> Assessment:
+    """Describe a fitted model with one target, or of classes, given the spectrum of its data."""
     method = model.method_
     stop = float(model.stop_)
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
@@ -166,21 +256,31 @@ def assess(model: StoppedRegressorCV, spectrum: Spectrum) -> Assessment:
             bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
-    variance = float(spectrum.target_power)
+    variance = float(np.mean(spectrum.target_power))
     error = float(model.choice_.error)
-    spread = model.choice_.standard_error
+    spread = None if model.choice_.standard_error is None else float(model.choice_.standard_error)
+    residuals = getattr(model, "left_out_residuals_", None)
+    mae = None
+    if residuals is not None:
+        mae = float(np.average(np.abs(residuals), weights=model._observations))
+    rmse = float(np.sqrt(error))
     return Assessment(
-        method, stop, penalty, float(model.degrees_of_freedom_), error,
-        None if spread is None else float(spread), 1 - error / variance if variance > 0 else 0.0,
-        guarantee, universal, _inflation(method, spectrum, eigenvalues),
+        method, stop, penalty, float(model.degrees_of_freedom_), error, spread, rmse,
+        None if spread is None or rmse == 0 else spread / (2 * rmse), mae,
+        1 - error / variance if variance > 0 else 0.0,
+        guarantee, universal, _inflation(model, spectrum, eigenvalues),
         None if penalty is None else penalty * spectrum.n_samples,
     )  # fmt: skip
 
 
-def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
+def _inflation(
+    model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum, eigenvalues: Array
+) -> float | None:
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
+    method = model.method_
     oracle = estimate_oracle(spectrum)
-    if not method.has_filter or not 0 < oracle.penalty < np.inf:
+    # Several classes have a signal and a noise each.
+    if not method.has_filter or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
         return None
     positive = eigenvalues[eigenvalues > 0]
     # Null directions have the same bias under every method: wide data need no search over them.
@@ -196,52 +296,60 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
     if np.isinf(method.horizon):
         least = inflation(method, **prior).ratio * ridge
     else:
-        # `inflation` would run far more iterations than the fit has searched.
-        model = bayes_risk(method, [0.0], **prior).model
-        within = model.minimum(0.0, method.horizon)[1]
-        least = min(within, float(model.total(np.array([np.inf]))[0]))
+        # The risk is searched at the iterations that the fit has looked at, lest this number costs
+        # more than the fit. Where the best ridge is matched only far beyond, it is left out.
+        last = 2 * float(model.stops_[np.isfinite(model.stops_)].max(initial=1.0))
+        if oracle.penalty ** (-1 / method.order) > method.pace * last:
+            return None
+        risk = bayes_risk(method, [0.0], **prior).model
+        least = min(risk.minimum(0.0, last)[1], float(risk.total(np.array([np.inf]))[0]))
     ratio = (least + null_risk) / (ridge + null_risk)
     # No filter has a smaller Bayes risk than the best ridge: a ratio below one is rounding.
     return max(ratio, 1.0) if np.isfinite(ratio) else None
 
 
 def compare(
-    model: StoppedRegressorCV,
+    model: StoppedRegressorCV | StoppedClassifierCV,
     spectrum: Spectrum,
     data: Prepared,
     *,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[Score]:
-    """Compare a model with RidgeCV, least squares and the mean on the same five shuffled folds."""
+    """Compare a model with others, such as RidgeCV and the mean, on the same shuffled folds."""
     y = data.y
+    task = data.task
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
     mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
-    intercept = spectrum.fit_intercept
-    estimators = {
-        "stoptime": model,
-        # scikit-learn's alpha is the penalty times the number of rows.
-        "RidgeCV": RidgeCV(PENALTIES * mean * spectrum.n_samples, fit_intercept=intercept),
-        "least squares": LinearRegression(fit_intercept=intercept),
-        "the mean": DummyRegressor(),
-    }
+    # scikit-learn's alpha is the penalty times the number of rows.
+    alphas = PENALTIES * mean * spectrum.n_samples
+    estimators = {"stoptime": model, **task.rivals(alphas, spectrum.fit_intercept)}
     weights = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     options = {} if data.sample_weight is None else {"sample_weight": weights}
-    folds = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
-    losses = {}
+    folds = task.folds(min(FOLDS, len(y)), shuffle=True, random_state=seed)
+    scores: list[Score] = []
+    ours = np.zeros(len(y))
     for name, estimator in estimators.items():
         if progress is not None:
             progress(f"comparing with {name}")
-        losses[name] = (y - cross_val_predict(estimator, data.X, y, cv=folds, params=options)) ** 2
-    # Estimators err on the same rows, so the difference row by row has the smaller standard error.
-    return [
-        Score(name, *_mean(loss, weights), *_mean(loss - losses["stoptime"], weights))
-        for name, loss in losses.items()
-    ]
+        predicted = cross_val_predict(estimator, data.X, y, cv=folds, params=options)
+        losses = task.losses(y, predicted)
+        error, slope = task.measured(weighted_mean(losses, weights)[0])
+        # To first order, the measure is linear in the losses, so that differences row by row have
+        # a standard error. It is the smaller one, because estimators err on the same rows.
+        linear = slope * losses
+        ours = ours if scores else linear
+        first = scores[0].error if scores else error
+        spreads = [weighted_mean(one, weights)[1] for one in (linear, linear - ours)]
+        mae = None
+        if not task.classifies:
+            mae = weighted_mean(np.abs(y - predicted), weights)[0]
+        scores.append(Score(name, task.measure, error, spreads[0], error - first, spreads[1], mae))
+    return scores
 
 
-def _mean(values: Array, weights: Array) -> tuple[float, float]:
+def weighted_mean(values: Array, weights: Array) -> tuple[float, float]:
     """Return a weighted mean and its standard error."""
     total = weights.sum()
     mean = float(weights @ values / total)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +12,10 @@ import numpy as np
 from stoptime.tables.reading import pandas
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from stoptime.support.arrays import Array
 
 Kind = Literal["number", "date", "category"]
@@ -17,75 +23,172 @@ Kind = Literal["number", "date", "category"]
 MOSTLY_NUMBERS = 0.5  # share of numbers in a text column above which it is probably a mistake
 FEW_VALUES = 10  # a text column with at most so many different values may be a code of digits
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
+SHORT_YEARS = (
+    "%d.%m.%y",
+    "%m/%d/%y",
+    "%d/%m/%y",
+    "%d-%m-%y",
+    "%d-%b-%y",
+    "%d %b %y",
+    "%b %Y",
+    "%B %Y",
+)
+WORDS_OF_DATES = {
+    "%d": "day",
+    "%m": "month",
+    "%b": "month",
+    "%B": "month",
+    "%Y": "year",
+    "%y": "year",
+}
+CURRENCY = "(?:[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
+AROUND_NUMBER = re.compile(rf"^([-+]?)\s*{CURRENCY}?\s*([-+]?\d.*?)\s*(?:%|{CURRENCY})?$")
 NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
 TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
 NESTED = (list, dict, set, tuple, np.ndarray)
 KINDS_IN_WORDS = {"number": "numbers", "date": "dates", "category": "text"}
 
 
+@dataclass(frozen=True, eq=False)
+class Values:
+    """An array of numbers, or of days since 1970, with NaN for gaps; or a series of text."""
+
+    kind: Kind
+    values: Any
+    form: str = ""  #: How text was read: the decimal sign of numbers, or the format of dates.
+
+    @property
+    def gaps(self) -> NDArray[np.bool_]:
+        """Which values are missing or infinite."""
+        return np.asarray(pandas().isna(self.values))
+
+
 def numbers_in(frame: Any, name: str, role: str = "target") -> Array:
     """Return the target or the weights, with NaN for missing and infinite numbers."""
-    kind, values = values_of(frame[name], name)
-    if kind != "number":
-        found = described(kind, frame[name])
-        raise ValueError(f'The {role} "{name}" must be numbers, not {found}.')
-    return np.asarray(values)
-
-
-def gaps_in(frame: Any, name: str) -> Array:
-    """Return which values of a column are missing or infinite."""
-    return np.asarray(pandas().isna(values_of(frame[name], name)[1]))
+    found = values_of(frame[name], name)
+    if found.kind != "number":
+        raise ValueError(
+            f'The {role} "{name}" must be numbers, not {described(found.kind, frame[name])}.'
+        )
+    return np.asarray(found.values)
 
 
 def described(kind: Kind, series: Any) -> str:
-    """Return the kind of a column in words, with an example."""
-    example = next(iter(series.dropna()), "nothing")
+    """Return the kind of a column in words, with an example that is not a number if possible."""
+    texts = series.dropna()
+    odd = texts[pandas().to_numeric(texts.astype(str), errors="coerce").isna()]
+    example = next(iter(odd if len(odd) else texts), "nothing")
     return f"{KINDS_IN_WORDS[kind]} such as {str(example)[:40]!r}"
 
 
-def values_of(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return the values of a column: an array of numbers or days with NaN, or a series of text."""
-    kind, series = _detected(series, name)
+def values_of(series: Any, name: str, form: str = "") -> Values:
+    """Return the values of a column; text is read in the given form if all of it can be."""
+    kind, series, form = _detected(series, name, form)
     if kind == "category":
-        return kind, series
+        return Values(kind, series)
     if kind == "date":
         pd = pandas()
         moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
         series = (moments - pd.Timestamp(0)) / pd.Timedelta(days=1)
     values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     # An infinite number cannot be fitted, so it is treated as a missing one.
-    return kind, np.where(np.isfinite(values), values, np.nan)
+    return Values(kind, np.where(np.isfinite(values), values, np.nan), form)
 
 
-def _detected(series: Any, name: str) -> tuple[Kind, Any]:
-    """Return the kind of a column, and the column in a type that can be converted to it."""
+def form_in_words(kind: Kind, form: str, series: Any) -> str:
+    """Return how the text of a column was read, with an example."""
+    example = f"{str(series.dropna().iloc[0]).strip()[:40]!r}"
+    if kind == "number":
+        return f"text such as {example}, read as numbers with the decimal sign {form!r}"
+    words = re.sub("%[a-zA-Z]", lambda match: WORDS_OF_DATES.get(match[0], "time"), form)
+    return f"text such as {example}, read as dates ({words}) and counted in days since 1970"
+
+
+def _detected(series: Any, name: str, form: str) -> tuple[Kind, Any, str]:
+    """Return the kind of a column, its values in a type that can be converted, and their form."""
     pd = pandas()
     types = pd.api.types
     if types.is_numeric_dtype(series) and not types.is_complex_dtype(series):
-        return "number", series
+        return "number", series, ""
     # The values of a column of Python objects have to be looked at.
     inferred = types.infer_dtype(series, skipna=True)
     if inferred in {"date", "datetime", "datetime64"}:
-        return "date", series
+        return "date", series, ""
     if isinstance(series.dtype, pd.CategoricalDtype):
-        return "category", series.astype(object)
+        return "category", series.astype(object), ""
     if inferred in NUMBER_TYPES:
         numbers = series.map(lambda value: np.nan if pd.isna(value) else float(value))
-        return "number", numbers.astype(float)
+        return "number", numbers.astype(float), ""
     if inferred not in TEXT_TYPES or any(isinstance(value, NESTED) for value in series):
         raise ValueError(
             f'Column "{name}" holds {inferred} values, which cannot become numbers: drop it.'
         )
-    different = series.dropna().astype(str).str.strip().drop_duplicates()
-    if len(different) and different.str.fullmatch(ISO_DATE).all():
-        return "date", pd.to_datetime(series, utc=True, format="ISO8601")
-    # Numbers with a few words among them would become hundreds of categories without a warning.
-    with_points = different.str.replace(",", ".", regex=False)
-    share = pd.to_numeric(with_points, errors="coerce").notna().mean()
-    odd = different[pd.to_numeric(different, errors="coerce").isna()]
-    if len(different) > FEW_VALUES and share > MOSTLY_NUMBERS and len(odd):
-        raise ValueError(
-            f'Column "{name}" mixes numbers with text such as {str(odd.iloc[0])[:40]!r}: if that '
-            "is a missing value, declare it by --na; otherwise correct the file or drop the column."
-        )
-    return "category", series
+    texts = series.dropna().astype(str).str.strip()
+    different = texts.drop_duplicates()
+    for kind, read in READ_TEXT.items():
+        values, found = read(different, form)
+        if len(different) and values.notna().all():
+            known = dict(zip(different, values, strict=True))
+            return kind, texts.map(known).reindex(series.index), found
+        # Numbers with a few words among them would become hundreds of categories without a warning.
+        if (
+            kind == "number"
+            and len(different) > FEW_VALUES
+            and values.notna().mean() > MOSTLY_NUMBERS
+        ):
+            odd = different[values.isna()].iloc[0]
+            raise ValueError(
+                f'Column "{name}" mixes numbers with text such as {odd[:40]!r}: if that is a '
+                "missing value, declare it by --na; otherwise correct the file or drop the column."
+            )
+    return "category", series, ""
+
+
+def _numbers_in_text(texts: Any, form: str) -> tuple[Any, str]:
+    """Return numbers with currencies, percent signs or thousands separators; NaN for other text."""
+    pd = pandas()
+    bare = texts.str.replace(AROUND_NUMBER, r"\1\2", regex=True)
+    percent = texts.str.endswith("%")
+    # A point before exactly three digits separates thousands in an amount, but not in a percentage.
+    thousands = bare.str.contains(".", regex=False).any() and not percent.any()
+    signs = dict.fromkeys([form] * (form in {".", ","}) + ([",", "."] if thousands else [".", ","]))
+    best = pd.Series(np.nan, texts.index), ""
+    for sign in signs:
+        others = " .,'’\u00a0\u202f".replace(sign, "")
+        whole = rf"\d+|\d{{1,3}}([{others}])\d{{3}}(?:\1\d{{3}})*"
+        fits = bare.str.fullmatch(rf"[-+]?(?:{whole})(?:[{sign}]\d*)?(?:[eE][-+]?\d+)?")
+        plain = bare.where(fits).str.replace(f"[{others}]", "", regex=True)
+        numbers = pd.to_numeric(plain.str.replace(sign, ".", regex=False))
+        if numbers.notna().sum() > best[0].notna().sum():
+            best = numbers, sign
+    # Digits alone are a code: pandas would have read numbers.
+    if texts.str.fullmatch(r"\d+").all():
+        return pd.Series(np.nan, texts.index), ""
+    # A column has one currency. It may be absent, but a percent sign may not.
+    unit = texts.str.replace(r"[eE](?=[-+]?\d)|[^%\w$€£¥₹₽₩₺]|\d", "", regex=True)
+    units = {unit.mode()[0], "%" if percent.any() else ""}
+    return best[0].where(unit.isin(units)), best[1]
+
+
+def _dates_in_text(texts: Any, form: str) -> tuple[Any, str]:
+    """Return dates if all texts have one format, and this format."""
+    pd = pandas()
+    if texts.str.fullmatch(ISO_DATE).all():
+        return pd.to_datetime(texts, utc=True, format="ISO8601"), ""
+    formats = [form]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about days and months that could be swapped
+        # Days come first with points, as in German; 3/4/2020 is the third of April if 13/4/2020 is.
+        for day_first in (texts.iloc[:1].str.contains(".", regex=False).any(), True):
+            formats += [pd.tseries.api.guess_datetime_format(texts.iloc[0], dayfirst=day_first)]
+    for one in (*filter(None, formats), *SHORT_YEARS):
+        dates = pd.to_datetime(texts, format=one, errors="coerce", utc=True)
+        if dates.notna().all() and re.search("%[yY]", one) and re.search("%[mbB]", one):
+            return dates, one
+    return pd.Series(pd.NaT, texts.index), ""
+
+
+READ_TEXT: dict[Kind, Callable[[Any, str], tuple[Any, str]]] = {
+    "date": _dates_in_text,
+    "number": _numbers_in_text,
+}

@@ -6,14 +6,16 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import KFold
 
+from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
-from stoptime.stopping.rule import StopWarning
 from stoptime.support.progress import warnings_noted
-from stoptime.tables.assessment import Assessment, Fitted, Request, Score, assess, compare
+
+from stoptime.tables.assessment import (  # isort: skip
+    Assessment, ClassErrors, Fitted, Request, Score, assess, compare,
+)  # fmt: skip
 from stoptime.tables.reading import read_table
 from stoptime.tables.recipe import Prepared, TableRows, opening, prepare
 
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stoptime.spectrum.base import Spectrum
+    from stoptime.tables.reading import Table
 
-__all__ = ["Assessment", "Fitted", "Request", "Score", "assess", "compare", "fit_table"]
-
-FIT_STEPS = 8  # messages that fit_table sends to a progress bar
+__all__ = [
+    "Assessment", "ClassErrors", "Fitted", "Request", "Score", "assess", "compare", "fit_table",
+]  # fmt: skip
 
 
 def fit_table(request: Request, progress: Callable[[str], None] | None = None) -> Fitted:
@@ -35,38 +38,57 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     read = read_table if request.shuffled else opening
     table = read(request.data, missing=request.missing)
     step("preparing")
-    prepared = prepare(
-        table.frame, request.target, request.policy, weights=request.weights, drop=request.drop
-    )
+    prepared = _prepare(request, table)
     step("fitting")
     with warnings_noted() as warned:
         model, spectrum, n_rows, on_rows = _fit(request, prepared)
     messages += [*table.messages, *on_rows, *warned]
     step("assessing")
     found = assess(model, spectrum)
+    classes = ClassErrors.of(model, prepared) if prepared.task.classifies else None
     scores: list[Score] = []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StopWarning)  # the fit to all rows has warned
-            candidate = _estimator(request)
-            scores = compare(candidate, spectrum, prepared, seed=request.seed, progress=step)
+            # the fit to all rows has warned, and scikit-learn warns of classes with few rows
+            warnings.simplefilter("ignore", UserWarning)
+            candidate = _estimator(request, prepared)
+            if request.compare:
+                scores = compare(candidate, spectrum, prepared, seed=request.seed, progress=step)
     except ValueError as error:  # a fold may be too small for the method
         messages.append(f"No comparison on folds: {error}")
-    told = tuple(messages)
-    code = request.code()
-    return Fitted(request, table, prepared, n_rows, model, spectrum, found, scores, told, code)
+    given = request, table, prepared, n_rows, model, spectrum
+    return Fitted(*given, found, scores, tuple(messages), request.code(), classes)
 
 
-def _fit(
-    request: Request, prepared: Prepared
-) -> tuple[StoppedRegressorCV, Spectrum, int, list[str]]:
+def _prepare(request: Request, table: Table) -> Prepared:
+    # Classes need all rows: numbers in a file that is read in chunks stay numbers.
+    classify = request.classify if request.shuffled else bool(request.classify)
+    prepared = prepare(
+        table.frame,
+        request.target,
+        request.policy,
+        weights=request.weights,
+        drop=request.drop,
+        missing=request.missing,
+        classify=classify,
+    )
+    if prepared.task.classifies and not request.shuffled:
+        raise ValueError(
+            f'The classes of "{request.target}" need all rows in memory: in_memory=True.'
+        )
+    return prepared
+
+
+def _fit(request: Request, prepared: Prepared) -> tuple[Any, Spectrum, int, list[str]]:
     """Fit the prepared rows, or all rows of a file in chunks; return messages on the rows too."""
-    estimator = _estimator(request)
+    estimator = _estimator(request, prepared)
     if request.shuffled:
-        data = prepared.X, prepared.y, prepared.sample_weight
-        n_rows = len(data[1]) if data[2] is None else int(np.count_nonzero(data[2]))
-        spectrum = decompose(*data, request.fit_intercept)
-        return estimator.fit(*data), spectrum, n_rows, list(prepared.messages)
+        weights = prepared.sample_weight
+        n_rows = len(prepared.y) if weights is None else int(np.count_nonzero(weights))
+        response = prepared.task.coded(prepared.y)
+        spectrum = decompose(prepared.X, response, weights, request.fit_intercept)
+        model = estimator.fit(prepared.X, prepared.y, weights)
+        return model, spectrum, n_rows, list(prepared.messages)
     columns = request.target, request.weights
     rows = TableRows(request.data, prepared.recipe, *columns, request.policy, request.missing)
     statistics = summarise(rows.chunks())
@@ -82,11 +104,13 @@ def _fit(
     return model, spectrum, statistics.n_rows, [how, *decisions, *rows.messages()]
 
 
-def _estimator(request: Request) -> StoppedRegressorCV:
+def _estimator(request: Request, prepared: Prepared) -> Any:
+    task = prepared.task
     cv: Any = request.cv
     if cv is not None and request.shuffled:
-        cv = KFold(cv, shuffle=True, random_state=request.seed)
+        cv = task.folds(cv, shuffle=True, random_state=request.seed)
     method = request.methods[0] if len(request.methods) == 1 else list(request.methods)
     rule = request.rule
     intercept = request.fit_intercept
-    return StoppedRegressorCV(method, request.stops, cv=cv, rule=rule, fit_intercept=intercept)
+    estimator: Any = StoppedClassifierCV if task.classifies else StoppedRegressorCV
+    return estimator(method, request.stops, cv=cv, rule=rule, fit_intercept=intercept)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.intervals import jackknife, sizes_of
-from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
-from stoptime.methods.base import Method
+from stoptime.estimators.intervals import LeftOutChanges
 from stoptime.methods.registry import as_content, from_content
-from stoptime.spectrum.kinds import DTYPES
-from stoptime.support.arrays import on_host
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.tables.columns import Kind
-from stoptime.tables.pipelines import recipe_of
-from stoptime.tables.reading import pandas
+from stoptime.tables.model import Classes, Model, as_model
 from stoptime.tables.recipe import Column, Prepared, Recipe
 
 if TYPE_CHECKING:
@@ -33,85 +25,14 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
 MODEL_FORMAT = "stoptime-model"
-SCHEMA = 1
+SCHEMA = 2
+SINGLE = "<f4"  # little-endian single precision
 MOST_BYTES = 2**28  # of a model file; this holds about 13 million numbers
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class PreparationWarning(UserWarning):
-    """Values of new rows were filled in or not recognised."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Model:
-    """A fitted model without its data: :func:`save` writes it and :func:`load` returns it.
-
-    ``method`` is tuned to the data of the fit. ``features`` and ``target`` are names, if known.
-    With a ``recipe``, predictions take rows of a table; without one, rows of features.
-    ``residuals``, of shape (n, n_targets), are the absolute left-out residuals for intervals, and
-    ``observations`` is the number of observations that each row of them stands for.
-    """
-
-    method: Method
-    stop: float | Floats
-    coef: Floats
-    intercept: Floats
-    features: tuple[str, ...] | None = None
-    target: str | None = None
-    recipe: Recipe | None = None
-    residuals: Floats | None = None
-    observations: Floats | None = None
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the response, exactly as the model that was saved.
-
-        X is a data frame, or an array with the columns of the table or the features in their order.
-        """
-        return np.asarray(self._rows(X) @ self.coef.T + self.intercept)
-
-    def predict_interval(self, X: Any, confidence: float = 0.9) -> Floats:
-        """Predict lower and upper ends, of shape (n, 2) or (n, n_targets, 2).
-
-        This is the jackknife, as a file has no training rows; see
-        :meth:`stoptime.StoppedRegressorCV.predict_interval`. X is as for :meth:`predict`.
-        """
-        if self.residuals is None or self.observations is None:
-            why = "intervals need a model that chose its stop"
-            raise ValueError(f"This model has no left-out residuals: {why}.")
-        return jackknife(self.predict(X), self.residuals, self.observations, confidence)  # type: ignore[no-any-return]
-
-    def _rows(self, X: Any) -> Floats:
-        """Return the rows of the matrix for new data."""
-        has_columns = hasattr(X, "columns")
-        if self.recipe is not None:
-            if not has_columns:
-                X = np.asarray(X)
-                names = [column.name for column in self.recipe.columns]
-                listed = ", ".join(names)
-                if X.ndim != 2 or X.shape[1] != len(names):
-                    raise ValueError(f"X must have the columns {listed}; got shape {X.shape}.")
-                # An array of objects gets back the type of each column.
-                X = pandas().DataFrame(X, columns=names).infer_objects()
-            rows, messages = self.recipe.transform(X)
-            for message in messages:
-                warnings.warn(message, PreparationWarning, stacklevel=3)
-            return rows
-        if has_columns and self.features not in {None, tuple(map(str, X.columns))}:
-            wanted = ", ".join(self.features or ())
-            raise ValueError(f"X must have the columns {wanted}, in this order.")
-        rows = np.asarray(check_array(X, dtype=DTYPES, input_name="X"))
-        p = self.coef.shape[-1]
-        if rows.shape[1] != p:
-            raise ValueError(f"X has {rows.shape[1]} features, but the model has {p}.")
-        return rows
-
-    def __repr__(self) -> str:
-        stop = f"{self.stop:.4g}" if np.ndim(self.stop) == 0 else "one for each target"
-        return f"Model({self.method}, stop {stop}, {self.coef.shape[-1]} features)"
-
-
 def save(model: Any, target: str | Path, *, prepared: Prepared | None = None) -> None:
-    """Write a fitted StoppedRegressor, StoppedRegressorCV or Model to a JSON file.
+    """Write a fitted StoppedRegressor(CV), StoppedClassifier(CV) or Model to a JSON file.
 
     A Pipeline may end with one of them, after SimpleImputer for numbers, OneHotEncoder for text,
     StandardScaler and ColumnTransformer: what ``stoptime fit`` itself does to a table.
@@ -146,33 +67,6 @@ def load(source: str | Path) -> Model:
     raise ValueError(f"{path} is not a model of stoptime: {reason}")
 
 
-def as_model(model: Any, prepared: Prepared | None = None) -> Model:
-    """Return the parts of a fitted estimator that predictions need."""
-    if isinstance(model, Model):
-        return model
-    if prepared is not None:
-        recipe = prepared.recipe
-        target = prepared.target
-        return replace(as_model(model), features=recipe.features, target=target, recipe=recipe)
-    if isinstance(model, Pipeline):
-        recipe, last = recipe_of(model)
-        return replace(as_model(last), features=recipe.features, recipe=recipe)
-    if not isinstance(model, StoppedRegressor | StoppedRegressorCV):
-        known = "StoppedRegressor, StoppedRegressorCV, and pipelines that end with one of them"
-        raise TypeError(f"Only {known} can be saved, not {model!r:.80}: pickle it instead.")
-    if hasattr(model, "dual_coef_"):
-        raise TypeError("Kernel models contain their training rows: pickle them instead.")
-    check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None)
-    residuals = getattr(model, "left_out_residuals_", None)
-    return Model(
-        model.method_, model.stop_, on_host(model.coef_), on_host(model.intercept_),
-        None if names is None else tuple(map(str, names)),
-        residuals=None if residuals is None else sizes_of(residuals),
-        observations=None if residuals is None else model._observations,
-    )  # fmt: skip
-
-
 def _content(model: Model) -> dict[str, Any]:
     """Return the model as types that JSON has."""
     stops = np.asarray(model.stop, dtype=np.float64)
@@ -195,7 +89,30 @@ def _content(model: Model) -> dict[str, Any]:
         "recipe": None if model.recipe is None else asdict(model.recipe),
         "residuals": None if model.residuals is None else model.residuals.T.tolist(),
         "observations": None if shares is None else float(shares[0]) if same else shares.tolist(),
+        "left_out": None if model.left_out is None else _written(model.left_out),
+        "classes": None if model.classes is None else model.classes.content(),
+        "original_units": _original_units(model),
     }
+
+
+def _original_units(model: Model) -> dict[str, Any] | None:
+    """Return the coefficients of the columns as they are in the table, for people who read them."""
+    if model.recipe is None:
+        return None
+    coef, intercept = model.recipe.in_original_units(model.coef, model.intercept)
+    return {"coef": coef.tolist(), "intercept": intercept.tolist()}
+
+
+def _written(changes: LeftOutChanges) -> dict[str, Any]:
+    text = base64.b64encode(changes.values.astype(SINGLE).tobytes()).decode()
+    shape = list(changes.values.shape)
+    return {"mean": changes.mean.tolist(), "unit": changes.unit, "shape": shape, "changes": text}
+
+
+def _read_changes(content: Any) -> LeftOutChanges:
+    values = np.frombuffer(base64.b64decode(content["changes"], validate=True), SINGLE)
+    values = values.reshape(content["shape"]).astype(np.float32)
+    return LeftOutChanges(_read_numbers(content["mean"]), float(content["unit"]), values)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -215,6 +132,8 @@ def _model(file: Any) -> Model:
     _require(type(schema) is int and schema > 0, '"schema" must be a whole number from 1 on.')
     _require(schema <= SCHEMA, f"it has schema {schema} of a newer stoptime: upgrade to read it.")
     _require(isinstance(file.get("version"), str), '"version" must be text.')
+    if schema == 1:
+        file = _upgraded(file)
     parts: dict[str, Any] = {}
     for key, read in READERS.items():
         _require(key in file, f'"{key}" is missing.')
@@ -233,12 +152,23 @@ def _model(file: Any) -> Model:
         _require(right, f'"{key}" does not fit the other entries.')
     # This comparison finds wrong types and unknown keys, without a library such as msgspec.
     written = _content(model) | {"version": file["version"]}
-    for key in file.keys() | written.keys():
+    # Products of matrices round differently on other machines; nothing is computed from these.
+    file["original_units"] = written["original_units"]
+    for key in (*written, *file):
         # JSON text, unlike ==, tells 1 from 1.0 and from true; it has no infinity.
         found, expected = (json.dumps(one.get(key), allow_nan=False) for one in (file, written))
         same = key in written and found == expected
         _require(same, f'"{key[:40]}" is not as stoptime writes it.')
     return model
+
+
+def _upgraded(file: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of schema 1, which knew no classes and no forms of text, as one of schema 2."""
+    recipe = file.get("recipe")
+    if isinstance(recipe, dict) and isinstance(recipe.get("columns"), list):
+        columns = [{**one, "form": ""} for one in recipe["columns"] if isinstance(one, dict)]
+        recipe = {**recipe, "columns": columns, "missing": []}
+    return {**file, "schema": 2, "recipe": recipe, "left_out": None, "classes": None}
 
 
 def _require(condition: Any, message: str) -> None:
@@ -257,9 +187,15 @@ def _read_recipe(content: Any) -> Recipe:
     for one in content["columns"]:
         fill = None if one["fill"] is None else float(one["fill"])
         levels = tuple(None if level is None else str(level) for level in one["levels"])
-        columns.append(Column(str(one["name"]), one["kind"], fill, levels))
+        columns.append(Column(str(one["name"]), one["kind"], fill, levels, str(one["form"])))
     centres, scales = (tuple(map(float, content[key])) for key in ("centres", "scales"))
-    return Recipe(tuple(columns), centres, scales)
+    return Recipe(tuple(columns), centres, scales, tuple(map(str, content["missing"])))
+
+
+def _read_classes(content: Any) -> Classes:
+    slope = content["slope"]
+    slope = None if slope is None else float(slope)
+    return Classes(np.array(content["labels"]), slope, float(content["shift"]))
 
 
 _read_numbers = partial(np.array, dtype=np.float64)
@@ -274,8 +210,12 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "recipe": _read_recipe,
     "residuals": lambda content: _read_numbers(content).T,
     "observations": _read_numbers,
+    "left_out": _read_changes,
+    "classes": _read_classes,
 }
-OPTIONAL = {"features", "target", "recipe", "residuals", "observations"}  # these may be null
+OPTIONAL = {  # these may be null
+    "features", "target", "recipe", "residuals", "observations", "left_out", "classes",
+}  # fmt: skip
 
 
 def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
@@ -302,3 +242,13 @@ def _consistent(model: Model) -> Iterator[tuple[str, Any]]:
         fits = sizes.ndim == 2 and sizes.shape[1] == np.prod(targets)
         yield "residuals", fits and np.all(sizes >= 0)
         yield "observations", len(shares) == len(sizes) and np.all(shares >= 0) and shares.any()
+    if model.left_out is not None:
+        changes = model.left_out
+        yield "left_out", sizes is not None and changes.values.shape == (*sizes.shape, 1 + p)
+        yield "left_out", np.isfinite(changes.values).all() and changes.unit > 0
+        yield "left_out", changes.mean.shape == (p,)
+    if model.classes is not None:
+        labels = model.classes.labels
+        yield "classes", labels.ndim == 1 and len(np.unique(labels)) == len(labels) > 1
+        yield "classes", targets == (() if len(labels) == 2 else labels.shape)
+        yield "classes", model.classes.slope is None or model.classes.slope > 0

@@ -1,16 +1,22 @@
-"""Read tables from CSV, TSV and Parquet files."""
+"""Read tables from CSV, TSV and Parquet files, compressed or not, and from standard input."""
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import io
+import lzma
 import re
+import sys
 import warnings
+import zipfile
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from stoptime.support.wording import did_you_mean
 
@@ -18,12 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BUILT_IN = "diabetes"
+STANDARD = "-"  # standard input or output in place of a file
 SNIFFED_BYTES = 2**16  # read to find the format and the delimiter
 SNIFFED_LINES = 50  # csv.Sniffer is slow on long samples with quotes
 SNIFFED_ROWS = 1000  # read to find a decimal comma
 DELIMITERS = ",;\t|"
 PARQUET_MAGIC = b"PAR1"
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 
 
@@ -34,6 +43,63 @@ class Table:
     frame: Any
     source: str
     messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, or standard input, whose content is read without its compression."""
+
+    name: str  #: As the user gave it.
+    path: Path
+    content: bytes | None = None  #: Of standard input, which can be read only once.
+
+    @classmethod
+    def of(cls, source: str | Path) -> Source:
+        """Return the source for a path, or for "-"; a file that does not exist is an error."""
+        path = Path(source)
+        if str(source) == STANDARD:
+            return cls("standard input", Path(), sys.stdin.buffer.read())
+        if path.is_dir():
+            raise FileNotFoundError(f"{path} is a folder, not a file.")
+        if not path.is_file():
+            hint = did_you_mean(path.name, [p.name for p in path.parent.glob("*") if p.is_file()])
+            raise FileNotFoundError(f"{path} does not exist{hint or '.'}")
+        return cls(str(path), path)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the content for reading."""
+        suffix = self.path.suffix.lower()
+        if self.content is not None:
+            yield io.BytesIO(self.content)
+        elif suffix == ".zip":
+            with zipfile.ZipFile(self.path) as archive, archive.open(self._member(archive)) as file:
+                yield file
+        else:
+            with COMPRESSED.get(suffix, open)(self.path, "rb") as file:
+                yield file
+
+    def _member(self, archive: zipfile.ZipFile) -> str:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(names) != 1:
+            raise ValueError(
+                f"the archive holds {len(names)} files: unpack the one with the table."
+            )
+        return names[0]
+
+    def kind_and_head(self) -> tuple[str, bytes]:
+        """Return the format of the content, and its first bytes."""
+        with readable(self), self.open() as file:
+            head = file.read(SNIFFED_BYTES)
+        if not head:
+            raise ValueError(f"{self.name} is empty.")
+        # The ending before that of a compression is the one of the table.
+        endings = [one.lower() for one in self.path.suffixes]
+        known = next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), None)
+        return known or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def pandas() -> Any:
@@ -52,52 +118,52 @@ def needed(name: str) -> Any:
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read a table.
 
-    ``source`` is a file, or "diabetes" for the data set that comes with scikit-learn. The ending of
-    the name gives the format: csv, tsv or parquet, and text may be compressed (.gz); other names
-    are read by their content. Delimiter, encoding and decimal comma are detected. ``missing`` lists
-    words for a missing value, besides an empty field, NA, N/A, NaN, null and None.
+    ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
+    scikit-learn. The ending of the name gives the format: csv, tsv or parquet, which may be
+    compressed (gz, bz2, xz, or zip with one file); other names are read by their content.
+    Delimiter, encoding and decimal comma are detected. ``missing`` lists words for a missing value,
+    besides an empty field, NA, N/A, NaN, null and None.
     """
-    path = Path(source)
-    if str(source) == BUILT_IN and not path.exists():
+    if str(source) == BUILT_IN and not Path(source).exists():
         from sklearn.datasets import load_diabetes  # noqa: PLC0415 - used here only
 
         data = load_diabetes(scaled=False)
         frame = pandas().DataFrame(data.data, columns=data.feature_names)
         return Table(frame.assign(target=data.target), BUILT_IN)
-    return first_rows(path, missing, None)
+    return first_rows(Source.of(source), missing, None)
 
 
-def first_rows(path: Path, missing: Sequence[str], rows: int | None) -> Table:
+def first_rows(source: Source, missing: Sequence[str], rows: int | None) -> Table:
     """Read the first rows of a file, or all of them if ``rows`` is None."""
-    text = text_format(path, missing)
-    frame = next(frames(path, text, rows), None)
+    text = text_format(source, missing)
+    frame = next(frames(source, text, rows), None)
     if frame is None or len(frame) == 0:
-        raise ValueError(f"{path} has a header but no rows.")
+        raise ValueError(f"{source} has a header but no rows.")
     twice = [name for name, count in Counter(frame.columns).items() if count > 1]
     if twice:
-        raise ValueError(f'{path} has two columns named "{twice[0]}": rename one of them.')
-    return Table(frame, str(path), () if text is None else tuple(text.messages))
+        raise ValueError(f'{source} has two columns named "{twice[0]}": rename one of them.')
+    return Table(frame, source.name, () if text is None else tuple(text.messages))
 
 
-def frames(path: Path, text: TextFormat | None, rows: int | None) -> Iterator[Any]:
+def frames(source: Source, text: TextFormat | None, rows: int | None) -> Iterator[Any]:
     """Yield a file in data frames of at most so many rows, or in one if ``rows`` is None."""
-    if text is None:
-        with readable(path, "Parquet"), needed("pyarrow.parquet").ParquetFile(path) as file:
-            for part in [file.read()] if rows is None else file.iter_batches(rows):
+    with readable(source, "Parquet" if text is None else "a table"), source.open() as file:
+        if text is None:
+            table = needed("pyarrow.parquet").ParquetFile(file)
+            for part in [table.read()] if rows is None else table.iter_batches(rows):
                 # An index of pandas comes back as such: it numbers the rows and is no feature.
                 yield part.to_pandas().rename(columns=str).reset_index(drop=True)
-        return
-    with readable(path):
-        if rows is None:
-            yield text.named(pandas().read_csv(path, **text.options))
-            return
-        with pandas().read_csv(path, chunksize=rows, **text.options) as file:
-            yield from map(text.named, file)
+        elif rows is None:
+            yield text.named(pandas().read_csv(file, **text.options))
+        else:
+            with pandas().read_csv(file, chunksize=rows, **text.options) as chunks:
+                yield from map(text.named, chunks)
 
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    kind = kind or ENDINGS.get(target.suffix.lower(), "csv")
+    endings = [one.lower() for one in target.suffixes]
+    kind = kind or next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), "csv")
     if kind == "parquet":
         frame.to_parquet(target, index=False)
     else:
@@ -118,20 +184,21 @@ class TextFormat:
         return frame.iloc[:, [i for i, name in enumerate(self.names) if name]]
 
 
-def text_format(path: Path, missing: Sequence[str]) -> TextFormat | None:
+def text_format(source: Source, missing: Sequence[str]) -> TextFormat | None:
     """Detect how to read a text file; None for a Parquet file."""
-    kind, head = _kind_and_head(path)
+    kind, head = source.kind_and_head()
     if kind == "parquet":
         return None
-    compressed = path.suffix.lower() == ".gz"
-    encoding = "utf-8-sig" if compressed else _encoding(path, head)
+    encoding = _encoding(source, head)
     messages = []
     if encoding == "cp1252":
-        messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
+        messages.append(
+            f"{Path(source.name).name} is not UTF-8; it was read as Windows-1252 (Latin-1)."
+        )
     delimiter = "\t" if kind == "tsv" else ","
     # A table with one column has no delimiter, which the sniffer calls an error.
     with suppress(csv.Error):
-        if kind == "csv" and not compressed:
+        if kind == "csv":
             lines = head.decode(encoding, errors="ignore").splitlines()[:SNIFFED_LINES]
             delimiter = csv.Sniffer().sniff("\n".join(lines), DELIMITERS).delimiter
     options = {
@@ -140,14 +207,12 @@ def text_format(path: Path, missing: Sequence[str]) -> TextFormat | None:
         "na_values": list(missing),
         "skipinitialspace": True,
     }
-    read_csv = pandas().read_csv
-    with readable(path):
-        # The header is read as data, because pandas would rename empty and repeated names.
-        header = read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
-        options |= {"low_memory": False, "index_col": False}
-        if options["sep"] == ";" and _decimal_commas(read_csv(path, nrows=SNIFFED_ROWS, **options)):
-            options["decimal"] = ","
-            messages.append("Numbers were read with a decimal comma.")
+    # The header is read as data, because pandas would rename empty and repeated names.
+    header = _read(source, **options, header=None, nrows=1, dtype=str, keep_default_na=False)
+    options |= {"low_memory": False, "index_col": False}
+    if options["sep"] == ";" and _decimal_commas(_read(source, nrows=SNIFFED_ROWS, **options)):
+        options["decimal"] = ","
+        messages.append("Numbers were read with a decimal comma.")
     names = [str(name).strip() for name in header.iloc[0]]
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
@@ -155,47 +220,36 @@ def text_format(path: Path, missing: Sequence[str]) -> TextFormat | None:
     return TextFormat(options, names, messages)
 
 
-def _kind_and_head(path: Path) -> tuple[str, bytes]:
-    """Return the format of a file, and its first bytes."""
-    if path.is_dir():
-        raise FileNotFoundError(f"{path} is a folder, not a file.")
-    if not path.is_file():
-        hint = did_you_mean(path.name, [p.name for p in path.parent.glob("*") if p.is_file()])
-        raise FileNotFoundError(f"{path} does not exist{hint or '.'}")
-    with path.open("rb") as file:
-        head = file.read(SNIFFED_BYTES)
-    if not head:
-        raise ValueError(f"{path} is empty.")
-    uncompressed = Path(path.stem) if path.suffix.lower() == ".gz" else path
-    by_content = "parquet" if head.startswith(PARQUET_MAGIC) else "csv"
-    return ENDINGS.get(uncompressed.suffix.lower(), by_content), head
+def _read(source: Source, **options: Any) -> Any:
+    with readable(source), source.open() as file:
+        return pandas().read_csv(file, **options)
 
 
 @contextmanager
-def readable(path: Path, kind: str = "a table") -> Iterator[None]:
-    """Turn the errors of pandas, pyarrow and gzip into one line about the file."""
+def readable(source: Source, kind: str = "a table") -> Iterator[None]:
+    """Turn the errors of pandas, pyarrow and compressed files into one line about the file."""
     pd = pandas()
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             yield
-        except (pd.errors.ParserWarning, ValueError, OSError, EOFError) as error:
+        except (pd.errors.ParserWarning, *DAMAGED) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             if isinstance(error, pd.errors.ParserWarning):
                 reason = "rows have more fields than the header has names"
-            raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+            raise ValueError(f"{source} cannot be read as {kind}: {reason}") from error
 
 
-def _encoding(path: Path, head: bytes) -> str:
+def _encoding(source: Source, head: bytes) -> str:
     """Return UTF-8 if the whole file is valid UTF-8, and Windows-1252 otherwise."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
-        raise ValueError(f"{path} is neither text nor Parquet.")
+        raise ValueError(f"{source} is neither text nor Parquet.")
     # charset-normalizer would guess from frequencies, which short files of numbers do not have.
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            while file.read(2**20):
+        with source.open() as file, io.TextIOWrapper(file, encoding="utf-8-sig") as text:
+            while text.read(2**20):
                 continue
     except UnicodeDecodeError:
         return "cp1252"

@@ -10,20 +10,28 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.support.wording import did_you_mean
-from stoptime.tables.columns import KINDS_IN_WORDS, Kind, described, gaps_in, numbers_in, values_of
-from stoptime.tables.reading import Table, first_rows, frames, pandas, text_format
+from stoptime.tables.columns import (
+    KINDS_IN_WORDS,
+    Kind,
+    described,
+    form_in_words,
+    numbers_in,
+    values_of,
+)
+from stoptime.tables.reading import Source, Table, first_rows, frames, text_format
+from stoptime.tables.tasks import Regression, Task, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
 
 Missing = Literal["impute", "drop", "error"]
 
@@ -67,6 +75,7 @@ class Column:
     kind: Kind  #: A "date" is counted in days since 1970.
     fill: float | None = None  #: Replaces missing numbers; None if they are refused.
     levels: tuple[str | None, ...] = ()  #: Each gets a feature; None stands for missing.
+    form: str = ""  #: How text is read: the decimal sign of numbers, or the format of dates.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -93,11 +102,17 @@ class Recipe:
     columns: tuple[Column, ...]
     centres: tuple[float, ...]  #: Subtracted from the features; zeros if not standardised.
     scales: tuple[float, ...]  #: Divide the centred features; ones if not standardised.
+    missing: tuple[str, ...] = ()  #: Words for a missing value in the files of the fit.
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features."""
         return tuple(name for column in self.columns for name in column.features)
+
+    def in_original_units(self, coef: Floats, intercept: Floats) -> tuple[Array, Array]:
+        """Return coefficients and intercept of the features before they were standardised."""
+        original = np.asarray(coef / np.array(self.scales), np.float64)
+        return original, np.asarray(intercept - original @ np.array(self.centres), np.float64)
 
     def transform(self, frame: Any) -> tuple[Array, tuple[str, ...]]:
         """Return X of shape (n, n_features), and messages on values filled in or not recognised."""
@@ -115,11 +130,12 @@ class Prepared:
     """Matrix, response, weights and recipe of the rows of a table that are used."""
 
     X: Array
-    y: Array
+    y: Any  #: Numbers, or the labels of classes.
     sample_weight: Array | None
     target: str
     recipe: Recipe
     messages: tuple[str, ...] = ()  #: What was filled in, left out or converted, and how often.
+    task: Task = field(default_factory=Regression)
 
 
 def prepare(
@@ -129,12 +145,16 @@ def prepare(
     *,
     weights: str | None = None,
     drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    classify: bool | None = False,
 ) -> Prepared:
     """Turn a table into a matrix of features and a response.
 
     Numbers stay numbers, text and categories get a feature of zeros and ones for each frequent
     value, and dates are counted in days. Rows without a target are left out, and so are the columns
-    in ``drop``; ``weights`` names the column of sample weights. ``messages`` lists all changes.
+    in ``drop``; ``weights`` names the column of sample weights. ``missing`` are the words for a
+    missing value with which the table was read. ``classify`` takes the values of the target as
+    labels; None does so for text, booleans and two numbers. ``messages`` lists all changes.
 
     Examples
     --------
@@ -153,11 +173,11 @@ def prepare(
         raise ValueError(f'The target "{target}" cannot be dropped.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
-    with_values = [name for name in used if not gaps_in(frame, name).all()]
-    frame, dropped = usable_rows(frame, target, with_values, policy)
-    y = numbers_in(frame, target)
-    if len(y) < 2 or np.ptp(y) == 0:
-        few = f"has {_counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
+    with_values = [name for name in used if not values_of(frame[name], name).gaps.all()]
+    task, recognised = task_of(frame, target, classify)
+    frame, y, dropped = usable_rows(frame, target, with_values, policy, task)
+    if len(y) < 2 or (y == y[0]).all():
+        few = f"has {counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
         raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
     sample_weight = None if weights is None else numbers_in(frame, weights, "weights")
     if sample_weight is not None and not ((sample_weight >= 0).all() and sample_weight.any()):
@@ -173,11 +193,12 @@ def prepare(
         scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=sample_weight))
         # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
         scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
-    recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()))
+    recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()), tuple(missing))
     # Rare categories count as unknown here, but the remarks already name them.
     filled = sentences(note for note in notes if note.treatment != UNKNOWN)
-    messages = (*rows_left_out(dropped), *remarks, *filled)
-    return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages)
+    told = [] if recognised is None else [recognised]
+    messages = (*told, *rows_left_out(dropped), *remarks, *filled)
+    return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages, task)
 
 
 def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
@@ -190,22 +211,22 @@ def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
 
 
 def usable_rows(
-    frame: Any, target: str, used: Sequence[str], policy: Policy
-) -> tuple[Any, Counter[str]]:
-    """Return the rows that can be used, and how many were left out for which reason."""
-    untold = np.isnan(numbers_in(frame, target))
+    frame: Any, target: str, used: Sequence[str], policy: Policy, task: Task
+) -> tuple[Any, Any, Counter[str]]:
+    """Return the rows that can be used, their target, and how many were left out and why."""
+    y, untold = task.response(frame, target)
     unused = untold.copy()
     for name in used if policy.missing == "drop" else ():
-        unused |= gaps_in(frame, name)
+        unused |= values_of(frame[name], name).gaps
     reasons = {f'without a target "{target}"': untold, "with missing values": unused & ~untold}
     dropped = Counter({why: int(rows.sum()) for why, rows in reasons.items()})
     # Selecting rows copies the table, so it is done only if needed.
-    return (frame[~unused] if unused.any() else frame), dropped
+    return (frame[~unused] if unused.any() else frame), y[~unused], dropped
 
 
 def rows_left_out(dropped: Counter[str]) -> list[str]:
     """Return a sentence for each reason why rows were left out."""
-    return [f"{_counted(count, 'row')} {why} left out." for why, count in dropped.items() if count]
+    return [f"{counted(count, 'row')} {why} left out." for why, count in dropped.items() if count]
 
 
 def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
@@ -216,7 +237,8 @@ def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
     return tuple(f"{treatment}: {', '.join(names)}." for treatment, names in by_treatment.items())
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the singular or the plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -235,19 +257,26 @@ def _columns(frame: Any, policy: Policy) -> tuple[tuple[Column, ...], list[str]]
 
 def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str | None]:
     """Return how a column becomes features, or None if it is left out, and a remark on it."""
-    kind, values = values_of(series, name)
-    gaps = np.asarray(pandas().isna(values))
-    known = values[~gaps]
+    found = values_of(series, name)
+    kind = found.kind
+    gaps = found.gaps
+    known = found.values[~gaps]
     if len(known) == 0:
         return None, "left out, there is no value"
     if gaps.any() and policy.missing == "error":
-        lacking = _counted(int(gaps.sum()), "missing value")
-        raise ValueError(f'Column "{name}" has {lacking}: impute them, or drop their rows.')
+        lacking = counted(int(gaps.sum()), "missing value")
+        raise ValueError(
+            f'Column "{name}" has {lacking}: missing="impute" fills them in, and missing="drop" '
+            "leaves out their rows."
+        )
     if kind != "category":
         if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
             return None, "left out, the same in every row"
         fill = float(np.median(known)) if policy.missing == "impute" else None
-        return Column(name, kind, fill), "counted in days since 1970" if kind == "date" else None
+        remark = "counted in days since 1970" if kind == "date" else None
+        if found.form:
+            remark = form_in_words(kind, found.form, series)
+        return Column(name, kind, fill, form=found.form), remark
     counts = known.astype(str).value_counts()
     most = policy.categories
     # Text that never repeats is a name or a number of the row, from which nothing is learned.
@@ -277,12 +306,15 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     """Return the features of a column, of shape (n, n_features), and notes on its values."""
     if column.kind == "category":
         return _one_hot(column, series)
-    kind, values = values_of(series, column.name)
-    if kind != column.kind:
+    found = values_of(series, column.name, column.form)
+    values = found.values
+    if found.kind != column.kind:
         if series.notna().any():
             wanted = KINDS_IN_WORDS[column.kind]
-            found = described(kind, series)
-            raise ValueError(f'Column "{column.name}" must be {wanted}, not {found}.')
+            raise ValueError(
+                f'Column "{column.name}" must be {wanted}, as in fitting, not '
+                f"{described(found.kind, series)}: correct it, or declare a missing value by --na."
+            )
         # Without any value, the kind of a column cannot be detected.
         values = np.full(len(series), np.nan)
     gaps = np.isnan(values)
@@ -291,7 +323,7 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
         return values[:, None], []
     if column.fill is None:
         raise ValueError(
-            f'Column "{column.name}" has {_counted(count, "missing value")}, but the model was '
+            f'Column "{column.name}" has {counted(count, "missing value")}, but the model was '
             "fitted without filling in missing values."
         )
     return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
@@ -314,7 +346,7 @@ def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:
 
 def opening(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read the first rows of a table; see :func:`stoptime.tables.read_table`."""
-    return first_rows(Path(source), missing, OPENING_ROWS)
+    return first_rows(Source.of(source), missing, OPENING_ROWS)
 
 
 @dataclass(frozen=True)
@@ -343,16 +375,15 @@ class TableRows:
     def _read(self, start: int) -> Iterator[Block]:
         self._notes.clear()
         self._left_out.clear()
-        path = Path(self.source)
+        source = Source.of(self.source)
         used = [column.name for column in self.recipe.columns]
         # Which rows are usable is known only after reading, so skipped rows are read as well.
-        for frame in frames(path, text_format(path, self.missing), TABLE_BLOCK_ROWS):
-            rows, dropped = usable_rows(frame, self.target, used, self.policy)
+        for frame in frames(source, text_format(source, self.missing), TABLE_BLOCK_ROWS):
+            rows, y, dropped = usable_rows(frame, self.target, used, self.policy, Regression())
             self._left_out.update(dropped)
             X, notes = self.recipe.encode(rows)
             for note in notes:
                 self._notes[note.treatment, note.column] += note.count
-            y = numbers_in(rows, self.target)
             weight = None if self.weights is None else numbers_in(rows, self.weights, "weights")
             skipped = min(start, len(X))
             start -= skipped

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.show.report.charts import Chart, Section, TableOf
+from stoptime.show.report.charts import Chart, Section
 from stoptime.show.report.sections import SECTIONS
+from stoptime.show.results import TableOf, key_figures
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
-from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
+from stoptime.support.wording import method_in_words, number
 from stoptime.tables.assessment import Fitted, Request, assess, compare
 from stoptime.tables.reading import Table
-from stoptime.tables.recipe import Column, Prepared, Recipe
+from stoptime.tables.recipe import Column, Policy, Prepared, Recipe
 
 if TYPE_CHECKING:
     from stoptime.estimators.linear import StoppedRegressorCV
@@ -72,7 +73,11 @@ def write(
         f"import stoptime as st\n\nX, y = ...  # your data of {n} rows and {p} columns\n"
         f"model = st.{model!r}.fit(X, y)\n"
     )
-    given = Request(source, name), Table(rows, source), prepared, n
+    # The columns are used as they are given.
+    policy = Policy(standardise=False)
+    fit_intercept = bool(model.fit_intercept)
+    request = Request(source, name, policy=policy, fit_intercept=fit_intercept)
+    given = request, Table(rows, source), prepared, n
     fitted = Fitted(*given, model, whole, assess(model, whole), scores, (), code)
     with atomic(Path(target)) as path:
         path.write_text(of_fit(fitted), encoding="utf-8")
@@ -129,21 +134,9 @@ def _hash(content: str) -> str:
 
 
 def _tiles(fitted: Fitted) -> str:
-    found = fitted.assessment
-    freedom = fitted.prepared.X.shape[1] + bool(fitted.model.fit_intercept)
-    error = with_error(found.error, found.standard_error)
-    alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
-    tiles = [
-        ("stop", number(found.stop), found.method.stop_meaning),
-        ("equivalent ridge penalty", number(found.penalty), alpha),
-        ("prediction error", error, "mean squared error ± one standard error"),
-        ("variance explained", f"{found.explained:.1%}", "R² from the same error estimate"),
-        ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", f"of {freedom}"),
-        ("guarantee", *guarantee_in_words(found)),
-    ]
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in tiles
+        for name, value, detail in key_figures(fitted)
     )
 
 

@@ -16,9 +16,12 @@ function make(parent, name, attributes = {}, text = null) {
 function format(value) {
   if (value === null || value === undefined) return "";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6))
-    return value.toExponential(2).replace(/\.?0*e\+?/, "e"); // 1e-4, not 1.00e-4
-  return String(Number(value.toPrecision(4)));
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) {
+    const [digits, power] = value.toExponential(2).split("e");
+    return `${Number(digits)}×10${[...String(Number(power))].map((sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
+  }
+  const rounded = Number(value.toPrecision(4));
+  return size >= 1e4 ? rounded.toLocaleString("en") : String(rounded); // 12,350 as in the tables
 }
 
 function ticks(low, high, log, count) {

@@ -78,7 +78,8 @@ class Chart {
     const xs = this.spec.series.flatMap((one) => one.x).filter((value) => this.x.shows(value));
     let [low, high] = this.x.view || [Math.min(...xs), Math.max(...xs)];
     const apart = !this.x.log && this.spec.series.some((one) => one.kind === "points"); // room for the outer points
-    if (!this.x.view && apart) [low, high] = [low - 0.5, high + 0.5];
+    const margin = this.spec.categories.length ? 0.5 : Math.min(0.5, (high - low) / 20 || 0.5);
+    if (!this.x.view && apart) [low, high] = [low - margin, high + margin];
     if (low === high) [low, high] = this.x.log ? [low / 2, high * 2] : [low - 1, high + 1];
     [this.x.low, this.x.high] = [low, high];
     const ys = [];

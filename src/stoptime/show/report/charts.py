@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.show.results import TableOf
+from stoptime.support.wording import number
+
 if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
 TABLE_ROWS = 40
 CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
-
-
-@dataclass(frozen=True)
-class TableOf:
-    """A table of texts; a folded one is shown on demand."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,13 +82,13 @@ class Chart:
         # The series may have different x, so that a cell is empty where a series has no value.
         xs = np.unique(np.concatenate([one.x for one in self.series]))
         xs = xs[thinned(len(xs), TABLE_ROWS)]
-        columns = [[self.categories[int(x) - 1] if self.categories else f"{x:.5g}" for x in xs]]
+        columns = [[self.categories[int(x) - 1] if self.categories else number(x) for x in xs]]
         for one in self.series:
             parts = {"": one.y} if one.low is None else {" from": one.low, " to": one.high}
             for suffix, values in parts.items():
                 head.append(one.name + suffix)
                 known = dict(zip(one.x.tolist(), np.asarray(values).tolist(), strict=True))
-                columns.append([f"{known[x]:.5g}" if x in known else "" for x in xs.tolist()])
+                columns.append([number(known[x]) if x in known else "" for x in xs.tolist()])
         rows = tuple(zip(*columns, strict=True))
         return TableOf(f"Numbers: {self.title}", tuple(head), rows, folded=True)
 

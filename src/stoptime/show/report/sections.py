@@ -7,17 +7,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
-from stoptime.show.report.charts import Chart, Mark, Section, Series, TableOf, thinned
+from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
+from stoptime.show.report.held_out import intervals
+
+from stoptime.show.results import (  # isort: skip
+    TableOf, coefficient_table, comparison_table,
+)  # fmt: skip
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
 from stoptime.tables.assessment import Assessment, Fitted, assess
+from stoptime.tables.columns import Kind
 from stoptime.tables.recipe import Prepared
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk
@@ -27,13 +32,9 @@ SHOWN_STOPS = 160
 SHOWN_EIGENVALUES = 400
 FILTER_NODES = 240  # eigenvalues at which the curve of the filter is computed
 HIGHEST_MARK = 3  # times the largest error of the curve: a higher mark would flatten it
-SHOWN_POINTS = 200
 SHOWN_COLUMNS = 100
 SHOWN_LEVELS = 6
 UNFOLDED_ROWS = 15  # a longer table of columns is folded
-HELD_OUT = 0.2  # fraction of the rows
-CONFIDENCE = 0.9
-FEWEST_ROWS = 20  # with fewer rows, none are held out
 
 
 def error_curve(fitted: Fitted) -> Section:
@@ -43,47 +44,57 @@ def error_curve(fitted: Fitted) -> Section:
     # Stops zero and infinity have no place on a logarithmic axis: they are drawn as marks.
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
-    errors = curve.errors[drawn]
-    series = [Series("estimated error", stops, errors, color=1)]
+    # Several classes have an error each, of which the rule takes the mean.
+    squares = curve.errors.reshape(len(curve.stops), -1).mean(axis=1)
+    errors = np.sqrt(squares)
+    series = [Series("estimated error", stops, errors[drawn], color=1)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop)]
     text = f"The chosen stop is {number(fitted.assessment.stop)}: {choice.message}."
-    if curve.standard_errors is not None and choice.standard_error is not None:
-        low, high = (errors + sign * curve.standard_errors[drawn] for sign in (-1, 1))
-        series.insert(0, Series("± one standard error", stops, errors, low, high, "band", color=1))
-        limit = float(curve.errors.min()) + float(choice.standard_error)
+    spread = curve.standard_errors
+    if spread is not None and spread.ndim == 1 and choice.standard_error is not None:
+        low, high = (np.sqrt(np.maximum(squares + one * spread, 0.0))[drawn] for one in (-1, 1))
+        band = Series("± one standard error", stops, errors[drawn], low, high, "band", color=1)
+        series.insert(0, band)
+        limit = float(np.sqrt(squares.min() + float(choice.standard_error)))
         marks.append(Mark("least error + one standard error", y=limit))
-        within = stops[errors <= limit]
+        within = stops[errors[drawn] <= limit]
         if within.size:
             first = number(within[0])
             text += f" The first stop within one standard error of the least error is {first}."
     if np.isinf(curve.stops[-1]):
-        marks.append(Mark("least squares (never stopped)", y=float(curve.errors[-1])))
-    if curve.stops[0] == 0 and curve.errors[0] < HIGHEST_MARK * errors.max(initial=0):
-        marks.append(Mark("nothing learned", y=float(curve.errors[0])))
+        marks.append(Mark("least squares (never stopped)", y=float(errors[-1])))
+    if curve.stops[0] == 0 and squares[0] < HIGHEST_MARK * squares[drawn].max(initial=0):
+        marks.append(Mark("nothing learned", y=float(errors[0])))
     title = "Estimated error along the path"
-    chart = Chart("error", title, "stop", "mean squared error", series, marks)
+    chart = Chart("error", title, "stop", _error_label(fitted), series, marks)
     return Section("error", "When to stop", text, (chart,) if stops.size else ())
 
 
 def coefficients(fitted: Fitted) -> Section:
     """Return the coefficients along the path."""
     stops = _path_stops(fitted)
-    coef = path(fitted.spectrum, fitted.model.method_, stops).coef.astype(np.float64)
+    drawn = path(fitted.spectrum, fitted.model.method_, stops).coef.astype(np.float64)
+    coef = drawn.reshape(len(stops), -1)
+    features = fitted.prepared.recipe.features
+    outputs = [f" ({one.name})" for one in fitted.coefficients()]
+    # One target, or two classes, need no name beside each feature.
+    names = [f"{one}{name}" for one in features for name in (outputs if outputs[1:] else [""])]
     largest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:SHOWN_FEATURES]
-    names = fitted.prepared.recipe.features
     series = [Series(names[i], stops, coef[:, i], color=k) for k, i in enumerate(largest)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop), Mark("", y=0.0)]
     title = "Coefficients along the path"
-    chart = Chart("paths", title, "stop", "coefficient", series, marks, log_y=None, nearest=True)
+    standardised = fitted.request.policy.standardise
+    label = "coefficient of the standardised column" if standardised else "coefficient"
+    chart = Chart("paths", title, "stop", label, series, marks, log_y=None, nearest=True)
     text = "All coefficients start at zero and approach least squares as the stop grows."
+    if standardised:
+        text += (
+            " They belong to standardised columns (mean zero, variance one), so that their sizes "
+            "can be compared; the table also has them in the units of the table."
+        )
     if len(names) > SHOWN_FEATURES:
-        text += f" The chart shows the {SHOWN_FEATURES} features with the largest coefficients."
-    final = fitted.model.coef_
-    order = np.argsort(-np.abs(final), kind="stable")[: 2 * SHOWN_FEATURES]
-    rows = [(names[i], f"{final[i]:.5g}") for i in order]
-    rows.append(("intercept", f"{float(fitted.model.intercept_):.5g}"))
-    head = ("feature", "coefficient")
-    table = TableOf("Coefficients at the chosen stop", head, tuple(rows), folded=True)
+        text += f" The chart shows the {SHOWN_FEATURES} largest."
+    table = coefficient_table(fitted, 2 * SHOWN_FEATURES)
     return Section("paths", "Coefficients", text, (chart,), (table,))
 
 
@@ -95,6 +106,9 @@ def bias_and_variance(fitted: Fitted) -> Section:
         text = "The filter of this method depends on the response, so its bias has no formula."
         return Section(key, title, text)
     oracle = estimate_oracle(fitted.spectrum)
+    if np.ndim(oracle.noise):
+        text = "Each of several classes has a bias and a variance of its own: none is shown."
+        return Section(key, title, text)
     if not 0 < oracle.penalty < np.inf:
         absent = "noise" if oracle.penalty == 0 else "signal"
         text = f"Marginal likelihood estimates no {absent}, so bias and variance need no balance."
@@ -110,12 +124,24 @@ def bias_and_variance(fitted: Fitted) -> Section:
         Series("total", stops, curve.total, color=1),
     ]
     marks = [Mark("chosen stop", x=fitted.assessment.stop), Mark("least total", x=curve.best)]
+    noise = float(np.sqrt(oracle.noise))
+    error = fitted.assessment.rmse
     text = (
-        f"Marginal likelihood estimates the noise variance {number(float(oracle.noise))}, the "
-        f"squared norm {number(float(oracle.signal))} of the coefficients and therefore the best "
-        f"ridge penalty {number(oracle.penalty)}. For these values the curves are the exact bias "
-        "and variance of the fitted values."
+        f"Marginal likelihood estimates noise with the standard deviation {number(noise)}, and "
+        f"therefore the best ridge penalty {number(oracle.penalty)}. For these values the curves "
+        "are the exact bias and variance of the fitted values, squared and averaged over rows. "
     )
+    n, p = fitted.prepared.X.shape
+    if n <= p or noise > error:
+        text += (
+            f"With {n} rows and {p} features, noise and signal are hard to tell apart: rely on the "
+            f"error of left-out rows, {number(error)}, by which the stop was chosen."
+        )
+    else:
+        text += (
+            f"The error of left-out rows, {number(error)}, is larger than the noise: it includes "
+            "what these rows cannot teach."
+        )
     label = "mean squared error of the fit"
     chart = Chart("risk", "Estimated bias and variance", "stop", label, series, marks, log_y=True)
     return Section(key, title, text, (chart,))
@@ -180,12 +206,13 @@ def _path_stops(fitted: Fitted) -> Array:
 def methods(fitted: Fitted) -> Section:
     """Return other methods with the same rule, and other estimators on the same folds."""
     tried = _tried(fitted)
-    errors = [(method_in_words(one.method), one.error, one.standard_error) for one in tried]
-    charts = [_dots("methods", "Error by method", errors)]
+    errors = [(method_in_words(one.method), one.rmse, one.rmse_standard_error) for one in tried]
+    charts = [_dots("methods", "Error by method", _error_label(fitted), errors)]
+    scale = fitted.scale
     rows = [
         (
             method_in_words(one.method),
-            with_error(one.error, one.standard_error),
+            with_error(one.rmse, one.rmse_standard_error, scale=scale),
             number(one.stop),
             number(one.penalty),
             f"{one.degrees_of_freedom:.1f}",
@@ -195,60 +222,18 @@ def methods(fitted: Fitted) -> Section:
     ]
     head = ("method", "error", "stop", "equivalent penalty", "degrees of freedom", "guarantee")
     tables = [TableOf("Methods with the same rule", head, tuple(rows))]
-    text = "Errors are mean squared errors ± one standard error. The guarantee is an upper bound."
+    text = (
+        f"Errors of methods are root mean squared errors ({_error_label(fitted)}) ± one standard "
+        "error. The guarantee is an upper bound on the error relative to the best ridge, at a "
+        "well-chosen stop."
+    )
     if fitted.scores:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
-        charts.append(_dots("folds", "Error on held-out folds", scores))
-        compared = []
-        for i, score in enumerate(fitted.scores):
-            more = with_error(score.excess, score.excess_standard_error, sign=True) if i else ""
-            compared.append((score.name, with_error(score.error, score.standard_error), more))
-        title = "Estimators on the same folds, each tuned on its training rows"
-        names = ("estimator", "error", "difference from stoptime")
-        tables.append(TableOf(title, names, tuple(compared)))
+        measure = fitted.prepared.task.measure
+        charts.append(_dots("folds", "Error on held-out folds", measure, scores))
+        tables.append(comparison_table(fitted))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
-
-
-def intervals(fitted: Fitted) -> Section:
-    """Return prediction intervals on rows that were held out."""
-    key, title = "intervals", "Prediction intervals"
-    prepared = fitted.prepared
-    seed = fitted.request.seed
-    n = len(prepared.y)
-    if n < FEWEST_ROWS:
-        return Section(key, title, f"There are only {n} rows, too few to hold some out.")
-    train, test = train_test_split(np.arange(n), test_size=HELD_OUT, random_state=seed)
-    weights = None if prepared.sample_weight is None else prepared.sample_weight[train]
-    model = clone(fitted.model).fit(prepared.X[train], prepared.y[train], weights)
-    if model.left_out_residuals_ is None:
-        text = "This method has no left-out residuals, from which intervals are computed."
-        return Section(key, title, text)
-    guess = model.predict(prepared.X[test])
-    ends = model.predict_interval(prepared.X[test], CONFIDENCE)
-    truth = prepared.y[test]
-    inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    # The number of values inside is binomial if each lies inside with this confidence.
-    chance = 100 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / len(test))
-    text = (
-        f"A random fifth of the rows ({len(test)}) was held out, and the model was fitted to the "
-        f"others. Of the held-out values, {int(inside.sum())} ({inside.mean():.0%}) lie in their "
-        f"{CONFIDENCE:.0%} interval; by chance this share varies by {chance:.0f} percentage points."
-    )
-    shown = np.random.default_rng(seed).permutation(len(test))[:SHOWN_POINTS]
-    if len(shown) < len(test):
-        text += f" The chart shows {len(shown)} of them, drawn at random."
-    order = shown[np.argsort(guess[shown], kind="stable")]
-    place = np.arange(1.0, len(order) + 1)
-    low, high = ends[order].T
-    series = [Series("interval", place, guess[order], low, high, "whiskers", color=7)]
-    for name, kept, color in (("inside", inside[order], 1), ("outside", ~inside[order], 3)):
-        points = truth[order][kept]
-        series.append(Series(name, place[kept], points, kind="points", color=color))
-    rows = "held-out rows, ordered by prediction"
-    name = f"{CONFIDENCE:.0%} intervals"
-    chart = Chart("intervals", name, rows, prepared.target, series, log_x=None, log_y=None)
-    return Section(key, title, text, (chart,))
 
 
 def data(fitted: Fitted) -> Section:
@@ -258,7 +243,9 @@ def data(fitted: Fitted) -> Section:
     text = f"{fitted.size} The target is {prepared.target}."
     if len(columns) > SHOWN_COLUMNS:
         text += f" The table shows the first {SHOWN_COLUMNS} of {len(columns)} columns."
-    rows = [(prepared.target, "target", "", *_moments(prepared.y)), *columns[:SHOWN_COLUMNS]]
+    labels = [] if fitted.classes is None else [str(label) for label in fitted.classes.labels]
+    moments = ("",) * 4 if labels else _moments(prepared.y)
+    rows = [(prepared.target, "target", _listed(labels), *moments), *columns[:SHOWN_COLUMNS]]
     head = ("column", "kind", "values", "mean", "standard deviation", "minimum", "maximum")
     table = TableOf("Columns", head, tuple(rows), folded=len(rows) > UNFOLDED_ROWS)
     notes = fitted.messages or ("No value had to be filled in, left out or converted.",)
@@ -273,16 +260,33 @@ def _columns(prepared: Prepared) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     first = 0
     for column in recipe.columns:
-        levels = ["(missing)" if one is None else one for one in column.levels]
-        shown = ", ".join(levels[:SHOWN_LEVELS]) + (", ..." if len(levels) > SHOWN_LEVELS else "")
-        moments = ("",) * 4 if column.kind == "category" else _moments(raw[:, first])
+        shown = _listed(["(missing)" if one is None else one for one in column.levels])
+        moments = ("",) * 4 if column.kind == "category" else _moments(raw[:, first], column.kind)
         rows.append((column.name, column.kind, shown, *moments))
         first += len(column.features)
     return rows
 
 
-def _moments(values: Array) -> tuple[str, str, str, str]:
-    return number(values.mean()), number(values.std()), number(values.min()), number(values.max())
+def _listed(levels: list[str]) -> str:
+    return ", ".join(levels[:SHOWN_LEVELS]) + (", ..." if len(levels) > SHOWN_LEVELS else "")
+
+
+def _moments(values: Array, kind: Kind = "number") -> tuple[str, str, str, str]:
+    """Return mean, standard deviation, minimum and maximum; days since 1970 as dates."""
+    spread = float(values.std())
+    places = (values.mean(), values.min(), values.max())
+    if kind == "date":
+        mean, low, high = (str(np.datetime64(round(one), "D")) for one in places)
+        return mean, f"{number(spread)} days", low, high
+    mean, low, high = (number(one, scale=spread) for one in places)
+    return mean, number(spread), low, high
+
+
+def _error_label(fitted: Fitted) -> str:
+    """Return what an error along the path is."""
+    if fitted.classes is None:
+        return f"RMSE, in units of {fitted.prepared.target}"
+    return "RMSE of classes coded as ±1"
 
 
 def code(fitted: Fitted) -> Section:
@@ -312,7 +316,9 @@ def _tried(fitted: Fitted) -> list[Assessment]:
     return sorted(found, key=lambda one: one.error)
 
 
-def _dots(key: str, title: str, values: Sequence[tuple[str, float, float | None]]) -> Chart:
+def _dots(
+    key: str, title: str, label: str, values: Sequence[tuple[str, float, float | None]]
+) -> Chart:
     """Return a chart of errors with their standard errors, side by side."""
     names, errors, spreads = zip(*values, strict=True)
     place = np.arange(1.0, len(values) + 1)
@@ -323,7 +329,7 @@ def _dots(key: str, title: str, values: Sequence[tuple[str, float, float | None]
         Series("± one standard error", place, error, *ends, "whiskers", color=7),
         Series("error", place, error, kind="points", color=1, labels=names),
     ]
-    return Chart(key, title, "", "mean squared error", series, log_x=None, categories=names)
+    return Chart(key, title, "", label, series, log_x=None, categories=names)
 
 
 SECTIONS: dict[str, Callable[[Fitted], Section]] = {

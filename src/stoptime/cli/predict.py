@@ -1,0 +1,113 @@
+"""``stoptime predict``: predictions of a saved model for the rows of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoptime.cli.terminal import (
+    TABLES,
+    AsJson,
+    Failures,
+    bad,
+    checked_output,
+    print_json,
+    print_notes,
+)
+from stoptime.support.files import atomic
+from stoptime.tables.reading import STANDARD, read_table, write_table
+
+if TYPE_CHECKING:
+    from stoptime.tables.model import Model
+
+HELP_OUT = "Write to this csv, tsv or parquet file; - is standard output."
+HELP_FORCE = "Overwrite the file of --out."
+HELP_NA = "Word for a missing value, besides those of the fit; can be repeated."
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model that stoptime fit --model has written.")],
+    data: Annotated[str, typer.Argument(help="Table of new rows; - is standard input.")],
+    out: Annotated[Path, typer.Option(help=HELP_OUT)] = Path(STANDARD),
+    interval: Annotated[float, typer.Option(help="Confidence of prediction intervals.")] = 0.9,
+    na: Annotated[list[str] | None, typer.Option(help=HELP_NA)] = None,
+    force: Annotated[bool, typer.Option("--force", help=HELP_FORCE)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the rows of a table with a saved model.
+
+    The columns of the table come first, then the prediction, and the ends of its interval or the
+    probability of each class. Missing and unknown values are handled as in fitting.
+
+    For example:
+
+      stoptime predict model.json new.csv --out predictions.csv
+
+      zcat new.csv.gz | stoptime predict model.json - > predictions.csv
+    """
+    from stoptime.tables.model_file import load  # noqa: PLC0415 - starts faster
+    from stoptime.tables.predicting import predict_table  # noqa: PLC0415 - starts faster
+
+    checked_interval(interval)
+    checked_output(out, "--out", TABLES, force=force)
+    if str(out) != STANDARD and out.resolve() in {model.resolve(), Path(data).resolve()}:
+        raise bad("--out", f"{out} is also read: choose another file.")
+    loaded = load(model)
+    known = () if loaded.recipe is None else loaded.recipe.missing
+    table = read_table(data, missing=(*known, *(na or ())))
+    frame, messages = predict_table(loaded, table, interval)
+    messages += interval_notes(loaded)
+    failures = Failures()
+    with failures.caught(out):
+        if not as_json or str(out) != STANDARD:
+            write_predictions(frame, out)
+    if as_json:
+        print_json(_as_object(loaded, frame, messages, out, interval))
+    else:
+        print_notes(messages)
+        if str(out) != STANDARD and not failures:
+            typer.echo(f"wrote {out}")
+    failures.report()
+
+
+def checked_interval(confidence: float) -> None:
+    """Refuse a confidence that is no probability."""
+    if not 0 < confidence < 1:
+        raise bad("--interval", "must lie between 0 and 1.")
+
+
+def write_predictions(frame: Any, out: Path) -> None:
+    """Write a table to a file, completely or not at all, or to standard output."""
+    if str(out) == STANDARD:
+        typer.echo(frame.to_csv(index=False, lineterminator="\n"), nl=False)
+        return
+    with atomic(out) as path:
+        write_table(frame, path)
+
+
+def interval_notes(model: Model) -> list[str]:
+    """Return a sentence if the intervals of a model are not the jackknife+."""
+    if model.interval_kind == "jackknife":
+        why = "a model file has no room for the fits without each row, which the jackknife+ needs"
+        return [f"Intervals are quantiles of left-out errors (jackknife): {why}."]
+    if model.interval_kind is None and model.classes is None:
+        return ["There are no intervals: the model has no errors of left-out rows."]
+    return []
+
+
+def _as_object(
+    model: Model, frame: Any, messages: list[str], out: Path, confidence: float
+) -> dict[str, Any]:
+    kind = model.interval_kind
+    told: dict[str, Any] = {
+        "target": model.target,
+        "rows": len(frame),
+        "intervals": None if kind is None else {"kind": kind, "confidence": confidence},
+        "messages": messages,
+        "files": {} if str(out) == STANDARD else {"out": out},
+    }
+    if str(out) == STANDARD:
+        told["predictions"] = frame.to_dict(orient="records")
+    return told
