@@ -11,9 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
+from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.intervals import LeftOutChanges, jackknife, jackknife_plus, sizes_of
-from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import on_host
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
     from stoptime.tables.recipe import Prepared, Recipe
 
-SAVED = StoppedRegressor, StoppedRegressorCV, StoppedClassifier, StoppedClassifierCV
 MOST_CHANGES = 2**20  # numbers of the fits without each row in a model, about 6 MB in a file
 
 
@@ -166,12 +164,9 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
     if isinstance(model, Pipeline):
         recipe, last = recipe_of(model)
         return replace(as_model(last), features=recipe.features, recipe=recipe)
-    if not isinstance(model, SAVED):
-        known = ", ".join(one.__name__ for one in SAVED)
-        raise TypeError(
-            f"Only {known}, and pipelines that end with one of them can be saved, not "
-            f"{model!r:.80}: pickle it instead."
-        )
+    if not isinstance(model, MethodParameters):
+        known = "regressors and classifiers of stoptime, and pipelines that end with one of them"
+        raise TypeError(f"Only {known}, can be saved, not {model!r:.80}: pickle it instead.")
     check_is_fitted(model)
     if hasattr(model, "regressor_"):
         classes = Classes(model.classes_, model.slope_, float(model._shift))
