@@ -22,6 +22,7 @@ from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
+from stoptime.spectrum.penalty import Bands, Differences
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
@@ -57,16 +58,16 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Block",
+    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Bands", "Block",
     "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
-    "CrossValidation", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
-    "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
-    "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
-    "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
-    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning",
-    "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
-    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk",
-    "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
+    "CrossValidation", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
+    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
+    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
+    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
+    "PreparationWarning", "Problem", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum",
+    "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
+    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV",
+    "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
     "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
     "guarantee", "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",

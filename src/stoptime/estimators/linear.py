@@ -47,10 +47,12 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
+    penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
     _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        return opened_data(self, X, y, sample_weight, bool(self.fit_intercept))
+        intercept = bool(self.fit_intercept)
+        return opened_data(self, X, y, sample_weight, intercept, self.penalty_matrix)
 
     def _matrix(self, X: Any) -> Any:
         return matrix_of_rows(self, X)
@@ -124,6 +126,9 @@ class StoppedRegressor(_LinearRegressor):
         the method has the best guarantee relative to the best ridge.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
+    penalty_matrix : matrix of shape (k, n_features), Differences, Bands or "standardise", optional
+        The L of a penalty ‖Lβ‖², as in :func:`stoptime.decompose`; what it does not penalise is
+        never shrunk.
 
     Attributes
     ----------
@@ -158,10 +163,13 @@ class StoppedRegressor(_LinearRegressor):
         method: str | Method = "nesterov-flow",
         stop: float | None = None,
         fit_intercept: bool = True,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stop = stop
         self.fit_intercept = fit_intercept
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -230,6 +238,8 @@ class StoppedRegressorCV(_LinearRegressor):
     scoring : str or callable, optional
         A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
         largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.
+    penalty_matrix : matrix of shape (k, n_features), Differences, Bands or "standardise", optional
+        As in :class:`StoppedRegressor`.
 
     Attributes
     ----------
@@ -262,7 +272,7 @@ class StoppedRegressorCV(_LinearRegressor):
     'least loo error at 155 stops'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
         self,
         method: str | Method | Sequence[str | Method] = "auto",
         stops: ArrayLike | int | None = None,
@@ -273,6 +283,8 @@ class StoppedRegressorCV(_LinearRegressor):
         verbose: bool = False,
         prefer_simple: bool = False,
         scoring: str | Callable[..., float] | None = None,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -283,6 +295,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.verbose = verbose
         self.prefer_simple = prefer_simple
         self.scoring = scoring
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self,

@@ -68,7 +68,7 @@ class SURE(CurveRule):
         """Estimate the prediction error at the stops."""
         spectrum = problem.spectrum
         s, weights = spectrum.atoms
-        freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
+        freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.n_unpenalised
         noise = _noise(self.noise, problem)
         optimism = 2 / spectrum.n_observations * np.multiply.outer(freedom, noise)
         return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
