@@ -4,6 +4,7 @@ from importlib import import_module
 from types import ModuleType
 
 from stoptime import bounds
+from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
@@ -58,20 +59,21 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow", "Bands", "Block",
-    "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
-    "CrossValidation", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
-    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
-    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
-    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
-    "PreparationWarning", "Problem", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum",
-    "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
-    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV",
-    "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel", "default_stops",
-    "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method", "get_rule",
-    "guarantee", "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals",
-    "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "risk", "risk_exponent", "save", "summarise", "training_error",
+    "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SURE", "AcceleratedFlow",
+    "BandedRegressorCV", "Bands", "Block", "Calibration", "Candidate", "Choice", "Chunks",
+    "ConjugateGradient", "CriticalFlow", "CrossValidation", "Differences", "Discrepancy",
+    "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall", "HeavyBallFlow",
+    "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration", "LeaveOneOut",
+    "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle", "Path", "PathGCV",
+    "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "Ridge", "RiskCurve", "Rule",
+    "SpectralCutoff", "Spectrum", "Statistics", "StopWarning", "StoppedClassifier",
+    "StoppedClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
+    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
+    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "get_method",
+    "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_predictions",
+    "left_out_residuals", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
+    "path_gcv", "plan", "power_signal", "risk", "risk_exponent", "save", "summarise",
+    "training_error",
 ]  # fmt: skip
 
 

@@ -98,7 +98,7 @@ class PenalisedData(DenseData):
 
         form = standard_form(penalty_matrix, data.n_features, deviations)
         sizes = data.n_samples, data.n_observations, data.fit_intercept, data.single_target
-        return cls(data.X, data.y, data.uneven_shares, *sizes, form=form)
+        return cls(data.X, data.y, data.uneven_shares, *sizes, data.known, form)
 
     def subset(self, rows: NDArray[np.intp]) -> DenseData:
         """Return some of the rows, with the same penalty."""
