@@ -290,21 +290,20 @@ def bands_of(
 
 
 def _columns(one: Any, n_features: int, names: ArrayLike | None) -> NDArray[np.intp]:
-    """Return the numbers of columns that are given by a slice, by numbers or by names."""
-    if isinstance(one, slice):
-        return np.arange(n_features)[one]
-    given = np.atleast_1d(np.asarray(one))
-    if given.dtype.kind not in "US" and given.dtype != object:
-        if given.size and (given.dtype.kind not in "iu" or np.abs(given + 0.5).max() > n_features):
-            raise ValueError(f"A band has the columns {given[:8]}, but X has {n_features} columns.")
-        return given.astype(np.intp)
-    known = {} if names is None else {name: i for i, name in enumerate(np.asarray(names))}
-    if missing := [name for name in given if name not in known]:
-        raise ValueError(
-            f"X has no columns of the names {missing[:8]}: give a DataFrame with these columns to "
-            "BandedRegressorCV, or give the numbers of the columns."
-        )
-    return np.array([known[name] for name in given], dtype=np.intp)
+    """Return the numbers of columns that are given by a slice, by numbers, a mask or names."""
+    given: Any = one if isinstance(one, slice) else np.atleast_1d(np.asarray(one))
+    if not isinstance(one, slice) and given.dtype.kind in "USO":
+        known = {} if names is None else {name: i for i, name in enumerate(np.asarray(names))}
+        if missing := [name for name in given if name not in known]:
+            raise ValueError(
+                f"X has no columns of the names {missing[:8]}: give a DataFrame with these columns "
+                "to BandedRegressorCV, or give the numbers of the columns."
+            )
+        given = [known[name] for name in given]
+    try:
+        return np.arange(n_features)[given]
+    except IndexError:
+        raise ValueError(f"A band has the columns {one}, but X has {n_features} columns.") from None
 
 
 def standard_form(
