@@ -414,7 +414,21 @@ def test_what_has_no_array_is_refused_with_advice():
     spectrum = st.decompose(X, y)
     with pytest.raises(ValueError, match="without penalty_matrix"):
         st.leave_one_out(X, y, "ridge", [1.0], penalty_matrix=np.eye(P), spectrum=spectrum)
-    broken = X.copy()
-    broken[3, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        st.path(broken, y, "ridge", [1.0], penalty_matrix=np.eye(P)[1:])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", ["differences", "bands", "free columns", "standardise"])
+def test_bad_entries_of_x_are_refused(kind, value):
+    X, y, _ = data()
+    X[3, 0] = value
+    for intercept in (True, False):
+        model = st.StoppedRegressor(fit_intercept=intercept, penalty_matrix=PENALTIES[kind])
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.fit(X, y)
+
+
+def test_models_with_a_penalty_are_saved(tmp_path):
+    X, y, _ = data(50, targets=1)
+    model = st.StoppedRegressorCV("ridge", penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
+    st.save(model, tmp_path / "model.json")
+    np.testing.assert_array_equal(st.load(tmp_path / "model.json").predict(X), model.predict(X))

@@ -264,7 +264,7 @@ class Rows:
         """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
         leverage = on_host((free**2).sum(axis=1)) + float(self.spectrum.fit_intercept)
         leverage *= self.weights[index]
-        # a row of which almost all weight is left is alone only in directions of the penalty
+        # an unshrunk direction that only this row determines has a leverage of one
         alone = leverage > 1 - LEVERAGE_SAFETY * self.data.rounding
         if free.shape[1] and alone.any():
             row = int(np.arange(len(self.weights))[index][np.argmax(alone)])

@@ -59,8 +59,10 @@ def decompose(
     penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
         The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
         or a LinearOperator. Directions with Lβ = 0 are never shrunk. "standardise" penalises each
-        coefficient in the unit of its column's standard deviation on all rows. X must be an array,
-        a tensor, or a sparse matrix that fits into memory as an array.
+        coefficient in the unit of its column's standard deviation on all rows. Where such a
+        direction has a constant fit, as columns of splines that add up to one do, the intercept
+        takes it, and the coefficients of least norm are returned. X must be an array, a tensor, or
+        a sparse matrix that fits into memory as an array.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with

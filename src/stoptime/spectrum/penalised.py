@@ -88,6 +88,7 @@ class PenalisedData(DenseData):
     is_penalised: ClassVar[bool] = True
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found later
     def of(cls, data: DenseData, penalty_matrix: Any) -> PenalisedData:
         """Return the same data with a penalty matrix."""
 
@@ -132,6 +133,7 @@ class PenalisedData(DenseData):
         )
 
     @cached_property
+    @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_features
     def standard(self) -> Standard:
         """The problem in standard form."""
         form = cast("StandardForm", self.form)

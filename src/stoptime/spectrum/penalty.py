@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import linalg, sparse
@@ -89,7 +89,9 @@ class StandardForm:
         if not np.all(scales >= 0):
             raise ValueError("Scales of columns must be non-negative numbers; some are not.")
         kept = np.flatnonzero((scales > 0) & np.isfinite(scales))
-        null = np.eye(len(scales))[:, np.isinf(scales)]
+        free = np.flatnonzero(np.isinf(scales))
+        null = np.zeros((len(scales), len(free)))
+        null[free, np.arange(len(free))] = 1
         return cls(Scaling(kept, scales[kept], len(scales)), null)
 
     @classmethod
@@ -101,10 +103,10 @@ class StandardForm:
                 with np.errstate(divide="ignore"):
                     return cls.of_scales(1 / diagonal)
         L = matrix.toarray() if sparse.issparse(matrix) else matrix
-        return cls.ofsingular(*singular(L))
+        return cls.of_singular(*singular(L))
 
     @classmethod
-    def ofsingular(cls, values: Floats, vectors: Floats) -> StandardForm:
+    def of_singular(cls, values: Floats, vectors: Floats) -> StandardForm:
         """Return that of an L with these singular values, and its right singular vectors."""
         kept = values > EPS * len(values) * values.max(initial=0)
         return cls(Product(vectors[:, kept] / values[kept]), vectors[:, ~kept])
@@ -117,13 +119,6 @@ def singular(L: Floats) -> tuple[Floats, Floats]:
         L = linalg.qr(L, mode="r")[0][:p]
     _, values, vectors = linalg.svd(L)
     return np.append(values, np.zeros(p - len(values))), vectors.T
-
-
-class Penalty(Protocol):
-    """A penalty that is known before the data are."""
-
-    def standard_form(self, n_features: int) -> StandardForm:
-        """Return the standard form for this number of columns."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,7 @@ class Differences:
         axes = [singular(self._along(size)) for size in self._sizes(n_features)]
         # LᵀL is a Kronecker sum: its eigenvectors are products, its eigenvalues sums over the axes
         squares = reduce(np.add.outer, [values**2 for values, _ in axes]).ravel()
-        return StandardForm.ofsingular(np.sqrt(squares), reduce(np.kron, [v for _, v in axes]))
+        return StandardForm.of_singular(np.sqrt(squares), reduce(np.kron, [v for _, v in axes]))
 
     def _sizes(self, n_features: int | None) -> tuple[int, ...]:
         shape = n_features if self.shape is None else self.shape
@@ -320,7 +315,7 @@ def standard_form(
                 f"{penalty_matrix!r}."
             )
         found = deviations()
-        form = StandardForm.of_scales(np.where(found > 0, 1 / np.where(found > 0, found, 1), 0))
+        form = StandardForm.of_scales(1 / np.where(found > 0, found, 1))
     elif hasattr(penalty_matrix, "standard_form"):
         form = penalty_matrix.standard_form(n_features)
     else:

@@ -26,6 +26,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.penalty import Bands
+from stoptime.stopping.grid import default_stops
 from stoptime.stopping.problem import Problem
 from stoptime.support.arrays import EPS, Array
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 CONCENTRATIONS = 0.1, 1.0  # of Dirichlet's distribution, in turn: few bands matter, or all do
 LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
+FEW_STOPS = 16  # at which scales are compared for many targets
 MOST_STEPS = 60  # of one search by gradient
 VANISHED = 1e-3  # distance of a logarithm from its lower bound at which the band is dropped
 
@@ -253,7 +255,10 @@ class BandSearch:
         rule = self.rule.fixed(data)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         problem = Problem(data, Ridge(), data.opened([Ridge()], None, **needs))
-        choice = rule.choose(problem, None, per_target=self.per_target)
+        # with many targets every stop costs as much as the factorisation
+        few = problem.has_few_targets
+        stops = None if few else default_stops(problem.spectrum, Ridge(), FEW_STOPS)
+        choice = rule.choose(problem, stops, per_target=self.per_target)
         return Trial(scales, np.atleast_1d(choice.error), np.atleast_1d(choice.stop))
 
     def descended(self, start: Trial, target: int) -> Array:

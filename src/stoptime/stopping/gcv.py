@@ -62,8 +62,9 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     """
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
+        fewest = spectrum.n_unpenalised + 2
         raise ValueError(
-            f"X must have at least {spectrum.n_unpenalised + 2} rows of positive "
+            f"X must have at least {({2: 'two', 3: 'three'}).get(fewest, fewest)} rows of positive "
             "sample_weight: with fewer, nothing can be learned after leaving one row out."
         )
     if not spectrum.is_complete and np.isinf(stops).any():
