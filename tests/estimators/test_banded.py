@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -15,7 +16,12 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.stopping.bands import BandedRows, FoldError, gcv_error, left_out_error
 
 FOLDS = [np.arange(5), np.arange(5, 14), np.arange(14, 24)]
-ERRORS = {"loo": left_out_error, "gcv": gcv_error, "folds": FoldError(FOLDS)}
+ERRORS = {
+    "loo": left_out_error,
+    "gcv": gcv_error,
+    "folds": FoldError(FOLDS),
+    "overlapping folds": FoldError([np.arange(9), np.arange(3, 12), np.arange(14, 24)]),
+}
 
 
 def data(n=24, p=12, *, targets=2, seed=0):
@@ -134,7 +140,7 @@ def test_every_target_may_have_its_own_scales():
 def test_many_targets_compare_draws():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 60))
-    Y = X[:, :20] @ rng.normal(size=(20, 30)) / 4 + rng.normal(size=(40, 30))
+    Y = X[:, :20] @ rng.normal(size=(20, 30)) / 2 + rng.normal(size=(40, 30))
     model = st.BandedRegressorCV(np.repeat([0, 1], [20, 40]), per_target=True, n_draws=8).fit(X, Y)
     assert len(np.unique(model.scales_, axis=0)) <= 10
     plain = st.StoppedRegressorCV("ridge", per_target=True).fit(X, Y)
@@ -196,5 +202,15 @@ def test_a_constant_band_and_a_single_band():
     one = st.BandedRegressorCV(np.zeros(12), n_draws=1, n_starts=1).fit(X, y[:, 0])
     plain = st.StoppedRegressorCV("ridge").fit(X, y[:, 0])
     np.testing.assert_allclose(one.predict(X), plain.predict(X), rtol=1e-5)
-    again = clone(one).fit(X, y[:, 0])
+    again = clone(one).fit(sparse.csr_array(X), y[:, 0])
     np.testing.assert_array_equal(again.coef_, one.coef_)
+
+
+def test_units_of_the_bands_do_not_matter():
+    X, y, _ = data(40, targets=1)
+    units = np.repeat([1e-6, 1.0, 1e5], 4)
+    options = {"groups": np.arange(12) // 4, "n_draws": 3, "n_starts": 2}
+    model = st.BandedRegressorCV(**options).fit(X, y[:, 0])
+    same = st.BandedRegressorCV(**options).fit(X * units, y[:, 0])
+    assert abs(same.best_score_ / model.best_score_ - 1) < 1e-3
+    np.testing.assert_allclose(same.predict(X * units), model.predict(X), atol=0.02)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressorCV, _LinearRegressor
+from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.penalty import Bands, bands_of
 from stoptime.stopping.bands import (
@@ -57,7 +59,7 @@ class BandedRegressorCV(_LinearRegressor):
         Whether each target has scales and a stop of its own.
     search : {"gradient", "random"}, default="gradient"
         "random" only compares draws. So does "gradient" with ``per_target`` and more than 16
-        targets.
+        targets. With 16 targets or more and ``rule="loo"``, draws are compared by path GCV.
     n_draws, n_starts : int, default=20 and 3
         Number of random draws, besides equal scales and equally large bands; and the number of
         searches by gradient.
@@ -128,8 +130,8 @@ class BandedRegressorCV(_LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Rows in memory.
+        X : array-like or sparse matrix of shape (n, n_features)
+            Rows that fit into memory as an array.
         y : array-like of shape (n,) or (n, n_targets)
             The response.
         sample_weight : array-like of shape (n,), optional
@@ -137,7 +139,9 @@ class BandedRegressorCV(_LinearRegressor):
         """
         if self.search not in {"gradient", "random"}:
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        options = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
+        X = X.toarray() if issparse(X) else X
         names = getattr(self, "feature_names_in_", None)
         self.bands_, member = bands_of(self.groups, X.shape[1], names)
         data = DenseData.validated(X, y, sample_weight, bool(self.fit_intercept))
@@ -145,6 +149,9 @@ class BandedRegressorCV(_LinearRegressor):
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
         rows = BandedRows(data, member)
         rule, error = self._criterion(splits)
+        if rule.name == "loo" and data.n_targets >= MANY_TARGETS:
+            # path GCV costs little for any number of targets; the stop is chosen by all rows
+            rule = get_rule("path-gcv")
         search = BandSearch(rows, rule, error, self.per_target and not data.single_target)
         self.scales_ = self._searched(search)
         self.regressor_ = None

@@ -28,7 +28,7 @@ from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.penalty import Bands
 from stoptime.stopping.grid import default_stops
 from stoptime.stopping.problem import Problem
-from stoptime.support.arrays import EPS, Array
+from stoptime.support.arrays import EPS, TINY, Array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,21 +200,23 @@ class FoldError:
 
     def __call__(self, ridges: Ridges) -> tuple[float, Array]:
         """Add the errors of the folds."""
-        errors = []
+        total = 0.0
+        slopes = []
         by_dual = np.zeros_like(ridges.dual)
         for fold in self.folds:
             block = ridges.block(fold)
-            errors.append(np.linalg.solve(block, ridges.dual[fold]))
-            by_dual[fold] += 2 * np.linalg.solve(block, errors[-1])
+            error = np.linalg.solve(block, ridges.dual[fold])
+            change = 2 * np.linalg.solve(block, error)
+            total += float((error**2).sum())
+            by_dual[fold] += change
+            slopes.append(-(change @ error.T + error @ change.T) / 2)
 
         def by_matrix(matrix: Array) -> Array:
             product = np.zeros_like(matrix)
-            for fold, error in zip(self.folds, errors, strict=True):
-                slope = by_dual[fold] @ error.T
-                product[fold] -= (slope + slope.T) / 2 @ matrix[fold]
+            for fold, slope in zip(self.folds, slopes, strict=True):
+                product[fold] += slope @ matrix[fold]
             return product
 
-        total = float(sum((error**2).sum() for error in errors))
         return total, ridges.gradient(by_dual, by_matrix)
 
 
@@ -271,8 +273,8 @@ class BandSearch:
         centre = -np.log(np.where(sizes > 0, sizes, 1)) / 2
         low = centre - LOG_RANGE
         high = centre + LOG_RANGE
-        with np.errstate(divide="ignore"):
-            log_scales = np.log(start.scales) + np.log(start.stop[target]) / 2
+        stop = np.clip(start.stop[target], TINY, 1 / TINY)
+        log_scales = np.log(np.maximum(start.scales, TINY)) + np.log(stop) / 2
         found = minimize(
             lambda theta: self.error(self.rows.ridges(theta, some)),
             # a search that begins at a bound does not leave it
