@@ -137,6 +137,7 @@ def _as_array(X: Any, kind: str) -> Any:
     if kind != "dense":
         raise ValueError(
             "penalty_matrix needs X as an array, or as a sparse matrix that fits into memory as an "
-            "array: for a diagonal matrix, divide the columns of X by its entries instead."
+            "array. For an invertible L, fit X @ inverse(L) without it, as a sparse matrix or an "
+            "operator, and multiply the coefficients by inverse(L)."
         )
     return X
