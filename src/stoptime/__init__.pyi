@@ -6,6 +6,7 @@ import stoptime.show.report as report
 import stoptime.support.plots as plots
 import stoptime.tables as tables
 import stoptime.theory.stochastic as stochastic
+from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
@@ -27,6 +28,7 @@ from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
+from stoptime.spectrum.penalty import Bands, Differences
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
@@ -64,18 +66,19 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SGD", "SURE",
-    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "Block", "Calibration",
-    "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow", "CrossValidation",
-    "Decayed", "Discrepancy", "ErrorCurve", "GradientDescent", "GradientFlow", "HeavyBall",
-    "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation", "IteratedRidge", "Iteration",
-    "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod", "OneStandardError", "Oracle",
-    "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem",
-    "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
-    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
-    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds",
-    "calibrate", "decompose", "decompose_kernel", "default_stops", "equivalent_penalty",
-    "equivalent_stop", "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee",
-    "inflation", "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_risk",
-    "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan", "power_signal", "risk",
-    "risk_exponent", "save", "schedules", "stochastic", "summarise", "training_error",
+    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
+    "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
+    "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
+    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
+    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
+    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
+    "PreparationWarning", "Problem", "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff",
+    "Spectrum", "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
+    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
+    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
+    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "from_torch",
+    "get_method", "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_predictions",
+    "left_out_residuals", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
+    "path_gcv", "plan", "power_signal", "risk", "risk_exponent", "save", "schedules",
+    "stochastic", "summarise", "training_error",
 ]  # fmt: skip

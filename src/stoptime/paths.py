@@ -144,8 +144,9 @@ def path(*arguments: Any, **options: Any) -> Path:
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares, the solution of minimum norm if it is not unique.
     **options
-        Options of :func:`stoptime.decompose`: ``sample_weight``, ``fit_intercept``, ``solver``, and
-        ``tol``, ``max_rank``, ``probes``, ``rng`` for sparse matrices and operators.
+        Options of :func:`stoptime.decompose`: ``sample_weight``, ``fit_intercept``, ``solver``,
+        ``penalty_matrix``, and for sparse matrices and operators ``tol``, ``max_rank``, ``probes``
+        and ``rng``.
 
     Examples
     --------
@@ -205,6 +206,8 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
             flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
             coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
             coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
+            if spectrum.geometry is not None:
+                coef = coef + spectrum.geometry.coef
             rounded = spectrum.rounded(coef)
         if not (abs(rounded) < np.inf).all():
             raise ValueError(
@@ -238,6 +241,9 @@ class Drawing:
         # rows as eigenvectors, the path itself is their centred prediction
         rows = (X - spectrum.feature_mean) @ spectrum.vectors
         centred = replace(spectrum, basis=rows, feature_mean=np.zeros(len(rows), rows.dtype))
+        if spectrum.geometry is not None:
+            geometry = spectrum.geometry.seen_by(X - spectrum.feature_mean)
+            centred = replace(centred, geometry=geometry)
         tuned = self.method.tuned_to(spectrum.padded_eigenvalues)
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
@@ -280,7 +286,7 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     freedom = np.tensordot(weights * atoms, gains, axes=1)
     if not method.has_filter:  # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
-    freedom = freedom + (np.nan if unknown else float(spectrum.fit_intercept))
+    freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))
     if spectrum.response.ndim == 1:
         components = components[..., 0]
     shared = method.has_filter or spectrum.response.ndim == 1  # one filter for all targets
@@ -338,5 +344,7 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
         block = slice(start, start + width)
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
         coef[block] = (spectrum.basis @ like(coef, components)).T
+    if spectrum.geometry is not None:
+        coef += spectrum.geometry.coef.T
     intercept = spectrum.target_mean - multiplied(coef, spectrum.feature_mean)
     return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

@@ -44,11 +44,12 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeR
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
+    penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
     _searched: Searched
     _streams = True  # whether streamed data, which contain their own y, can be scored
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        return opened_data(self, X, y, sample_weight, self.fit_intercept)
+        return opened_data(self, X, y, sample_weight, self.fit_intercept, self.penalty_matrix)
 
     def _matrix(self, X: Any) -> Any:
         return matrix_of_rows(self, X)
@@ -92,6 +93,8 @@ class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeR
         check_is_fitted(self)
         if not self._streams:
             raise TypeError("A kernel has no coefficients of columns to summarise.")
+        if not hasattr(self, "_searched"):
+            raise TypeError("Standard errors are known without a penalty on bands only.")
         return summarised(self, self._searched)
 
     def __sklearn_tags__(self) -> Tags:
@@ -118,6 +121,9 @@ class StoppedRegressor(Incremental, _LinearRegressor):
         the method has the best guarantee relative to the best ridge.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
+    penalty_matrix : matrix of shape (k, n_features), Differences, Bands or "standardise", optional
+        The L of a penalty ‖Lβ‖², as in :func:`stoptime.decompose`; what it does not penalise is
+        never shrunk.
 
     Attributes
     ----------
@@ -154,10 +160,13 @@ class StoppedRegressor(Incremental, _LinearRegressor):
         method: str | Method = "nesterov-flow",
         stop: float | None = None,
         fit_intercept: bool = True,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stop = stop
         self.fit_intercept = fit_intercept
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -234,6 +243,8 @@ class StoppedRegressorCV(_LinearRegressor):
     scoring : str or callable, optional
         A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
         largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.
+    penalty_matrix : matrix of shape (k, n_features), Differences, Bands or "standardise", optional
+        As in :class:`StoppedRegressor`.
 
     Attributes
     ----------
@@ -267,7 +278,7 @@ class StoppedRegressorCV(_LinearRegressor):
     'least loo error at 155 stops'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
         self,
         method: str | Method | Sequence[str | Method] = "auto",
         stops: ArrayLike | int | None = None,
@@ -278,6 +289,8 @@ class StoppedRegressorCV(_LinearRegressor):
         verbose: bool = False,
         prefer_simple: bool = False,
         scoring: str | Callable[..., float] | None = None,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -288,6 +301,7 @@ class StoppedRegressorCV(_LinearRegressor):
         self.verbose = verbose
         self.prefer_simple = prefer_simple
         self.scoring = scoring
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self,

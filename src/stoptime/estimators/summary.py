@@ -61,6 +61,8 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
     """Return the table of a fitted model; the data are factored again."""
     method = model.method_
     spectrum = searched.rows.spectrum(goals(method, searched.stop))
+    if spectrum.geometry is not None:
+        raise ValueError("Standard errors are known without a penalty matrix only.")
     if not (method.has_filter and spectrum.is_complete):
         raise ValueError(
             "Standard errors need every eigenvalue, and a method that is linear in the response: "

@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
 
 def opened_data(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, fit_intercept: bool
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    fit_intercept: bool,
+    penalty_matrix: Any = None,
 ) -> Data:
     """Validate data, once, and store the number and the names of their columns."""
     vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
     options = array_options(X)
     if options is not None:
         X, y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **options)
-    data = open_data(X, y, sample_weight, fit_intercept)
+    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     estimator.n_features_in_ = data.n_features
     if data.names is not None:
         estimator.feature_names_in_ = np.array(data.names, dtype=object)

@@ -6,7 +6,7 @@ eigenvalues that remain without the row; see :mod:`stoptime.left_out.routing`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array, Floats
 
 
-def leave_one_out(
+def leave_one_out(  # noqa: PLR0913 - the data have five parameters
     X: ArrayLike,
     y: ArrayLike,
     method: str | Method,
@@ -37,6 +37,7 @@ def leave_one_out(
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     spectrum: Spectrum | None = None,
+    penalty_matrix: Any = None,
     standard_errors: bool = True,
     verbose: bool = False,
 ) -> ErrorCurve:
@@ -50,8 +51,9 @@ def leave_one_out(
 
     Parameters
     ----------
-    X, y, sample_weight, fit_intercept
-        Data; see :func:`stoptime.decompose`. Leaving a row out removes all its weight.
+    X, y, sample_weight, fit_intercept, penalty_matrix
+        Data; see :func:`stoptime.decompose`. Leaving a row out removes all its weight. Scales of
+        "standardise" keep the value they have on all rows.
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method and non-negative stops; ``inf`` is least squares.
     spectrum : Spectrum, optional
@@ -71,7 +73,7 @@ def leave_one_out(
     array([5511.6, 3020.5, 3003.1])
     """
     stops = list_of_stops(stops)
-    data = open_data(X, y, sample_weight, fit_intercept)
+    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     left_out, tuned = _prepared(data, get_method(method), spectrum)
     return left_out.errors(tuned, stops, standard_errors=standard_errors, verbose=verbose)
 
@@ -85,6 +87,7 @@ def left_out_residuals(
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     spectrum: Spectrum | None = None,
+    penalty_matrix: Any = None,
 ) -> Floats:
     r"""Return every row's residual from the path fitted without it, in the shape of y.
 
@@ -92,7 +95,7 @@ def left_out_residuals(
 
     Parameters
     ----------
-    X, y, method, sample_weight, fit_intercept, spectrum
+    X, y, method, sample_weight, fit_intercept, spectrum, penalty_matrix
         As for :func:`leave_one_out`. A row of weight zero has the residual of the whole fit.
     stop : float or array-like of shape (n_targets,)
         Where to stop: one number for all targets, or one for each.
@@ -104,7 +107,7 @@ def left_out_residuals(
     >>> left_out_residuals(X, y, "nesterov-flow", 100.0)[:3].round(2)
     array([-55.15,   5.21, -33.76])
     """
-    data = open_data(X, y, sample_weight, fit_intercept)
+    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     stop = _checked_stop(data, stop)
     left_out, tuned = _prepared(data, get_method(method), spectrum)
     return left_out.residuals(tuned, stop)
@@ -120,6 +123,7 @@ def left_out_predictions(
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     spectrum: Spectrum | None = None,
+    penalty_matrix: Any = None,
 ) -> Floats:
     r"""Return predictions at new rows by the paths that are fitted without each row.
 
@@ -132,7 +136,7 @@ def left_out_predictions(
 
     Parameters
     ----------
-    X, y, method, sample_weight, fit_intercept, spectrum
+    X, y, method, sample_weight, fit_intercept, spectrum, penalty_matrix
         As for :func:`leave_one_out`. Without a row of weight zero the fit is the whole fit.
     stop : float or array-like of shape (n_targets,)
         Where to stop: one number for all targets, or one for each.
@@ -153,7 +157,7 @@ def left_out_predictions(
            [205.35,  69.79],
            [205.88,  69.91]])
     """
-    data = open_data(X, y, sample_weight, fit_intercept)
+    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     stop = _checked_stop(data, stop)
     left_out, tuned = _prepared(data, get_method(method), spectrum)
     if new is None:
@@ -185,6 +189,8 @@ def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[Le
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
         raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")
+    elif data.is_penalised and spectrum.geometry is None:
+        raise ValueError("The spectrum was computed without penalty_matrix: give it to decompose.")
     elif spectrum.is_complete and spectrum.reach < np.inf:
         raise ValueError(
             f"{spectrum} is accurate only up to a gain of {spectrum.reach:.3g}, but leave-one-out "

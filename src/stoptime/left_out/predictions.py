@@ -6,7 +6,8 @@ each route gives in closed form. With the new row there, b = Vᵀ(x₀ - x̄), t
 .. math:: \hat y_{-i}(x_0) = \bar y + \sum_j \frac{b_j}{\sqrt{s_j}}\gamma_{ij}
     - \rho_i\Bigl(\tilde y_i - \sum_j\frac{a_{ij}}{\sqrt{s_j}}\gamma_{ij}\Bigr)
 
-where the last term, which moves the means, is absent without an intercept.
+where the last term, which moves the means, is absent without an intercept. Directions that a
+penalty matrix leaves unshrunk move as the means do.
 
 References
 ----------
@@ -68,12 +69,20 @@ class LeftOutFits:
         rows = self._rows
         scores = new_scores(rows.spectrum, new) / like(rows.data.y, np.sqrt(rows.eigenvalues))
         shape = rows.data.n_rows, scores.shape[0], rows.data.n_targets
+        mean: Any = rows.spectrum.target_mean
+        free: Any = None
+        if (geometry := rows.spectrum.geometry) is not None:
+            free = new_scores(rows.spectrum, new, geometry.vectors)
+            mean = mean + (free @ like(free, geometry.response)).reshape(len(free), len(rows.unit))
         out = empty(rows.data.y, shape)
         for index, targets, coefficients, shift in self._kept or self._coefficients():
-            values = like(out, coefficients) @ scores.T - like(out, shift)[..., None]
+            overlap: Any = float(rows.data.fit_intercept)
+            if free is not None:
+                overlap = overlap + rows.free_scores(index) @ free.T
+            values = like(out, coefficients) @ scores.T - like(out, shift)[..., None] * overlap
             out[index, :, targets] = values.swapaxes(0, 1).swapaxes(1, 2)
         out *= like(out, rows.unit)
-        out = rows.data.as_given(out + rows.spectrum.target_mean)
+        out = rows.data.as_given(out + mean)
         return out[..., 0] if rows.data.single_target else out
 
     def coefficients(self) -> tuple[Array, Array, Array]:
@@ -123,7 +132,7 @@ class LeftOutFits:
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
                 shift = (pull * block.targets).T - pull[:, 0] * fit
-                yield index, targets, gamma, shift if some.data.fit_intercept else 0 * shift
+                yield index, targets, gamma, shift
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: vars(self)[name] for name in ("rows", "method", "stop", "limit")}
@@ -171,14 +180,15 @@ def _scaled_coefficients(routing: Routing, block: RowBlock, route: Route) -> Arr
     return whole - pull * ends.T[..., None]
 
 
-def new_scores(spectrum: Spectrum, new: Any) -> Array:
-    """Return centred new rows in the eigenbasis, of shape (n_new, rank)."""
+def new_scores(spectrum: Spectrum, new: Any, vectors: Any = None) -> Array:
+    """Return centred new rows in the eigenbasis or along other vectors, of shape (n_new, k)."""
     mean = spectrum.feature_mean
-    basis = spectrum.basis
+    basis = spectrum.basis if vectors is None else vectors
     if sparse.issparse(new) or isinstance(new, LinearOperator):
-        return np.asarray(new @ spectrum.vectors - mean @ spectrum.vectors)
+        vectors = spectrum.vectors if vectors is None else vectors
+        return np.asarray(new @ vectors - mean @ vectors)
     centred = new - mean
     if isinstance(basis, DualVectors):
         # for wide data this costs less than forming the eigenvectors
         return as_float64((basis.rows @ centred.T).T @ basis.mix)
-    return as_float64(centred @ spectrum.vectors)
+    return as_float64(centred @ (spectrum.vectors if vectors is None else vectors))

@@ -7,7 +7,8 @@ it the covariance and the response are
     c = \frac1{1-\pi}, \quad \rho = \pi d,
 
 with d = c for an intercept, because the row moved the mean as well, and d = 1 without one. The
-left-out residual is then d times that of the centred row.
+left-out residual is then d times that of the centred row. Where a penalty matrix leaves directions
+unshrunk, d = 1/(1 - πf), with πf the leverage of the row in these directions and the intercept.
 """
 
 from __future__ import annotations
@@ -165,6 +166,9 @@ class Rows:
             target_mean=self.spectrum.target_mean[few],
             target_power=self.spectrum.target_power[few],
         )
+        if spectrum.geometry is not None:
+            response = spectrum.geometry.response[:, few]
+            spectrum = replace(spectrum, geometry=replace(spectrum.geometry, response=response))
         return Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
 
     @property
@@ -210,12 +214,16 @@ class Rows:
         scores = self._scores(index)
         weight = like(scores, self.weights[index])
         scale = like(scores, self.scales[index])
-        stretch = scale if self.spectrum.fit_intercept else scale**0
+        free = self.free_scores(index)
+        stretch = self._stretch(index, free)
         # divided by √s before the square, which would overflow or underflow for extreme units of X
         shares = scores / like(scores, np.sqrt(self.eigenvalues))
         shares *= shares
         shares *= (weight * stretch)[:, None]
         targets = as_float64(self.data.y[index]) - self.spectrum.target_mean
+        if self.spectrum.geometry is not None:
+            response = self.spectrum.geometry.response.reshape(free.shape[1], len(self.unit))
+            targets -= free @ like(free, response)
         targets /= like(scores, self.unit)
         residual = targets - scores @ like(scores, self.coef)
         rest = 1 - shares.sum(axis=1)
@@ -224,7 +232,7 @@ class Rows:
         certain = abs(rest) > error
         full = ~certain & (error < EPS**TRUST)
         # as many directions as rows: every leverage is one
-        if len(self.eigenvalues) == self.n_present - self.spectrum.fit_intercept:
+        if len(self.eigenvalues) == self.n_present - self.spectrum.n_unpenalised:
             full |= weight > 0
         rest[full] = 0
         residual[full] = 0
@@ -244,6 +252,28 @@ class Rows:
             return scores
         return as_float64(self.data.rotated(index, spectrum.feature_mean, spectrum.vectors))
 
+    def free_scores(self, index: Index) -> Array:
+        """Return some rows in the directions that are never shrunk, (n_rows, n_free)."""
+        geometry = self.spectrum.geometry
+        if geometry is None:
+            return like(self.data.y, np.zeros((len(self.weights[index]), 0)))
+        mean = self.spectrum.feature_mean
+        return as_float64(self.data.rotated(index, mean, geometry.vectors))
+
+    def _stretch(self, index: Index, free: Array) -> Array:
+        """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
+        leverage = on_host((free**2).sum(axis=1)) + float(self.spectrum.fit_intercept)
+        leverage *= self.weights[index]
+        # an unshrunk direction that only this row determines has a leverage of one
+        alone = leverage > 1 - LEVERAGE_SAFETY * self.data.rounding
+        if free.shape[1] and alone.any():
+            row = int(np.arange(len(self.weights))[index][np.argmax(alone)])
+            raise ValueError(
+                f"Without row {row} a direction that penalty_matrix does not penalise is not "
+                'determined: penalise it a little, or choose the stop by cv=5 or rule="path-gcv".'
+            )
+        return like(free, 1 / (1 - leverage))
+
     def _rounding(self, shares: Array) -> Array:
         """Estimate the rounding error of the leverages."""
         # the factorisation of XᵀX has the square of the condition number that the SVD of X has
@@ -260,11 +290,11 @@ def target_units(spectrum: Spectrum) -> Array:
     return np.where(power > 0, np.sqrt(power), np.where(mean > 0, mean, 1.0))
 
 
-def average_row(counts: Array, n_observations: float, fit_intercept: bool) -> RowBlock:
+def average_row(counts: Array, n_observations: float, n_unpenalised: int) -> RowBlock:
     """Return a row of average leverage, given ``counts`` of equal directions; its response is 0."""
     rank = float(counts.sum())
     scale = 1 / (1 - 1 / n_observations)
-    stretch = scale if fit_intercept else 1.0
+    stretch = 1 / (1 - n_unpenalised / n_observations)
     share = stretch / n_observations
     rest = max(1 - rank * share, 0.0)
     # a difference of the size of its rounding error is none

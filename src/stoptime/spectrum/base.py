@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, on_host
+from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
 from stoptime.support.pictures import Curve, card, picture
 
 if TYPE_CHECKING:
@@ -137,6 +137,31 @@ class Rounding:
     left: DroppedDirections
 
 
+@dataclass(frozen=True)
+class Geometry:
+    r"""What a penalty ‖Lβ‖² changes: directions F that are never shrunk, and the rank of L.
+
+    .. math:: LF = 0, \qquad F^TX^TXF/n = I, \qquad r = F^TX^Ty/n, \qquad
+        \hat\beta(t) = V\varphi(S, t)z + Fr
+
+    ``vectors`` are the F, of shape (n_features, n_free), and ``response`` is the r. The
+    eigenvectors of the spectrum then have VᵀLᵀLV = I and FᵀXᵀXV = 0.
+    """
+
+    vectors: Any
+    response: Floats
+    rank: int
+
+    @property
+    def coef(self) -> Any:
+        """Coefficients of the directions that are never shrunk, the same at every stop."""
+        return self.vectors @ like(self.vectors, self.response)
+
+    def seen_by(self, rows: Any) -> Geometry:
+        """Return the same with centred rows in the place of the coordinate axes."""
+        return replace(self, vectors=rows @ self.vectors)
+
+
 @dataclass(frozen=True, repr=False)
 class Spectrum:
     r"""The data in its eigenbasis.
@@ -167,6 +192,8 @@ class Spectrum:
         Cost and error if the eigenvalues are Ritz values; an estimate of all of them for traces.
     precision, rounding : dtype or None, and Rounding or None
         Type that coefficients are rounded to; rounding errors of products of streamed data.
+    geometry : Geometry or None
+        The directions that a penalty matrix does not shrink; None without such a matrix.
     """
 
     eigenvalues: Floats
@@ -184,6 +211,7 @@ class Spectrum:
     density: Density | None = None
     precision: Any = None
     rounding: Rounding | None = None
+    geometry: Geometry | None = None
 
     @cached_property
     def vectors(self) -> Floats:
@@ -217,10 +245,21 @@ class Spectrum:
         return int(self.eigenvalues.shape[0])
 
     @property
+    def n_penalised(self) -> int:
+        """Number of directions that are penalised: the rank of L, or all columns of X."""
+        return self.n_features if self.geometry is None else self.geometry.rank
+
+    @property
+    def n_unpenalised(self) -> int:
+        """Number of directions that are never shrunk, with the intercept as one of them."""
+        free = 0 if self.geometry is None else int(self.geometry.vectors.shape[1])
+        return int(self.fit_intercept) + free
+
+    @property
     def padded_eigenvalues(self) -> Floats:
         """All eigenvalues of XᵀX/n, ascending; zeros stand for those that are zero or unknown."""
         several = self.krylov is not None and self.response.ndim > 1
-        zeros = np.zeros(max(self.n_features - self.rank, int(several)), self.eigenvalues.dtype)
+        zeros = np.zeros(max(self.n_penalised - self.rank, int(several)), self.eigenvalues.dtype)
         found = np.concatenate([zeros, self.eigenvalues])
         largest = 0.0 if self.density is None else self.density.nodes.max(initial=0)
         if len(zeros) and largest > found[-1]:
@@ -250,14 +289,14 @@ class Spectrum:
         return energy, np.maximum(power - energy.sum(axis=0), 0)
 
     def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
-        """Return Σ sφ over all eigenvalues, plus one for an intercept; NaN if they are unknown."""
+        """Return Σ sφ over all eigenvalues, plus all that is unshrunk; NaN if they are unknown."""
         # gain is φ at the eigenvalues, one row for each; gain_at_atoms gives it at all of them
         if self.krylov is None:
-            return np.asarray((self.eigenvalues[:, None] * gain).sum(axis=0) + self.fit_intercept)
+            return np.asarray((self.eigenvalues[:, None] * gain).sum(axis=0) + self.n_unpenalised)
         if self.density is None:
             return np.full(gain.shape[1:], np.nan)
         s, weights = self.atoms
-        return np.asarray((weights * s) @ gain_at_atoms(s[:, None]) + self.fit_intercept)
+        return np.asarray((weights * s) @ gain_at_atoms(s[:, None]) + self.n_unpenalised)
 
     def _repr_html_(self) -> str:
         s = self.eigenvalues[::-1].astype(np.float64)

@@ -112,6 +112,7 @@ class Data(ABC):
     single_target: bool
     names: tuple[str, ...] | None = None  # of the columns, if the container has them
     row_weights: Floats | None = None  # as they were given, on the host; None if all are one
+    is_penalised: ClassVar[bool] = False  # whether there is a penalty matrix
     has_rows: bool = True  # whether single rows can be read, as exact leave-one-out requires
     growths: ClassVar[int] = 0  # times a spectrum may grow to resolve noise; 0 if it is complete
 

@@ -11,7 +11,8 @@ from stoptime.spectrum.centred import owned
 from stoptime.spectrum.data import Data, worst_goals
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.krylov.operator import MatrixFreeData
+from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
+from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.streamed.data import StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
 
@@ -30,6 +31,7 @@ def decompose(
     sample_weight: ArrayLike | None = None,
     fit_intercept: bool = True,
     *,
+    penalty_matrix: Any = None,
     solver: Solver = "auto",
     max_gain: float = np.inf,
     **options: Any,
@@ -55,6 +57,13 @@ def decompose(
         Non-negative. A weight of 2 counts the row twice; n becomes the sum of the weights.
     fit_intercept : bool, default=True
         Whether to centre X and y.
+    penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
+        The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
+        or a LinearOperator. Directions with Lβ = 0 are never shrunk. "standardise" penalises each
+        coefficient in the unit of its column's standard deviation on all rows. Where such a
+        direction has a constant fit, as columns of splines that add up to one do, the intercept
+        takes it, and the coefficients of least norm are returned. X must be an array, a tensor, or
+        a sparse matrix that fits into memory as an array.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
@@ -83,6 +92,8 @@ def decompose(
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
     check_solver(solver)
+    if penalty_matrix is not None:
+        options["penalty_matrix"] = penalty_matrix
     data = open_data(X, y, sample_weight, fit_intercept, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
     spectrum = data.spectrum(worst_goals(gain), solver)
@@ -102,6 +113,10 @@ def open_data(
     """Validate data of any kind, once; the parameters are those of :func:`decompose`."""
     kind = kind_of(X)
     fit_intercept = truth_value("fit_intercept", fit_intercept)
+    penalty_matrix = options.pop("penalty_matrix", None)
+    if penalty_matrix is not None:
+        data = DenseData.validated(_as_array(X, kind), y, sample_weight, fit_intercept)
+        return PenalisedData.of(data, penalty_matrix)
     if kind in {"sparse", "operator"}:
         if unknown := options.keys() - KRYLOV_OPTIONS:
             names = ", ".join(sorted(KRYLOV_OPTIONS))
@@ -116,3 +131,16 @@ def open_data(
     if kind == "dense":
         return DenseData.validated(X, y, sample_weight, fit_intercept)
     return StreamedData(as_stream(X, y, sample_weight), fit_intercept)
+
+
+def _as_array(X: Any, kind: str) -> Any:
+    """Return X as an array, as a penalty matrix needs it."""
+    if kind == "sparse" and X.shape[0] * X.shape[1] <= MOST_FILLED:
+        return X.toarray()
+    if kind != "dense":
+        raise ValueError(
+            "penalty_matrix needs X as an array, or as a sparse matrix that fits into memory as an "
+            "array. For an invertible L, fit X @ inverse(L) without it, as a sparse matrix or an "
+            "operator, and multiply the coefficients by inverse(L)."
+        )
+    return X

@@ -51,6 +51,8 @@ def _products(spectrum: Spectrum, method: Method) -> tuple[Products, Array]:
     """Return XᵀX/n, and Xᵀy/n with one column for each target."""
     if spectrum.solver == "kernel":
         raise ValueError(f"{method.name} sees features, and a kernel has none: fit linear columns.")
+    if spectrum.geometry is not None:
+        raise ValueError(f"{method.name} has a geometry of its own: give no penalty_matrix.")
     vectors = on_host(spectrum.vectors).astype(np.float64, copy=False)
     products = Products(vectors, spectrum.eigenvalues.astype(np.float64))
     return products, vectors @ _columns(spectrum)

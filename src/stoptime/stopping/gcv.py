@@ -61,9 +61,10 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
     stops = list_of_stops(stops)
-    if spectrum.n_observations < 1 + spectrum.fit_intercept + 1e-9:
+    if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
+        fewest = spectrum.n_unpenalised + 2
         raise ValueError(
-            f"X must have at least {'three' if spectrum.fit_intercept else 'two'} rows of positive "
+            f"X must have at least {({2: 'two', 3: 'three'}).get(fewest, fewest)} rows of positive "
             "sample_weight: with fewer, nothing can be learned after leaving one row out."
         )
     if not spectrum.is_complete and np.isinf(stops).any():
@@ -78,7 +79,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         s = np.concatenate([s, atoms])[order]
         counts = np.concatenate([0 * counts, weights])[order]
         energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])[order]
-    row = average_row(counts, spectrum.n_observations, spectrum.fit_intercept)
+    row = average_row(counts, spectrum.n_observations, spectrum.n_unpenalised)
     if spectrum.is_complete and row.rest[0] == 0:
         # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
@@ -150,7 +151,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     method = method.tuned_to(spectrum.padded_eigenvalues)
     g = method.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
     atoms, weights = spectrum.atoms
-    freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.fit_intercept
+    freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED

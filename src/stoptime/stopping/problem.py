@@ -55,15 +55,17 @@ class Problem:
         method: str | Method,
         spectrum: Spectrum | None = None,
         sample_weight: ArrayLike | None = None,
+        penalty_matrix: Any = None,
         **options: Any,
     ) -> Problem:
         """Return the problem of X and y, with an intercept unless the spectrum has none.
 
-        X, y and sample_weight are those of :func:`stoptime.decompose`, and ``spectrum`` is that of
-        the same data, if it has been computed. The options are ``groups`` and ``verbose``.
+        X, y, sample_weight and penalty_matrix are those of :func:`stoptime.decompose`, and
+        ``spectrum`` is that of the same data, if it has been computed. The options are ``groups``
+        and ``verbose``.
         """
         fit_intercept = True if spectrum is None else spectrum.fit_intercept
-        data = open_data(X, y, sample_weight, fit_intercept)
+        data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
         return cls(data, get_method(method), spectrum or data.complete(), **options)
 
     def reaching(self, stops: ArrayLike) -> Problem:

@@ -220,7 +220,7 @@ def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
     else:
         z = spectrum.response.reshape(spectrum.rank, -1).astype(np.float64)
         lengths = np.hypot.reduce(z / spectrum.eigenvalues[:, None], axis=0)
-        powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_features
+        powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_penalised
     bias = (weights * powers) @ g**2
     return np.asarray(noise + bias + variance * (weights @ (s[:, None] * gain) ** 2))
 

@@ -84,7 +84,7 @@ class SURE(CurveRule):
             problem.tuned.require_filter()
         freedom: Floats
         if problem.tuned.has_filter:
-            freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.fit_intercept
+            freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.n_unpenalised
         else:
             freedom = features.freedom(spectrum, problem.tuned, stops)
         shared = freedom.reshape(len(stops), *(1,) * noise.ndim) if freedom.ndim == 1 else freedom

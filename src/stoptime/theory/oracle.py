@@ -73,7 +73,7 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     """
     s = spectrum.eigenvalues.astype(np.float64)
     power = np.atleast_1d(spectrum.target_power).astype(np.float64)
-    observations = spectrum.n_observations - spectrum.fit_intercept
+    observations = spectrum.n_observations - spectrum.n_unpenalised
     live = power > 0
     if s.size == 0 or observations <= 0 or not live.any():
         return _oracle(spectrum, power, np.inf)
@@ -130,7 +130,7 @@ def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
             z = spectrum.response.reshape(spectrum.rank, -1)
             signal = ((z / spectrum.eigenvalues[:, None]) ** 2).sum(axis=0)
         else:
-            signal = noise * spectrum.n_features / (penalty * spectrum.n_observations)
+            signal = noise * spectrum.n_penalised / (penalty * spectrum.n_observations)
     if spectrum.response.ndim == 1:
         return Oracle(float(noise[0]), float(signal[0]), penalty)
     return Oracle(noise, signal, penalty)

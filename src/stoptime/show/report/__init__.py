@@ -66,7 +66,8 @@ def write(
     columns = tuple(Column(str(one), "number") for one in names)
     recipe = Recipe(columns, (0.0,) * p, (1.0,) * p)
     prepared = Prepared(rows, response, weights, name, recipe)
-    whole = decompose(rows, response, weights, bool(model.fit_intercept))
+    intercept = bool(model.fit_intercept)
+    whole = decompose(rows, response, weights, intercept, penalty_matrix=model.penalty_matrix)
     source = "given as arrays"
     scores = compare(model, whole, prepared) if n >= 3 else []
     code = (

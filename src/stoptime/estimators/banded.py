@@ -1,0 +1,251 @@
+"""Banded ridge and its relatives: a scale for each band of columns, and a stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stoptime.estimators.linear import StoppedRegressorCV, _LinearRegressor
+from stoptime.left_out.routing import MANY_TARGETS
+from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.penalty import Bands, bands_of
+from stoptime.stopping.bands import (
+    BandedRows,
+    BandSearch,
+    FoldError,
+    gcv_error,
+    left_out_error,
+)
+from stoptime.stopping.registry import get_rule
+from stoptime.support.progress import Ticker, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from stoptime.methods.base import Method
+    from stoptime.stopping.rule import Rule
+    from stoptime.support.arrays import Array, Floats
+
+MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
+
+
+class BandedRegressorCV(_LinearRegressor):
+    r"""Least squares stopped early, with a scale for each band of columns.
+
+    .. math:: \min_{\delta, t}\ \mathrm{error}\bigl(\hat\beta(t; \delta)\bigr), \qquad
+        \text{penalty } \sum_b\|\beta_b\|^2/\delta_b^2
+
+    The scales are those at which ridge has the least error at its best stop. Random draws, such as
+    himalaya takes, are compared by ``rule``; a search by gradient in the logarithms of the scales
+    starts from the best of them. The method and its stop are then chosen at these scales. The
+    error of the search itself is ridge's leave-one-out error, its generalised cross-validation, or
+    its error on the folds of ``cv``.
+
+    Parameters
+    ----------
+    groups : array-like of one label per column, mapping of names to columns, or list of columns
+        The bands. Columns are slices, integers, or names of the columns of a DataFrame;
+        ``output_indices_`` of a fitted ColumnTransformer is such a mapping.
+    method, stops, cv, rule, fit_intercept, verbose
+        As in :class:`StoppedRegressorCV`; ``rule`` is "loo", "path-gcv" or "gcv".
+    per_target : bool, default=False
+        Whether each target has scales and a stop of its own.
+    search : {"gradient", "random"}, default="gradient"
+        "random" only compares draws. So does "gradient" with ``per_target`` and more than 16
+        targets. With 16 targets or more and ``rule="loo"``, draws are compared by path GCV.
+    n_draws, n_starts : int, default=20 and 3
+        Number of random draws, besides equal scales and equally large bands; and the number of
+        searches by gradient.
+    random_state : int, RandomState or None, default=0
+        Seed of the draws.
+
+    Attributes
+    ----------
+    coef_, intercept_, n_features_in_
+        As in :class:`StoppedRegressor`, in the units of X.
+    bands_ : list
+        The names of the bands.
+    scales_ : array of shape (n_bands,) or (n_targets, n_bands)
+        The scales, of which the largest is one; a band of scale zero is dropped.
+    stop_, best_score_ : float or array of shape (n_targets,)
+        The stop, and the negative error there.
+    regressor_ : StoppedRegressorCV or None
+        The regressor that was fitted at the scales, with its error curve and prediction intervals;
+        None with ``per_target``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stoptime as st
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 60))
+    >>> y = X[:, :5].sum(axis=1) + rng.standard_normal(100)
+    >>> model = st.BandedRegressorCV({"signal": slice(0, 5), "noise": slice(5, 60)}).fit(X, y)
+    >>> bool(model.scales_[1] < 0.1 * model.scales_[0])
+    True
+    >>> {name: round(float(share), 2) for name, share in model.explained(X, y).items()}
+    {'signal': 0.8, 'noise': 0.04}
+    """
+
+    regressor_: StoppedRegressorCV | None
+
+    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
+        self,
+        groups: Any,
+        method: str | Method | Sequence[str | Method] = "ridge",
+        stops: ArrayLike | int | None = None,
+        cv: Any = None,
+        rule: str | Rule = "loo",
+        per_target: bool = False,
+        fit_intercept: bool = True,
+        verbose: bool = False,
+        *,
+        search: Literal["gradient", "random"] = "gradient",
+        n_draws: int = 20,
+        n_starts: int = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.groups = groups
+        self.method = method
+        self.stops = stops
+        self.cv = cv
+        self.rule = rule
+        self.per_target = per_target
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+        self.search = search
+        self.n_draws = n_draws
+        self.n_starts = n_starts
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the scales and the stop, and fit the coefficients there, to all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Rows that fit into memory as an array.
+        y : array-like of shape (n,) or (n, n_targets)
+            The response.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 counts the row twice; leave-one-out removes both copies.
+        """
+        if self.search not in {"gradient", "random"}:
+            raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
+        options = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
+        X = X.toarray() if issparse(X) else X
+        names = getattr(self, "feature_names_in_", None)
+        self.bands_, member = bands_of(self.groups, X.shape[1], names)
+        data = DenseData.validated(X, y, sample_weight, bool(self.fit_intercept))
+        # folds are drawn once, so that all scales are compared on the same ones
+        splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
+        rows = BandedRows(data, member)
+        rule, error = self._criterion(splits)
+        if rule.name == "loo" and data.n_targets >= MANY_TARGETS:
+            # path GCV costs little for any number of targets; the stop is chosen by all rows
+            rule = get_rule("path-gcv")
+        search = BandSearch(rows, rule, error, self.per_target and not data.single_target)
+        self.scales_ = self._best_scales(search)
+        self.regressor_ = None
+        if search.per_target:
+            return self._fit_each(X, y, sample_weight, member, splits)
+        self.regressor_ = self._at(self.scales_, member, splits).fit(X, y, sample_weight)
+        self.stop_ = self.regressor_.stop_
+        self.best_score_ = self.regressor_.best_score_
+        self._keep(self.regressor_.coef_, self.regressor_.intercept_)
+        return self
+
+    def _criterion(self, splits: Any) -> tuple[Rule, Any]:
+        """Return the rule, and ridge's error that a search by gradient lowers."""
+        rule = get_rule(self.rule, splits)
+        errors = {"loo": left_out_error, "path-gcv": gcv_error, "gcv": gcv_error}
+        if splits is not None:
+            return rule, FoldError([np.asarray(test) for _, test in splits])
+        if rule.name not in errors:
+            raise ValueError(f'rule must be one of {list(errors)}, or give cv; got "{rule.name}".')
+        return rule, errors[rule.name]
+
+    def _best_scales(self, search: BandSearch) -> Array:
+        """Return the best scales, of shape (n_bands,) or (n_targets, n_bands)."""
+        random = check_random_state(self.random_state)
+        draws = search.draws(self.n_draws, random)
+        trials = [search.trial(one) for one in progress(draws, "draws", bool(self.verbose))]
+        targets = range(len(trials[0].error))
+        descends = self.search == "gradient" and len(targets) <= MOST_DESCENTS
+        tick = Ticker("scales", bool(self.verbose))
+        best = []
+        for target in targets:
+            found = sorted(trials, key=lambda trial: float(trial.error[target]))
+            if descends:
+                starts = found[: self.n_starts]
+                found += [search.trial(search.descended(one, target)) for one in starts]
+            best.append(min(found, key=lambda trial: float(trial.error[target])).scales)
+            tick(f"{target + 1} of {len(targets)} targets")
+        tick.close()
+        scales = np.array(best)
+        scales /= scales.max(axis=1, keepdims=True)
+        return scales if search.per_target else scales[0]
+
+    def _at(self, scales: Array, member: Any, splits: Any) -> StoppedRegressorCV:
+        """Return the regressor at given scales, which chooses method and stop."""
+        return StoppedRegressorCV(
+            self.method,
+            stops=self.stops,
+            cv=splits,
+            rule=self.rule,
+            per_target=scales.ndim > 1,
+            fit_intercept=self.fit_intercept,
+            verbose=self.verbose,
+            penalty_matrix=Bands(member, np.ravel(scales).tolist()),
+        )
+
+    def _fit_each(self, X: Any, y: Any, weights: Any, member: Any, splits: Any) -> Self:
+        """Fit the method at the scales of each target, together for targets with the same ones."""
+        self.coef_ = np.empty((y.shape[1], X.shape[1]))
+        self.intercept_, stop, score = np.empty((3, y.shape[1]))
+        distinct, place = np.unique(self.scales_, axis=0, return_inverse=True)
+        for number, scales in enumerate(distinct):
+            mine = np.flatnonzero(place.ravel() == number)
+            regressor = self._at(scales[None], member, splits).fit(X, y[:, mine], weights)
+            self.coef_[mine] = regressor.coef_
+            self.intercept_[mine] = regressor.intercept_
+            stop[mine] = regressor.stop_
+            score[mine] = regressor.best_score_
+        self.stop_ = stop
+        self.best_score_ = score
+        return self
+
+    def explained(self, X: ArrayLike, y: ArrayLike) -> dict[Any, Floats]:
+        r"""Return the share of the variance of y that each band explains, by the product measure.
+
+        .. math:: R_b^2 = \sum_i f_{bi}(2y_i - f_i) \Big/ \sum_i y_i^2, \qquad f = \sum_b f_b
+
+        with y and the fits f of the bands centred on the given rows. The shares add up to R², apart
+        from the error of the mean; a band may have a negative share.
+
+        Parameters
+        ----------
+        X, y : array-like of shapes (n, n_features) and (n,) or (n, n_targets)
+            Rows and their response.
+        """
+        check_is_fitted(self)
+        rows = self._matrix(X)
+        y = np.asarray(y, dtype=np.float64)
+        centred = y - y.mean(axis=0)
+        _, member = bands_of(self.groups, rows.shape[1], getattr(self, "feature_names_in_", None))
+        coef = self.coef_.T
+        parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
+        parts = [part - part.mean(axis=0) for part in parts]
+        weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)
+        return {
+            name: (part * weights).sum(axis=0)
+            for name, part in zip(self.bands_, parts, strict=True)
+        }

@@ -1,0 +1,207 @@
+r"""Data with a penalty matrix: an ordinary problem in other coordinates, and the way back.
+
+Let XF be an orthonormal basis of the columns that are not penalised, and P the projection that
+removes it. With the B of :mod:`stoptime.spectrum.penalty`,
+
+.. math:: \tilde X = PXB = XM, \qquad M = B - FG, \qquad G = F^TX^TXB/n, \qquad \tilde y = Py
+
+is ordinary data. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from scipy import linalg
+
+from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
+from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.moments import Moments
+from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
+from stoptime.support.arrays import as_dtype, like, on_host
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stoptime.support.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Back:
+    """The M above."""
+
+    form: StandardForm
+    free: Any
+    mix: Any
+
+    def of_rows(self, X: Any) -> Any:
+        """Return XM."""
+        return self.form.inverse.of_rows(X) - (X @ self.free) @ self.mix
+
+    def __matmul__(self, components: Any) -> Any:
+        return self.form.inverse @ components - self.free @ (self.mix @ components)
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """The rows R of a wide problem in standard form, as rows RMᵀ with the columns of X."""
+
+    rows: Any
+    back: Back
+    is_transposed: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        shape = self.rows.shape[0], int(self.back.free.shape[0])
+        return shape[::-1] if self.is_transposed else shape
+
+    @property
+    def T(self) -> MappedRows:  # noqa: N802 - as arrays have it
+        """The transpose."""
+        return replace(self, is_transposed=not self.is_transposed)
+
+    def __matmul__(self, other: Any) -> Any:
+        if self.is_transposed:
+            return self.back @ (self.rows.T @ other)
+        return self.rows @ self.back.of_rows(other.T).T
+
+
+class Standard(NamedTuple):
+    """Ordinary data, the way back, the directions that are not shrunk, and means of X and y."""
+
+    data: DenseData
+    back: Back
+    geometry: Geometry
+    means: tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class PenalisedData(DenseData):
+    """Dense data with a penalty in standard form."""
+
+    form: StandardForm | None = None
+    is_penalised: ClassVar[bool] = True
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found later
+    def of(cls, data: DenseData, penalty_matrix: Any) -> PenalisedData:
+        """Return the same data with a penalty matrix."""
+
+        def deviations() -> Floats:
+            means = data._means()[0]
+            powers = data._squares(as_dtype(data.X, data.dtype) - means, data.shares)
+            return np.sqrt(np.where(constant(powers, on_host(means)), 0, powers))
+
+        form = standard_form(penalty_matrix, data.n_features, deviations)
+        sizes = data.n_samples, data.n_observations, data.fit_intercept, data.single_target
+        return cls(data.X, data.y, data.uneven_shares, *sizes, data.known, form)
+
+    def subset(self, rows: NDArray[np.intp]) -> DenseData:
+        """Return some of the rows, with the same penalty."""
+        return replace(cast("PenalisedData", super().subset(rows)), form=self.form)
+
+    @cached_property
+    def _by_gram(self) -> Spectrum:
+        return self._restored(self.standard.data._by_gram)
+
+    @cached_property
+    def _by_svd(self) -> tuple[Spectrum, Floats]:
+        spectrum, powers = self.standard.data._by_svd
+        return self._restored(spectrum), powers
+
+    def _restored(self, spectrum: Spectrum) -> Spectrum:
+        """Return a spectrum of the ordinary data in the coordinates of X."""
+        _, back, geometry, means = self.standard
+        basis: Any = spectrum.basis
+        if isinstance(basis, DualVectors):
+            basis = DualVectors(MappedRows(basis.rows, back), basis.mix)
+        else:
+            basis = back @ basis
+        one = (..., 0) if self.single_target else ...
+        return replace(
+            spectrum,
+            basis=basis,
+            feature_mean=means[0],
+            target_mean=means[1][one],
+            precision=self.X.dtype if self.on_device else None,
+            geometry=replace(geometry, response=geometry.response[one]),
+        )
+
+    @cached_property
+    @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_features
+    def standard(self) -> Standard:
+        """The problem in standard form."""
+        form = cast("StandardForm", self.form)
+        X = as_dtype(self.X, self.dtype)
+        y = as_dtype(self.y, self.dtype)
+        means = self._means()
+        powers = self._squares(self.X, self.shares)
+        self.check_features(powers, means[0])
+        free = as_dtype(like(X, self._free(on_host(means[0]), np.sqrt(powers))), self.dtype)
+        images = self.rotated(slice(None), means[0], free)
+        weighted = (self.shares[:, None] * images).T
+        response = weighted @ (y - means[1])
+        features = form.inverse.of_rows(X)
+        mix = weighted @ (features - self.fit_intercept * (self.shares @ features))
+        if free.shape[1]:
+            features -= images @ mix
+            # a second projection removes what rounding left of the unpenalised columns
+            again = weighted @ (features - self.fit_intercept * (self.shares @ features))
+            features -= images @ again
+            mix += again
+            y = y - images @ response
+        sizes = self.n_samples, self.n_observations, self.fit_intercept, self.single_target
+        data = DenseData(features, y, self.uneven_shares, *sizes, self._known_in(form))
+        geometry = Geometry(free, on_host(response), form.inverse.rank)
+        return Standard(data, Back(form, free, mix), geometry, means)
+
+    def _known_in(self, form: StandardForm) -> Moments | None:
+        """Return the moments of scaled columns, if those of X are known."""
+        inverse = form.inverse
+        if self.known is None or not isinstance(inverse, Scaling) or form.null.shape[1]:
+            return None
+        columns = like(self.known.gram, inverse.columns)
+        scales = as_dtype(like(self.known.gram, inverse.scales), self.dtype)
+        gram = self.known.gram[columns][:, columns] * scales[:, None] * scales
+        cross = self.known.cross[columns] * scales[:, None]
+        mean = self.known.feature_mean[columns] * scales
+        return Moments(mean, self.known.target_mean, gram, cross)
+
+    def _free(self, mean: Floats, sizes: Floats) -> Floats:
+        """Return a basis F of the directions that are not penalised, with FᵀXᵀXF/n = I.
+
+        ``sizes`` are the root mean squares of the columns of X. Of two directions that give the
+        same predictions up to a constant, which the intercept takes, the shorter one is taken.
+        """
+        null = cast("StandardForm", self.form).null
+        if not null.shape[1]:
+            return null
+        # lengths of images are compared with the largest that the directions could have
+        largest = np.abs(null).T @ sizes.astype(np.float64)
+        scaled = null / np.where(largest > 0, largest, 1)
+        lengths, turn = singular(self._weighted_images(mean, scaled))
+        seen = lengths > self.rounding
+        free = scaled @ (turn[:, seen] / lengths[seen])
+        hidden = scaled @ turn[:, ~seen]
+        if hidden.shape[1]:
+            if np.abs(mean @ hidden).max() <= np.sqrt(self.rounding):
+                raise ValueError(
+                    f"penalty_matrix does not penalise {hidden.shape[1]} direction(s) on which X "
+                    "has no influence, so that the coefficients are not determined: leave out "
+                    "columns, or append small multiples of unit vectors to penalty_matrix."
+                )
+            hidden = linalg.qr(hidden, mode="economic")[0]
+            free -= hidden @ (hidden.T @ free)
+        # once more, because the first basis is orthonormal only up to its condition number
+        triangle = linalg.qr(self._weighted_images(mean, free), mode="r")[0][: free.shape[1]]
+        return linalg.solve_triangular(triangle, free.T, trans="T").T
+
+    def _weighted_images(self, mean: Floats, vectors: Floats) -> Floats:
+        X = self.X
+        images = self.rotated(slice(None), like(X, mean), as_dtype(like(X, vectors), self.dtype))
+        return np.asarray(on_host((self.shares**0.5)[:, None] * images), np.float64)

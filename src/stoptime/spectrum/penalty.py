@@ -1,0 +1,346 @@
+r"""Penalties ‖Lβ‖² other than ‖β‖², brought into standard form.
+
+.. math:: \beta = B\gamma + W\theta, \qquad \|L\beta\| = \|\gamma\|, \qquad LW = 0, \quad W^TB = 0
+
+so that γ is penalised as coefficients are without L, and θ is not penalised at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator
+
+from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
+from stoptime.support.checks import whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+MOST_AXES = 3
+BOUNDARIES = ("free", "periodic", "zero")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The B of a diagonal L: some columns of X, each multiplied by its scale."""
+
+    columns: NDArray[np.intp]
+    scales: Floats
+    n_features: int
+
+    @property
+    def rank(self) -> int:
+        """Number of columns that are penalised."""
+        return len(self.columns)
+
+    def of_rows(self, X: Any) -> Any:
+        """Return XB."""
+        scales = as_dtype(like(X, self.scales), X.dtype)
+        return (X if self.rank == self.n_features else X[:, like(X, self.columns)]) * scales
+
+    def __matmul__(self, components: Any) -> Any:
+        scales = as_dtype(like(components, self.scales), components.dtype)
+        scaled = (components.T * scales).T
+        if self.rank == self.n_features:
+            return scaled
+        shape = (self.n_features, *components.shape[1:])
+        out = array_namespace(components).zeros(shape, dtype=scaled.dtype)
+        out = like(components, out)
+        out[like(components, self.columns)] = scaled
+        return out
+
+
+@dataclass(frozen=True)
+class Product:
+    """The B of any other L, an array of shape (n_features, rank)."""
+
+    matrix: Floats
+
+    @property
+    def rank(self) -> int:
+        """The rank of L."""
+        return int(self.matrix.shape[1])
+
+    def of_rows(self, X: Any) -> Any:
+        """Return XB."""
+        return X @ as_dtype(like(X, self.matrix), X.dtype)
+
+    def __matmul__(self, components: Any) -> Any:
+        return as_dtype(like(components, self.matrix), components.dtype) @ components
+
+
+@dataclass(frozen=True)
+class StandardForm:
+    """The B and the W above; the columns of W, of shape (n_features, n_free), are orthonormal."""
+
+    inverse: Scaling | Product
+    null: Floats
+
+    @classmethod
+    def of_scales(cls, scales: Floats) -> StandardForm:
+        """Return that of the diagonal L = 1/scales: zero drops a column, inf frees it."""
+        if not np.all(scales >= 0):
+            raise ValueError("Scales of columns must be non-negative numbers; some are not.")
+        kept = np.flatnonzero((scales > 0) & np.isfinite(scales))
+        free = np.flatnonzero(np.isinf(scales))
+        null = np.zeros((len(scales), len(free)))
+        null[free, np.arange(len(free))] = 1
+        return cls(Scaling(kept, scales[kept], len(scales)), null)
+
+    @classmethod
+    def of_matrix(cls, matrix: Any) -> StandardForm:
+        """Return that of any L, of shape (n_rows, n_features)."""
+        if matrix.shape[0] == matrix.shape[1]:
+            diagonal = np.abs(matrix.diagonal())
+            if (matrix != 0).sum() == np.count_nonzero(diagonal):
+                with np.errstate(divide="ignore"):
+                    return cls.of_scales(1 / diagonal)
+        L = matrix.toarray() if sparse.issparse(matrix) else matrix
+        return cls.of_singular(*singular(L))
+
+    @classmethod
+    def of_singular(cls, values: Floats, vectors: Floats) -> StandardForm:
+        """Return that of an L with these singular values, and its right singular vectors."""
+        kept = values > EPS * len(values) * values.max(initial=0)
+        return cls(Product(vectors[:, kept] / values[kept]), vectors[:, ~kept])
+
+
+def singular(L: Floats) -> tuple[Floats, Floats]:
+    """Return as many singular values as L has columns, and its right singular vectors."""
+    p = L.shape[1]
+    if len(L) > p:  # left singular vectors are not needed: a triangle has the others
+        L = linalg.qr(L, mode="r")[0][:p]
+    _, values, vectors = linalg.svd(L)
+    return np.append(values, np.zeros(p - len(values))), vectors.T
+
+
+@dataclass(frozen=True)
+class Differences:
+    r"""Differences between neighbouring coefficients, as a penalty matrix.
+
+    .. math:: \|L\beta\|^2 = \sum_a\sum_i\bigl((\Delta_a^q\beta)_i\bigr)^2
+
+    with q the order, and a sum over the axes of an image or a volume.
+
+    Parameters
+    ----------
+    order : int, default=2
+        The order of the differences. Without boundaries, polynomials of a smaller degree along
+        each axis are not penalised, and so never shrunk.
+    shape : int or tuple of at most three int, optional
+        Shape of the coefficients, in C order; by default one axis with all columns of X.
+    boundary : {"free", "periodic", "zero"}, default="free"
+        "free" takes differences inside the array only. "periodic" joins its ends: constants are
+        not penalised. "zero" continues it by zeros, so that everything is penalised.
+
+    Examples
+    --------
+    >>> Differences(order=2).matrix(5).toarray().astype(int)
+    array([[ 1, -2,  1,  0,  0],
+           [ 0,  1, -2,  1,  0],
+           [ 0,  0,  1, -2,  1]])
+    """
+
+    order: int = 2
+    shape: int | tuple[int, ...] | None = None
+    boundary: Literal["free", "periodic", "zero"] = "free"
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        whole_number("order", self.order, least=1)
+        if self.boundary not in BOUNDARIES:
+            raise ValueError(f"boundary must be one of {BOUNDARIES}; got {self.boundary!r}.")
+        axes = np.atleast_1d(1 if self.shape is None else self.shape)
+        if axes.ndim != 1 or not 1 <= len(axes) <= MOST_AXES or np.any(axes < 1):
+            raise ValueError(f"shape must be one to three positive integers; got {self.shape!r}.")
+
+    def matrix(self, n_features: int | None = None) -> sparse.csr_array:
+        """Return L as a sparse matrix; without a shape, ``n_features`` is its number of columns."""
+        sizes = self._sizes(n_features)
+        parts = []
+        for axis, size in enumerate(sizes):
+            before = sparse.eye_array(int(np.prod(sizes[:axis])))
+            after = sparse.eye_array(int(np.prod(sizes[axis + 1 :])))
+            parts.append(sparse.kron(sparse.kron(before, self._along(size)), after))
+        return sparse.csr_array(sparse.vstack(parts))
+
+    def standard_form(self, n_features: int) -> StandardForm:
+        """Return the standard form, from those of the axes."""
+        axes = [singular(self._along(size)) for size in self._sizes(n_features)]
+        # LᵀL is a Kronecker sum: its eigenvectors are products, its eigenvalues sums over the axes
+        squares = reduce(np.add.outer, [values**2 for values, _ in axes]).ravel()
+        return StandardForm.of_singular(np.sqrt(squares), reduce(np.kron, [v for _, v in axes]))
+
+    def _sizes(self, n_features: int | None) -> tuple[int, ...]:
+        shape = n_features if self.shape is None else self.shape
+        if shape is None:
+            raise ValueError("Differences without a shape need the number of columns of X.")
+        sizes = tuple(int(size) for size in np.atleast_1d(shape))
+        if n_features is not None and np.prod(sizes) != n_features:
+            raise ValueError(f"{self} is for {np.prod(sizes)} columns, but X has {n_features}.")
+        return sizes
+
+    def _along(self, size: int) -> Floats:
+        """Return the differences along one axis."""
+        if self.boundary == "free" and size <= self.order:
+            raise ValueError(
+                f"Differences of order {self.order} need more than {self.order} coefficients along "
+                f"every axis; got {size}."
+            )
+        if self.boundary == "zero":
+            zeros = np.zeros((self.order, size))
+            return np.diff(np.vstack([zeros, np.eye(size), zeros]), self.order, axis=0)
+        if self.boundary == "periodic":
+            step = np.roll(np.eye(size), 1, axis=1) - np.eye(size)
+            return np.linalg.matrix_power(step, self.order)
+        return np.diff(np.eye(size), self.order, axis=0)
+
+
+@dataclass(frozen=True)
+class Bands:
+    r"""A scale for each band of columns, as a penalty matrix.
+
+    .. math:: \|L\beta\|^2 = \sum_b \|\beta_b\|^2/\delta_b^2
+
+    as if the columns of band b were multiplied by their scale δ. A scale of zero drops the band;
+    an infinite scale leaves it unpenalised.
+
+    Parameters
+    ----------
+    groups : array-like of one label per column, mapping of names to columns, or list of columns
+        The bands. Columns are slices or lists of integers; a fitted ColumnTransformer gives one
+        band for each of its transformers.
+    scales : sequence or mapping
+        The scale of each band, in the order of the groups (labels: sorted), or by its name.
+
+    Examples
+    --------
+    >>> import stoptime as st
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bands = st.Bands({"age, sex": [0, 1], "others": slice(2, None)}, [0.1, 1.0])
+    >>> model = st.StoppedRegressor("ridge", stop=1000.0, penalty_matrix=bands).fit(X, y)
+    >>> model.coef_[:4].round()
+    array([  0.,  -4., 405., 236.])
+    """
+
+    groups: Any
+    scales: Sequence[float] | Mapping[Hashable, float]
+
+    def standard_form(self, n_features: int) -> StandardForm:
+        """Return the standard form, a scaling of columns."""
+        names, member = bands_of(self.groups, n_features)
+        given: Any = self.scales
+        if isinstance(given, Mapping):
+            if missing := [name for name in names if name not in given]:
+                raise ValueError(f"scales has no entry for the bands {missing}.")
+            given = [given[name] for name in names]
+        scales = np.asarray(given, dtype=np.float64)
+        if scales.shape != (len(names),):
+            raise ValueError(f"scales must have one entry for each band, {names}; got {given}.")
+        return StandardForm.of_scales(scales[member])
+
+
+def bands_of(
+    groups: Any, n_features: int, names: ArrayLike | None = None
+) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the names of the bands, and the number of the band of each column.
+
+    ``names`` are those of the columns, if they are known.
+    """
+    groups = getattr(groups, "output_indices_", groups)  # of a fitted ColumnTransformer
+    if hasattr(groups, "transformers"):
+        raise ValueError("Fit the ColumnTransformer before it is used as groups.")
+    if not isinstance(groups, Mapping):
+        groups = list(groups)
+        if all(np.ndim(one) == 0 and not isinstance(one, slice) for one in groups):
+            if len(groups) != n_features:
+                raise ValueError(
+                    f"groups has {len(groups)} labels, but X has {n_features} columns."
+                )
+            labels, member = np.unique(groups, return_inverse=True)
+            return labels.tolist(), member
+        groups = dict(enumerate(groups))
+    member = np.full(n_features, -1)
+    counts = np.zeros(n_features, dtype=int)
+    chosen = {name: _columns(one, n_features, names) for name, one in groups.items()}
+    chosen = {name: columns for name, columns in chosen.items() if len(columns)}
+    for number, columns in enumerate(chosen.values()):
+        member[columns] = number
+        np.add.at(counts, columns, 1)
+    if np.any(counts != 1):
+        wrong = np.flatnonzero(counts != 1)
+        raise ValueError(
+            f"Every column must be in exactly one band; columns {wrong[:8].tolist()} are not."
+        )
+    return list(chosen), member
+
+
+def _columns(one: Any, n_features: int, names: ArrayLike | None) -> NDArray[np.intp]:
+    """Return the numbers of columns that are given by a slice, by numbers, a mask or names."""
+    given: Any = one if isinstance(one, slice) else np.atleast_1d(np.asarray(one))
+    if not isinstance(one, slice) and given.dtype.kind in "USO":
+        known = {} if names is None else {name: i for i, name in enumerate(np.asarray(names))}
+        if missing := [name for name in given if name not in known]:
+            raise ValueError(
+                f"X has no columns of the names {missing[:8]}: give a DataFrame with these columns "
+                "to BandedRegressorCV, or give the numbers of the columns."
+            )
+        given = [known[name] for name in given]
+    try:
+        return np.arange(n_features)[given]
+    except IndexError:
+        raise ValueError(f"A band has the columns {one}, but X has {n_features} columns.") from None
+
+
+def standard_form(
+    penalty_matrix: Any, n_features: int, deviations: Callable[[], Floats]
+) -> StandardForm:
+    """Return the standard form of anything that is accepted as ``penalty_matrix``.
+
+    ``deviations`` returns the standard deviations of the columns of X, zero if they are constant.
+    """
+    if isinstance(penalty_matrix, str):
+        if penalty_matrix != "standardise":
+            raise ValueError(
+                f'penalty_matrix must be "standardise", a matrix, Differences or Bands; got '
+                f"{penalty_matrix!r}."
+            )
+        found = deviations()
+        form = StandardForm.of_scales(1 / np.where(found > 0, found, 1))
+    elif hasattr(penalty_matrix, "standard_form"):
+        form = penalty_matrix.standard_form(n_features)
+    else:
+        form = StandardForm.of_matrix(_checked(penalty_matrix, n_features))
+    if form.inverse.rank == 0:
+        raise ValueError(
+            "penalty_matrix penalises nothing, or drops every column: use stop=inf for least "
+            "squares."
+        )
+    return form
+
+
+def _checked(matrix: Any, n_features: int) -> Any:
+    """Return L as an array or a sparse matrix in double precision."""
+    if isinstance(matrix, LinearOperator):
+        matrix = matrix @ np.eye(matrix.shape[1])
+    matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[1] != n_features:
+        raise ValueError(
+            f"penalty_matrix must have one column for each of the {n_features} columns of X; got "
+            f"shape {matrix.shape}."
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"penalty_matrix must contain real numbers; got {matrix.dtype}.")
+    matrix = matrix.astype(np.float64)
+    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
+        raise ValueError("penalty_matrix contains NaN or infinity.")
+    return matrix

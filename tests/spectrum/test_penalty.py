@@ -1,0 +1,434 @@
+"""Penalty matrices: against dense solves, against refits, and as ordinary data in disguise."""
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.base import clone
+
+import stoptime as st
+from stoptime.spectrum.penalty import StandardForm, bands_of
+
+N = 30
+P = 9
+PLAIN = [st.get_method(name) for name in (*st.METHODS, *st.ITERATIONS)]
+PENALTIES = {
+    "differences": st.Differences(2),
+    "first differences": st.Differences(1),
+    "periodic": st.Differences(1, boundary="periodic"),
+    "zero": st.Differences(3, boundary="zero"),
+    "image": st.Differences(1, (3, 3)),
+    "sparse": sparse.random_array((P, P), density=0.5, rng=np.random.default_rng(4)).tocsr(),
+    "wide": np.random.default_rng(2).normal(size=(4, P)),
+    "tall": np.random.default_rng(3).normal(size=(2 * P, P)),
+    "bands": st.Bands([0] * 4 + [1] * 5, [0.3, 2.0]),
+    "free columns": np.diag([0, 0, *np.linspace(0.5, 3, P - 2)]),
+    "standardise": "standardise",
+}
+
+
+def data(n=N, p=P, *, targets=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * np.geomspace(0.5, 2, p) + rng.normal(size=p)
+    y = X @ rng.normal(size=(p, targets)) + rng.normal(size=(n, targets)) + 5
+    return X, y, rng.uniform(0.5, 2, n)
+
+
+def matrix_of(penalty, X, shares, *, centre=True):
+    """Return L as an array, by hand."""
+    if isinstance(penalty, str):
+        return np.diag(np.sqrt(shares @ (X - centre * (shares @ X)) ** 2))
+    if isinstance(penalty, st.Differences):
+        return penalty.matrix(X.shape[1]).toarray()
+    if isinstance(penalty, st.Bands):
+        return np.diag(1 / np.repeat(penalty.scales, [4, 5]))
+    return penalty.toarray() if sparse.issparse(penalty) else penalty
+
+
+def by_solve(X, y, shares, L, stop, *, centre=True):
+    """Return coefficients and intercept of ridge by one dense solve of the normal equations."""
+    design = np.column_stack([np.ones(len(X)), X]) if centre else X
+    ridge = np.zeros((design.shape[1],) * 2)
+    ridge[int(centre) :, int(centre) :] = L.T @ L / stop
+    gram = design.T @ (shares[:, None] * design) + ridge
+    solved = np.linalg.solve(gram, design.T @ (shares[:, None] * y))
+    return (solved[1:], solved[0]) if centre else (solved, 0 * solved[0])
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_ridge_is_the_dense_solve(kind, intercept):
+    X, y, weights = data()
+    shares = weights / weights.sum()
+    L = matrix_of(PENALTIES[kind], X, shares, centre=intercept)
+    for stop in (0.1, 10.0):
+        coef, constant = by_solve(X, y, shares, L, stop, centre=intercept)
+        options = {"sample_weight": weights, "fit_intercept": intercept}
+        path = st.path(X, y, "ridge", [stop], penalty_matrix=PENALTIES[kind], **options)
+        np.testing.assert_allclose(path.coef[0], coef, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(path.intercept[0], constant, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["differences", "wide", "free columns"])
+def test_gradient_flow_is_the_differential_equation_in_its_geometry(kind):
+    X, y, _ = data(targets=1)
+    L = matrix_of(PENALTIES[kind], X, None)
+    null = np.linalg.svd(L)[2][np.linalg.matrix_rank(L) :].T
+    X = X - X.mean(axis=0)
+    y = y[:, 0] - y.mean()
+    off = np.eye(N) - X @ null @ np.linalg.pinv(X @ null)
+    A = off @ X @ np.linalg.pinv(L)
+
+    def motion(_, gamma):
+        return A.T @ (y - A @ gamma) / N
+
+    solved = integrate.solve_ivp(motion, (0, 0.7), np.zeros(len(L)), rtol=1e-11, atol=1e-12)
+    inner = np.linalg.pinv(L) @ solved.y[:, -1]
+    coef = inner + null @ np.linalg.lstsq(X @ null, y - X @ inner, rcond=None)[0]
+    path = st.path(X, y, "gradient-flow", [0.7], penalty_matrix=PENALTIES[kind])
+    np.testing.assert_allclose(path.coef[0], coef, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", PLAIN, ids=str)
+def test_every_method_is_ordinary_in_standard_form(method):
+    """With an invertible L, X and β become XL⁻¹ and Lβ."""
+    X, y, weights = data()
+    L = np.random.default_rng(3).normal(size=(P, P))
+    stops = [2, 7]
+    there = st.path(X @ np.linalg.inv(L), y, method, stops, sample_weight=weights)
+    here = st.path(X, y, method, stops, sample_weight=weights, penalty_matrix=L)
+    coef = np.linalg.solve(L, there.coef)
+    np.testing.assert_allclose(here.coef, coef, atol=1e-10 * np.abs(coef).max())
+    if method.has_filter:  # rounding grows in the trace of conjugate gradients
+        np.testing.assert_allclose(here.degrees_of_freedom, there.degrees_of_freedom, rtol=1e-9)
+
+
+def refits(X, y, weights, method, stop, penalty, *, new, **options):
+    """Return predictions for new rows by paths that are fitted without each row."""
+    found = []
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        left = None if weights is None else weights[rest]
+        path = st.path(
+            X[rest], y[rest], method, [stop], sample_weight=left, penalty_matrix=penalty, **options
+        )
+        found.append(path.predict(new)[0])
+    return np.array(found)
+
+
+FILTERS = [method for method in PLAIN if method.has_filter]
+
+
+@pytest.mark.parametrize("method", FILTERS, ids=str)
+def test_leave_one_out_is_n_refits_with_every_method(method):
+    X, y, weights = data(22)
+    penalty = st.Differences(2)
+    spectrum = st.decompose(X, y, weights, penalty_matrix=penalty)
+    # parameters keep the values that they have on all rows
+    tuned = method.tuned_without_rows(
+        spectrum.padded_eigenvalues, 1 / (1 - (weights / weights.sum()).max())
+    )
+    predicted = refits(X, y, weights, tuned, 6, penalty, new=X)
+    options = {"sample_weight": weights, "penalty_matrix": penalty}
+    found = st.left_out_predictions(X, y, tuned, 6, new=X, **options)
+    assert np.abs(found - predicted).max() < 1e-8
+    residuals = y - predicted[np.arange(22), np.arange(22)]
+    errors = st.leave_one_out(X, y, tuned, [6], **options).errors
+    np.testing.assert_allclose(errors[0], weights @ residuals**2 / weights.sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("shape", [(18, P), (8, 12)], ids=["tall", "wide"])
+@pytest.mark.parametrize("kind", ["differences", "bands", "free columns", "matrix"])
+@pytest.mark.parametrize("stop", [0.0, 3.0, np.inf])
+def test_leave_one_out_is_n_refits_with_every_penalty(kind, shape, stop, intercept):
+    X, y, _ = data(*shape)
+    p = shape[1]
+    penalty = {
+        "differences": st.Differences(1),
+        "bands": st.Bands(np.arange(p) % 2, [0.5, 3.0]),
+        "free columns": np.diag([0, 0, *np.linspace(0.5, 3, p - 2)]),
+        "matrix": np.random.default_rng(1).normal(size=(4, p)) if p == P else np.eye(p)[2:],
+    }[kind]
+    options = {"fit_intercept": intercept}
+    predicted = refits(X, y, None, st.AcceleratedFlow(), stop, penalty, new=X, **options)
+    found = st.left_out_predictions(
+        X, y, st.AcceleratedFlow(), stop, new=X, penalty_matrix=penalty, **options
+    )
+    np.testing.assert_allclose(found, predicted, atol=1e-8)
+
+
+def test_wide_data_agree_with_the_tall_route():
+    X, y, weights = data(12, 20)
+    penalty = st.Differences(2)
+    tall = np.vstack([X, np.zeros((12, 20))])
+    more = np.vstack([y, np.zeros((12, 2))])
+    heavy = np.append(weights, np.zeros(12))
+    here = st.path(X, y, "nesterov-flow", [1.0, 9.0], sample_weight=weights, penalty_matrix=penalty)
+    there = st.path(
+        tall, more, "nesterov-flow", [1.0, 9.0], sample_weight=heavy, penalty_matrix=penalty
+    )
+    np.testing.assert_allclose(here.coef, there.coef, atol=1e-10)
+
+
+def test_unshrunk_directions_are_counted_and_fitted_at_every_stop():
+    X, y, _ = data()
+    spectrum = st.decompose(X, y, penalty_matrix=st.Differences(2))
+    assert spectrum.n_unpenalised == 3
+    assert len(spectrum.padded_eigenvalues) == P - 2
+    line = np.column_stack([np.ones(N), X.sum(axis=1), X @ np.arange(P)])
+    fit = line @ np.linalg.lstsq(line, y, rcond=None)[0]
+    path = st.path(spectrum, "nesterov-flow", [0.0, np.inf])
+    np.testing.assert_allclose(path.predict(X)[0], fit, atol=1e-10)
+    np.testing.assert_allclose(path.degrees_of_freedom, [3, P + 1])
+    whole = st.path(X, y, "nesterov-flow", [np.inf])
+    np.testing.assert_allclose(path.coef[1], whole.coef[0], atol=1e-9)
+
+
+def test_degrees_of_freedom_are_the_trace_of_the_map_to_the_fit():
+    X, _, _ = data()
+    path = st.path(X, np.eye(N), "nesterov-flow", [1.5], penalty_matrix=st.Differences(2))
+    np.testing.assert_allclose(path.degrees_of_freedom[0], np.trace(path.predict(X)[0]))
+
+
+def test_fixed_design_risk_follows_from_the_coordinates_of_the_signal():
+    X, _, _ = data()
+    X = X - X.mean(axis=0)
+    L = np.random.default_rng(3).normal(size=(P, P))
+    beta = np.linspace(-1, 1, P)
+    spectrum = st.decompose(X, np.zeros(N), fit_intercept=False, penalty_matrix=L)
+    signal = spectrum.vectors.T @ (L.T @ L @ beta)
+    known = {"eigenvalues": spectrum.eigenvalues, "signal": signal, "noise": 2.0, "n_samples": N}
+    curve = st.risk("nesterov-flow", [1.0], target="prediction", **known)
+    whole = {"fit_intercept": False, "penalty_matrix": L}
+    fitted = st.path(X, X @ beta, "nesterov-flow", [1.0], **whole).predict(X)[0]
+    to_fit = st.path(X, np.eye(N), "nesterov-flow", [1.0], **whole).predict(X)[0]
+    exact = np.mean((X @ beta - fitted) ** 2) + 2.0 / N * np.sum(to_fit**2)
+    np.testing.assert_allclose(curve.total, [exact], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["loo", "path-gcv", "gcv", "sure", "plug-in", "discrepancy"])
+def test_every_rule_works_and_standardising_is_standardising(rule):
+    X, y, weights = data(60, targets=1)
+    X *= np.geomspace(1, 1000, P)
+    shares = weights / weights.sum()
+    deviations = np.sqrt(shares @ (X - shares @ X) ** 2)
+    ordinary = st.StoppedRegressorCV("ridge", rule=rule).fit(X / deviations, y[:, 0], weights)
+    model = st.StoppedRegressorCV("ridge", rule=rule, penalty_matrix="standardise")
+    model.fit(X, y[:, 0], weights)
+    np.testing.assert_allclose(model.coef_, ordinary.coef_ / deviations, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X), ordinary.predict(X / deviations), rtol=1e-6)
+
+
+def test_folds_keep_the_penalty_and_fit_unshrunk_directions_anew():
+    X, y, _ = data(40)
+    y += 10 * X.sum(axis=1, keepdims=True)
+    options = {"penalty_matrix": st.Differences(2), "stops": [0.3, 3.0]}
+    model = st.StoppedRegressorCV("ridge", cv=4, **options).fit(X, y)
+    errors = np.zeros((2, 2))
+    for k in range(4):
+        test = np.arange(10 * k, 10 * k + 10)
+        train = np.setdiff1d(np.arange(40), test)
+        L = options["penalty_matrix"].matrix(P).toarray()
+        for i, stop in enumerate(options["stops"]):
+            coef, constant = by_solve(X[train], y[train], np.full(30, 1 / 30), L, stop)
+            errors[i] += ((y[test] - X[test] @ coef - constant) ** 2).sum(axis=0) / 40
+    np.testing.assert_allclose(model.errors_, errors, rtol=1e-8)
+    scaled = st.Bands(np.arange(P), np.linspace(1, 2, P))
+    banded = st.StoppedRegressorCV("ridge", cv=4, stops=[0.3, 3.0], penalty_matrix=scaled).fit(X, y)
+    ordinary = st.StoppedRegressorCV("ridge", cv=4, stops=[0.3, 3.0])
+    ordinary.fit(X * np.linspace(1, 2, P), y)
+    np.testing.assert_allclose(banded.errors_, ordinary.errors_, rtol=1e-10)
+
+
+def test_intervals_many_targets_and_pickles():
+    import pickle
+
+    X, y, _ = data(50, targets=1)
+    model = st.StoppedRegressorCV(penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
+    again = pickle.loads(pickle.dumps(clone(model).fit(X, y[:, 0])))
+    ends = model.predict_interval(X[:5])
+    np.testing.assert_allclose(again.predict_interval(X[:5]), ends, rtol=1e-9)
+    predicted = model.predict(X[:5])
+    assert np.all((ends[:, 0] < predicted) & (predicted < ends[:, 1]))
+    rng = np.random.default_rng(0)
+    many = X @ rng.normal(size=(P, 18)) + rng.normal(size=(50, 18))
+    options = {"penalty_matrix": st.Differences(1), "stops": np.geomspace(0.1, 30, 20)}
+    model = st.StoppedRegressorCV("nesterov-flow", per_target=True, **options).fit(X, many)
+    alone = st.StoppedRegressorCV("nesterov-flow", **options).fit(X, many[:, 7])
+    assert model.stop_[7] == alone.stop_
+    np.testing.assert_allclose(model.coef_[7], alone.coef_, atol=1e-10)
+    np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
+
+
+def test_a_column_of_zero_scale_is_dropped_and_an_infinite_scale_is_not_shrunk():
+    X, y, _ = data(targets=1)
+    y = y[:, 0]
+    bands = st.Bands({"out": [0], "in": slice(1, 7), "free": [7, 8]}, [0.0, 1.0, np.inf])
+    path = st.path(X, y, "ridge", [0.5], penalty_matrix=bands)
+    assert path.coef[0, 0] == 0
+    same = st.path(X[:, 1:], y, "ridge", [0.5], penalty_matrix=np.eye(8)[:6])
+    np.testing.assert_allclose(path.coef[0, 1:], same.coef[0], rtol=1e-9)
+
+
+def test_sparse_operators_and_single_precision():
+    X, y, _ = data()
+    L = st.Differences(2).matrix(P)
+    expected = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=L.toarray()).coef
+    for matrix in (L, L.tocsc(), aslinearoperator(L), st.Differences(2)):
+        coef = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=matrix).coef
+        np.testing.assert_allclose(coef, expected, atol=1e-11)
+    of_sparse = st.path(sparse.csr_array(X), y, "nesterov-flow", [2.0], penalty_matrix=L).coef
+    np.testing.assert_allclose(of_sparse, expected, atol=1e-11)
+    single = st.path(X.astype(np.float32), y, "nesterov-flow", [2.0], penalty_matrix=L).coef
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, atol=1e-4)
+
+
+def test_tensors_agree_with_arrays():
+    torch = pytest.importorskip("torch")
+    X, y, weights = data()
+    for penalty in (st.Differences(2), st.Bands([0] * 4 + [1] * 5, [0.0, 2.0]), "standardise"):
+        given = torch.asarray(X), torch.asarray(y), "nesterov-flow", [2.0]
+        drawn = st.path(*given, sample_weight=weights, penalty_matrix=penalty)
+        host = st.path(X, y, *given[2:], sample_weight=weights, penalty_matrix=penalty)
+        np.testing.assert_allclose(drawn.coef.numpy(), host.coef, atol=1e-11)
+        loo = st.leave_one_out(*given, sample_weight=weights, penalty_matrix=penalty)
+        same = st.leave_one_out(X, y, *given[2:], sample_weight=weights, penalty_matrix=penalty)
+        np.testing.assert_allclose(loo.errors, same.errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_extreme_units_change_nothing_but_the_unit_of_the_stop(scale):
+    X, y, _ = data()
+    expected = st.path(X, y, "ridge", [2.0], penalty_matrix=st.Differences(2)).coef
+    L = st.Differences(2).matrix(P) * scale
+    coef = st.path(X * scale, y, "ridge", [2.0], penalty_matrix=L).coef
+    np.testing.assert_allclose(coef * scale, expected, rtol=1e-8)
+
+
+def test_far_means_are_harmless():
+    X, y, _ = data()
+    near = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=st.Differences(2)).coef
+    far = st.path(X + 1e6, y, "nesterov-flow", [2.0], penalty_matrix=st.Differences(2)).coef
+    np.testing.assert_allclose(far, near, atol=1e-7)
+
+
+@pytest.mark.parametrize("boundary", ["free", "periodic", "zero"])
+@pytest.mark.parametrize("shape", [7, (4, 5), (3, 4, 3)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_differences_in_one_to_three_dimensions(order, shape, boundary):
+    penalty = st.Differences(order, shape, boundary)
+    beta = np.random.default_rng(0).normal(size=shape)
+    total = 0.0
+    for axis in range(beta.ndim):
+        widths = [(order * (axis == one),) * 2 for one in range(beta.ndim)]
+        padded = {
+            "free": beta,
+            "zero": np.pad(beta, widths),
+            "periodic": np.pad(beta, [(0, high) for _, high in widths], mode="wrap"),
+        }[boundary]
+        total += np.sum(np.diff(padded, order, axis=axis) ** 2)
+    L = penalty.matrix()
+    np.testing.assert_allclose(np.sum((L @ beta.ravel()) ** 2), total)
+    form = penalty.standard_form(beta.size)
+    expected = {"free": order**beta.ndim, "periodic": 1, "zero": 0}[boundary]
+    assert form.null.shape[1] == expected
+    assert np.abs(L @ form.null).max(initial=0) < 1e-12
+    image = L @ form.inverse.matrix
+    np.testing.assert_allclose(image.T @ image, np.eye(form.inverse.rank), atol=1e-11)
+    np.testing.assert_allclose(form.null.T @ form.inverse.matrix, 0, atol=1e-11)
+
+
+def test_a_diagonal_matrix_is_a_scaling_of_columns():
+    for matrix in (np.diag([1.0, -2.0, 4.0]), sparse.diags_array([1.0, 2.0, 4.0])):
+        form = StandardForm.of_matrix(matrix)
+        np.testing.assert_allclose(form.inverse.scales, [1, 0.5, 0.25])
+
+
+def test_groups_can_be_given_in_several_ways():
+    names = ["age", "sex", "bmi"]
+    for groups in ("aab", [[0, 1], [2]], {"x": slice(0, 2), "y": -1}, [["age", "sex"], ["bmi"]]):
+        bands, member = bands_of(groups, 3, names)
+        assert len(bands) == 2
+        assert member.tolist() == [0, 0, 1]
+    with pytest.raises(ValueError, match="exactly one band"):
+        bands_of([[0, 1], [1, 2]], 3)
+    with pytest.raises(ValueError, match="no columns of the names"):
+        bands_of({"x": ["age", "height"]}, 3, names)
+    with pytest.raises(ValueError, match="but X has 3 columns"):
+        bands_of([[0, 1, 2, 3]], 3)
+    with pytest.raises(ValueError, match="4 labels"):
+        bands_of([0, 1, 2, 3], 3)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "message"),
+    [
+        (np.ones((2, 3)), "one column for each of the 9 columns"),
+        (np.zeros((2, P)), "penalises nothing"),
+        (np.full((2, P), np.nan), "NaN or infinity"),
+        (np.full((2, P), 1j), "real numbers"),
+        ("normalise", "standardise"),
+        (st.Differences(2, (2, 5)), "for 10 columns"),
+        (st.Differences(9), "more than 9 coefficients"),
+        (st.Bands([0] * P, [-1.0]), "non-negative"),
+        (st.Bands([0] * P, [1.0, 2.0]), "one entry for each band"),
+        (st.Bands([0] * P, {1: 1.0}), "no entry for the bands"),
+    ],
+)
+def test_bad_penalties_are_refused(penalty, message):
+    X, y, _ = data()
+    with pytest.raises(ValueError, match=message):
+        st.path(X, y, "ridge", [1.0], penalty_matrix=penalty)
+
+
+def test_bad_differences_are_refused():
+    with pytest.raises(ValueError, match="order must be a whole number of at least 1"):
+        st.Differences(0)
+    with pytest.raises(ValueError, match="boundary"):
+        st.Differences(boundary="open")
+    with pytest.raises(ValueError, match="one to three"):
+        st.Differences(1, (2, 2, 2, 2))
+
+
+def test_undetermined_directions_are_refused():
+    X, y, _ = data()
+    flat = X - X.mean(axis=1, keepdims=True)  # X has no influence on a constant
+    for intercept in (True, False):
+        with pytest.raises(ValueError, match="no influence"):
+            st.path(
+                flat, y, "ridge", [1.0], penalty_matrix=st.Differences(1), fit_intercept=intercept
+            )
+    lonely = X * np.where(np.arange(P) == 0, np.arange(N)[:, None] == 4, 1.0)
+    free = np.eye(P)[1:]
+    assert st.path(lonely, y, "ridge", [1.0], penalty_matrix=free).coef.shape == (1, P, 2)
+    with pytest.raises(ValueError, match="Without row 4"):
+        st.leave_one_out(lonely, y, "ridge", [1.0], penalty_matrix=free)
+
+
+def test_what_has_no_array_is_refused_with_advice():
+    X, y, _ = data()
+    with pytest.raises(ValueError, match="For an invertible L"):
+        st.path(aslinearoperator(X), y, "ridge", [1.0], penalty_matrix=np.eye(P))
+    spectrum = st.decompose(X, y)
+    with pytest.raises(ValueError, match="without penalty_matrix"):
+        st.leave_one_out(X, y, "ridge", [1.0], penalty_matrix=np.eye(P), spectrum=spectrum)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", ["differences", "bands", "free columns", "standardise"])
+def test_bad_entries_of_x_are_refused(kind, value):
+    X, y, _ = data()
+    X[3, 0] = value
+    for intercept in (True, False):
+        model = st.StoppedRegressor(fit_intercept=intercept, penalty_matrix=PENALTIES[kind])
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.fit(X, y)
+
+
+def test_models_with_a_penalty_are_saved(tmp_path):
+    X, y, _ = data(50, targets=1)
+    model = st.StoppedRegressorCV("ridge", penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
+    st.save(model, tmp_path / "model.json")
+    np.testing.assert_array_equal(st.load(tmp_path / "model.json").predict(X), model.predict(X))
