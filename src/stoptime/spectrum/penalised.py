@@ -128,7 +128,7 @@ class PenalisedData(DenseData):
             basis=basis,
             feature_mean=means[0],
             target_mean=means[1][one],
-            precision=self.X.dtype if self.on_device else None,
+            precision=None if self.precision == self.dtype else self.precision,
             geometry=replace(geometry, response=geometry.response[one]),
         )
 
