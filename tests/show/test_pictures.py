@@ -71,7 +71,7 @@ def test_the_dot_of_a_choice_is_the_lowest_point_of_its_curve():
     assert float(dot.get("cy")) == BOTTOM == line[:, 1].max()
     assert np.abs(line[:, 0] - float(dot.get("cx"))).min() < 2
     words = [cell.text for cell in tree.iter("td")]
-    assert words == ["chosen", f"{choice.stop:.4g}", "3000 ± 187"]
+    assert words == ["chosen", f"{choice.stop:.4g}", "3000 ± 190"]
 
 
 def test_pixels_are_those_of_a_logarithmic_axis():
