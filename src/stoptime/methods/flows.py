@@ -23,6 +23,8 @@ from stoptime.methods.base import (
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
     from stoptime.support.arrays import Array
 
@@ -136,6 +138,19 @@ class AcceleratedFlow(Method):
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction's envelope has fallen to level."""
         return float(special.bessel_reach(self._nu, level) / np.sqrt(s))
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
+        for first in range(0, len(stops), height):
+            rates, times = np.broadcast_arrays(s[:, None], stops[first : first + height])
+            shrinkage = self.shrinkage(rates, times)
+            # beyond the series the gain is (1 - g)/s, and g, which costs most, is known already
+            with np.errstate(invalid="ignore"):  # 0·inf is left to the gain itself
+                far = np.isfinite(times) & (times * np.sqrt(rates) > special.series_reach(self._nu))
+            gain = np.empty_like(shrinkage)
+            gain[far] = np.maximum(1 - shrinkage[far], 0.0) / rates[far]
+            gain[~far] = self.gain(rates[~far], times[~far])
+            yield shrinkage, gain
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return special.bessel_decay(self._nu, t * np.sqrt(s))
