@@ -68,6 +68,16 @@ class ConjugateGradient(Method):
         components = np.stack([run.components.T for run in runs], axis=-1)
         return components, np.stack(gains, axis=-1).swapaxes(0, 1)
 
+    def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
+        """Return the sum of squares of what is not yet learned, at every stop."""
+        # the signs of the response along eigenvectors change the residual only in its signs
+        roots = np.sqrt(s)
+        columns = []
+        for part in np.sqrt(energy).T:
+            run = conjugate_gradients(s, roots * part, stops)
+            columns.append(((part - roots * run.components) ** 2).sum(axis=1))
+        return np.stack(columns, axis=-1)
+
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
         """Return the size of the gain: 1/s where learned, and at most the gain at s = 0."""
         (values,) = conjugate_gradients(s, z, np.array([stop])).ritz

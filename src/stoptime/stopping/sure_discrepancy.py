@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods.recurrence import closer_stops
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.accuracy import ReachError
+from stoptime.stopping.crossing import Descent
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
-from stoptime.support.arrays import TINY, Array, Floats
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
 
@@ -38,14 +36,17 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     """
     energy, outside = spectrum.energies()
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    g = tuned.shrinkage(spectrum.eigenvalues[:, None], list_of_stops(stops))
-    return shaped((g**2).T @ energy + outside, spectrum)
+    learning = tuned.unlearned(spectrum.eigenvalues, energy, list_of_stops(stops))
+    return shaped(learning + outside, spectrum)
 
 
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
     if given is None:
-        noise = resolved_oracle(problem.data, problem.spectrum)[0].noise
+        # a Krylov space that was grown for conjugate gradients resolves no penalty
+        own = problem.method.has_filter
+        spectrum = problem.spectrum if own else problem.data.pilot()
+        noise = resolved_oracle(problem.data, spectrum)[0].noise
     else:
         noise = positive_number("noise", given)
     return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
@@ -105,18 +106,18 @@ class Discrepancy(Rule):
             problem.reaching(grid), grid, levels, 0 if given else EXTENSIONS, per_target=per_target
         )
         reached = columns_of(curve, per_target=per_target) <= levels
-        if not reached.any(axis=0).all():
+        stop = np.where(reached.any(axis=0), curve.stops[reached.argmax(axis=0)], np.nan)
+        if not given:
+            descents = _descents(problem, levels, per_target=per_target)
+            stop = np.array([one.first_crossing(curve.stops) for one in descents])
+        if np.isnan(stop).any():
             warnings.warn(
                 f"The training error never falls to the noise, {levels.max():.3g}: the last stop "
                 "is used. Give later stops, or check the noise.",
                 StopWarning,
                 stacklevel=2,
             )
-        first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(reached) - 1)
-        stop = curve.stops[first]
-        if not given:
-            crossing = partial(_crossing, problem, curve.stops, per_target=per_target)
-            stop = np.array([crossing(*one) for one in enumerate(zip(first, levels, strict=True))])
+            stop = np.where(np.isnan(stop), curve.stops[-1], stop)
         error = np.diagonal(columns_of(_training_curve(problem, stop), per_target=per_target))
         message = f"first stop with a training error of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
@@ -126,6 +127,17 @@ class Discrepancy(Rule):
 
 def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
     return ErrorCurve(stops, training_error(problem.spectrum, problem.tuned, stops))
+
+
+def _descents(problem: Problem, levels: Floats, *, per_target: bool) -> list[Descent]:
+    """Return the training errors to follow: those of every target, or their mean."""
+    energy, outside = problem.spectrum.energies()
+    if not per_target:
+        energy = energy.mean(axis=1, keepdims=True)
+        outside = outside.mean(keepdims=True)
+    s = problem.spectrum.eigenvalues.astype(np.float64)
+    columns = zip(energy.T, outside, levels, strict=True)
+    return [Descent(problem.tuned, s, own, float(rest), float(to)) for own, rest, to in columns]
 
 
 def _followed(
@@ -146,33 +158,3 @@ def _followed(
         grid = np.append(grid, later)
         curve = _training_curve(problem, grid)
     return problem, curve
-
-
-def _crossing(
-    problem: Problem, grid: Floats, target: int, crossed: tuple[int, float], *, per_target: bool
-) -> float:
-    """Refine the first crossing of a level between two grid points."""
-    first, level = crossed
-
-    def excess(stops: ArrayLike) -> Array:
-        curve = _training_curve(problem, np.atleast_1d(stops))
-        return np.asarray(columns_of(curve, per_target=per_target)[:, target] - level)
-
-    high = float(grid[first])
-    if first == 0 or excess(high)[0] > 0:
-        return high
-    if problem.tuned.whole_stops:
-        inner = np.append(closer_stops(grid[first - 1 : first + 1], np.array([0])), high)
-        return float(inner[np.argmax(excess(inner) <= 0)])
-    low = float(grid[first - 1])
-    if np.isinf(high):
-        # a finite bracket is found by large steps from the last finite stop
-        high = max(low, TINY)
-        while excess(high)[0] > 0:
-            low = high
-            high = 16 * high
-    if np.isinf(high):
-        return high
-    # the bracket may span many decades, so only the relative error counts
-    root = brentq(lambda t: float(excess(t)[0]), low, high, xtol=TINY, rtol=1e-12, maxiter=5000)
-    return float(root)
