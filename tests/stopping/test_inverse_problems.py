@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import toeplitz
 from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
@@ -60,3 +61,58 @@ def test_a_search_that_is_thinned_still_finds_the_first_iteration():
         assert fitted(A, b, st.Discrepancy(noise), method, stops=5).stop_ == pytest.approx(
             whole, rel=1e-9
         )
+
+
+def heat(n=100, kappa=1.0):
+    """Return the Volterra matrix of the inverse heat equation; its last columns are tiny."""
+    t = (np.arange(n) + 0.5) / n
+    kernel = t**-1.5 * np.exp(-1 / (4 * kappa**2 * t)) / (2 * n * kappa * np.sqrt(np.pi))
+    return toeplitz(kernel, np.zeros(n)), np.exp(-(((t - 0.4) / 0.1) ** 2))
+
+
+def cgls(A, y, iterations):
+    """Run textbook conjugate gradients on the normal equations."""
+    beta = np.zeros(A.shape[1])
+    residual = y.copy()
+    gradient = direction = A.T @ y
+    for _ in range(iterations):
+        image = A @ direction
+        rate = gradient @ gradient / (image @ image)
+        beta += rate * direction
+        residual = residual - rate * image
+        new = A.T @ residual
+        direction = new + new @ new / (gradient @ gradient) * direction
+        gradient = new
+    return beta
+
+
+def test_the_heat_equation_is_fitted_at_early_stops_and_refused_at_the_end():
+    A, x = heat()
+    b = A @ x
+    noise = 0.01 * np.abs(b).max()
+    y = b + noise * np.random.default_rng(0).standard_normal(100)
+    beta, step = np.zeros(100), 100 / np.linalg.norm(A, 2) ** 2
+    for _ in range(300):
+        beta += step * A.T @ (y - A @ beta) / 100
+    path = st.path(A, y, "gradient-descent", [300], fit_intercept=False)
+    np.testing.assert_allclose(path.coef[0], beta, rtol=1e-9, atol=1e-12)
+    for method in ("gradient-descent", "nesterov-flow", "nu-method", "conjugate-gradient"):
+        model = fitted(A, y, st.Discrepancy(noise**2), method)
+        residual = np.mean((y - A @ model.coef_) ** 2)
+        assert residual <= noise**2 * (1 + 1e-9)
+    np.testing.assert_allclose(model.coef_, cgls(A, y, int(model.stop_)), rtol=1e-6, atol=1e-9)
+    for stop in (np.inf, 1e20):
+        with pytest.raises(ValueError, match="or stop earlier: paths are accurate up to a gain"):
+            st.path(A, y, "nesterov-flow", [stop], fit_intercept=False)
+    with pytest.raises(ValueError, match="differ too much in scale"):
+        fitted(A, y, "path-gcv", "nesterov-flow", stops=[1.0, np.inf])
+
+
+@pytest.mark.parametrize("rule", ["path-gcv", "sure", "loo", "plug-in", "discrepancy"])
+def test_every_rule_searches_the_heat_equation(rule):
+    A, x = heat()
+    b = A @ x
+    y = b + 0.01 * np.abs(b).max() * np.random.default_rng(0).standard_normal(100)
+    model = fitted(A, y, rule, "gradient-flow")
+    assert 0 < model.stop_ < np.inf
+    assert np.linalg.norm(model.coef_ - x) < 0.5 * np.linalg.norm(x)

@@ -163,6 +163,10 @@ class Method(ABC):
         with np.errstate(over="ignore"):
             return (self.pace * np.asarray(stop, np.float64)) ** self.order
 
+    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:  # noqa: ARG002
+        """Return the same bound for these eigenvalues and responses, a column for each target."""
+        return float(self.largest_gain(stop))
+
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
 from stoptime.methods.base import Method
-from stoptime.support.arrays import EPS, Array, Floats
+from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import iteration_numbers, nonnegative
 
 KRYLOV_CONVERGED = 1e-15  # of the part of y that X can fit: a smaller residual is rounding
@@ -83,6 +83,10 @@ class ConjugateGradient(Method):
         (values,) = conjugate_gradients(s, z, np.array([stop])).ritz
         most = np.inf if stop > len(values) else float(np.sum(1 / values))
         return lambda at: np.minimum(most, 1 / at)
+
+    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:
+        """Return the largest gain of all targets, that at s = 0."""
+        return max((float(self.gain_for(s, one, stop)(np.array(TINY))) for one in z.T), default=0.0)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
         self.require_filter()

@@ -80,6 +80,14 @@ def largest_gain(wanted: Sequence[Goal]) -> float:
     return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
 
 
+def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal]) -> float:
+    """Return the same bound for the data of a spectrum, on which steps and filters may depend."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    z = spectrum.response.reshape(len(s), -1).astype(np.float64)
+    tuned = [(method.tuned_to(spectrum.padded_eigenvalues), stop) for method, stop in wanted]
+    return max((method.largest_gain_for(s, z, stop) for method, stop in tuned), default=0.0)
+
+
 @dataclass(frozen=True)
 class TestErrors:
     """Weighted sums over the rows of one test set, each of shape (n_stops, n_targets)."""
@@ -159,9 +167,9 @@ class Data(ABC):
         """Return a spectrum that is accurate enough to estimate noise and signal."""
         return self.spectrum([Goal(Ridge(), 0.0)])
 
-    def complete(self) -> Spectrum:
-        """Return the spectrum of all eigenvalues, accurate at every stop."""
-        return self.spectrum(EVERYTHING)
+    def complete(self, wanted: Sequence[Goal] = EVERYTHING) -> Spectrum:
+        """Return the spectrum of all eigenvalues, accurate for these paths."""
+        return self.spectrum(wanted)
 
     @abstractmethod
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:

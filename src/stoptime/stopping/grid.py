@@ -61,7 +61,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
             f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
         )
     if spectrum.rank == 0:
-        return np.array([0.0, np.inf] if spectrum.is_complete else [0.0])
+        return np.array([0.0, np.inf] if spectrum.has_limit else [0.0])
     method = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     if not method.has_filter:
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
@@ -75,7 +75,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
     if method.order == 2:
         last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
-    if not spectrum.is_complete:
+    if not spectrum.has_limit:
         last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
     between = _following_oscillations(method, np.sqrt(largest), first, last)
     count = len(between)
@@ -83,7 +83,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     if wanted != count:
         places = np.linspace(0, count - 1, wanted)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf] if spectrum.is_complete else []])
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.has_limit else []])
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -114,7 +114,7 @@ def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     power = 1 / method.order
     first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
-    if not spectrum.is_complete:
+    if not spectrum.has_limit:
         last = min(last, spectrum.reach**power / method.pace)
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     if size is None:

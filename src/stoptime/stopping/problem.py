@@ -14,7 +14,7 @@ from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.data import goals
+from stoptime.spectrum.data import goals, needed_gain
 from stoptime.spectrum.decompose import open_data
 
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ class Problem:
         if not np.size(stops):
             return self
         if self.spectrum.is_complete:
-            if self.tuned.largest_gain(float(np.max(stops))) <= self.spectrum.reach:
+            far = self.spectrum.reach
+            if np.isinf(far) or needed_gain(self.spectrum, goals(self.tuned, stops)) <= far:
                 return self
-            return replace(self, spectrum=self.data.complete())
+            return replace(self, spectrum=self.data.complete(goals(self.method, stops)))
         return replace(self, spectrum=self.data.spectrum(goals(self.method, stops)))
 
     @property

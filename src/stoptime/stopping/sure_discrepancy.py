@@ -145,8 +145,8 @@ def _followed(
 ) -> tuple[Problem, ErrorCurve]:
     """Return the residuals at the stops, and at later ones until they fall to the levels."""
     curve = _training_curve(problem, grid)
-    # the grid of a complete spectrum ends at infinity
-    for _ in range(0 if problem.spectrum.is_complete else extensions):
+    # the grid ends at infinity where this limit is known
+    for _ in range(0 if problem.spectrum.has_limit else extensions):
         if (columns_of(curve, per_target=per_target) <= levels).any(axis=0).all():
             break
         later = later_stops(problem, float(grid[-1]))
