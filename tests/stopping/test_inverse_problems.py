@@ -1,9 +1,12 @@
 """Rules of inverse problems: discrepancy, NCP and L-curve, for conjugate gradients too."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 from scipy.sparse.linalg import aslinearoperator
+from sklearn.base import clone
 
 import stoptime as st
 
@@ -55,7 +58,7 @@ def test_every_target_has_a_first_crossing_of_its_own():
 
 
 def test_a_search_that_is_thinned_still_finds_the_first_iteration():
-    A, _, b, noise = blurred()
+    A, _, b, noise = blurred(n=60, level=0.05)
     for method in ("nesterov", st.HeavyBall(momentum=0.95), "gradient-descent", "nesterov-flow"):
         whole = fitted(A, b, st.Discrepancy(noise), method).stop_
         assert fitted(A, b, st.Discrepancy(noise), method, stops=5).stop_ == pytest.approx(
@@ -116,3 +119,127 @@ def test_every_rule_searches_the_heat_equation(rule):
     model = fitted(A, y, rule, "gradient-flow")
     assert 0 < model.stop_ < np.inf
     assert np.linalg.norm(model.coef_ - x) < 0.5 * np.linalg.norm(x)
+
+
+METHODS = ["conjugate-gradient", "nesterov-flow", "nu-method", "gradient-flow", "ridge"]
+RULES = {"ncp": st.NCP(), "l-curve": st.LCurve()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_periodogram_stops_near_the_best_without_knowing_the_noise(method):
+    ratios = []
+    for seed in range(3):
+        A, x, b, _ = blurred(n=60, level=0.03, seed=seed)
+        model = fitted(A, b, "ncp", method)
+        late = model.stops_[np.isfinite(model.stops_)]
+        path = st.path(A, b, method, late, fit_intercept=False)
+        best = np.linalg.norm(path.coef - x, axis=1).min()
+        ratios.append(np.linalg.norm(model.coef_ - x) / best)
+    assert np.median(ratios) < 1.25
+
+
+@pytest.mark.filterwarnings("ignore:The L-curve has no corner")
+def test_the_corner_is_where_the_curvature_of_the_l_curve_is_largest():
+    for n, seed in [(120, 0), (120, 1), (150, 0)]:
+        A, _, b, _ = blurred(n=n, level=0.03, seed=seed)
+        stops = np.geomspace(1e2, 1e12, 400)
+        coef = st.path(A, b, "ridge", stops, fit_intercept=False).coef
+        residual = np.linalg.norm(b - coef @ A.T, axis=1)
+        curve = np.log([residual, np.linalg.norm(coef, axis=1)])
+        speed = np.gradient(curve, np.log(stops), axis=1)
+        change = np.gradient(speed, np.log(stops), axis=1)
+        curvature = (speed[1] * change[0] - speed[0] * change[1]) / np.hypot(*speed) ** 3
+        ratio = fitted(A, b, "l-curve", "ridge").stop_ / stops[np.argmax(curvature)]
+        assert 1 / 3 < ratio < 3
+
+
+def test_the_distance_is_that_of_the_sorted_periodogram(rng):
+    A, _, b, _ = blurred(n=63)
+    A, b = A[:60], b[:60]
+    weights = rng.random(60) + 0.5
+    problem = st.Problem.of(A, b, "nesterov-flow", sample_weight=weights)
+    stops = np.array([0.0, 30.0, 300.0])
+    path = st.path(problem.spectrum, "nesterov-flow", stops)
+    for shape in (None, (6, 10)):
+        found = st.NCP(shape).errors(problem, stops).errors
+        for k, fit in enumerate(path.predict(A)):
+            residual = (np.sqrt(weights) * (b - fit)).reshape(shape or 60)
+            power = np.abs(np.fft.fftn(residual)).ravel() ** 2
+            steps = [np.fft.fftfreq(size) for size in residual.shape]
+            length = np.sqrt(sum(one**2 for one in np.meshgrid(*steps, indexing="ij"))).ravel()
+            cumulative = np.cumsum(power[np.argsort(length, kind="stable")][1:])
+            white = np.arange(1, 60) / 59
+            expected = np.abs(cumulative / cumulative[-1] - white).mean()
+            assert found[k] == pytest.approx(expected, rel=1e-9)
+
+
+def test_white_residuals_are_near_zero_and_rounded_ones_are_not_taken_for_noise(rng):
+    distances = []
+    for _ in range(50):
+        X, y = rng.standard_normal((400, 2)), rng.standard_normal(400)
+        distances.append(st.NCP().errors(st.Problem.of(X, y, "ridge"), np.zeros(1)).errors[0])
+    # a Brownian bridge has a mean absolute value of about 0.31, over the root of n/2 frequencies
+    assert np.mean(distances) == pytest.approx(0.31 / np.sqrt(200), rel=0.25)
+    X = rng.standard_normal((30, 40))
+    problem = st.Problem.of(X, rng.standard_normal(30), "ridge")
+    assert st.NCP().errors(problem, np.array([np.inf])).errors[0] == 1.0
+
+
+def test_the_angle_is_that_of_three_points_of_the_path():
+    A, _, b, _ = blurred()
+    for method, before, after in [
+        ("conjugate-gradient", [3, 6], [12, 24]),
+        ("ridge", [2500, 25000], [4e4, 4e5]),
+    ]:
+        here = {"conjugate-gradient": [6, 12], "ridge": [1e4, 1e5]}
+        problem = st.Problem.of(A, b, method, st.decompose(A, b, fit_intercept=False))
+        points = []
+        for stops in (before, here[method], after):
+            coef = st.path(A, b, problem.tuned, stops, fit_intercept=False).coef
+            residual = np.linalg.norm(b - coef @ A.T, axis=1)
+            points.append(np.log([residual, np.linalg.norm(coef, axis=1)]))
+        left, right = points[0] - points[1], points[2] - points[1]
+        sides = np.hypot(*left), np.hypot(*right)
+        # without its sign: some of these points lie before the corner, where the curve bends back
+        turn = np.pi - np.arccos((left * right).sum(axis=0) / sides[0] / sides[1])
+        shortest = np.minimum(*sides)
+        expected = np.pi - turn * shortest / (shortest + 0.1)
+        found = st.LCurve().errors(problem, np.array(here[method], float)).errors
+        np.testing.assert_allclose(np.minimum(found, 2 * np.pi - found), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_stops_do_not_depend_on_the_unit_of_the_response(rule, unit):
+    A, _, b, _ = blurred()
+    for method in ("conjugate-gradient", "nesterov-flow"):
+        ours = fitted(A, b, rule, method)
+        theirs = fitted(A, unit * b, rule, method)
+        assert theirs.stop_ == pytest.approx(ours.stop_, rel=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_targets_weights_operators_and_copies(rule):
+    A, _, b, _ = blurred(level=0.03)
+    Y = np.column_stack([b, b[::-1]])
+    each = fitted(A, Y, rule, per_target=True)
+    np.testing.assert_array_equal(each.stop_, [fitted(A, y, rule).stop_ for y in Y.T])
+    assert fitted(aslinearoperator(A), b, rule).stop_ == fitted(A, b, rule).stop_
+    twice = fitted(A, b, rule, "nesterov-flow")
+    copy = pickle.loads(pickle.dumps(clone(twice))).fit(A, b)
+    assert copy.stop_ == twice.stop_
+    weighted = st.StoppedRegressorCV("nesterov-flow", rule=rule, fit_intercept=False)
+    weighted.fit(A, b, sample_weight=np.full(len(b), 3.0))
+    assert weighted.stop_ == pytest.approx(twice.stop_, rel=1e-6)
+    with pytest.raises(ValueError, match="cannot compare methods"):
+        fitted(A, b, rule, ["ridge", "nesterov-flow"])
+
+
+def test_what_cannot_be_done_says_so(rng):
+    X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
+    with pytest.raises(ValueError, match=r"shape must have a product of 200.*got \(7, 7\)"):
+        fitted(X, y, st.NCP((7, 7)), "ridge")
+    with pytest.raises(ValueError, match="streamed data are read once"):
+        fitted(st.Chunks.of(X, y), None, "ncp", "ridge")
+    with pytest.warns(st.StopWarning, match="L-curve has no corner"):
+        fitted(X, X @ np.ones(3) + 1e-3 * y, "l-curve", "gradient-flow")

@@ -206,10 +206,7 @@ class Method(ABC):
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
     def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
-        """Return Σ g²·energy, what the training error can still lose: (n_stops, n_targets).
-
-        ``energy`` is the power of each target along the eigenvectors, (rank, n_targets).
-        """
+        """Return Σ g²·energy, what the training error can still lose, (n_stops, n_targets)."""
         return (self.shrinkage(s[:, None], stops) ** 2).T @ energy
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002

@@ -56,7 +56,8 @@ class ConjugateGradient(Method):
             "The filter of conjugate gradients depends on the response: path(X, y, "
             '"conjugate-gradient", stops) works, but shrinkage, gain, risk, calibration and exact '
             'leave-one-out need a method with a fixed filter, such as "nesterov". Give the stop '
-            "of conjugate gradients, or choose it by cv=5 or HoldOut(X_val, y_val)."
+            "of conjugate gradients, or choose it by cv=5, HoldOut(X_val, y_val), "
+            'Discrepancy(noise), rule="ncp" or rule="l-curve".'
         )
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.support.arrays import TINY, Floats, like, on_host
+from stoptime.support.arrays import Floats, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,5 +136,5 @@ def check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
             f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}; column "
             f"{int(np.argmax(lost))} is the first that is too small to be resolved). Rescale "
             "them, for example with StandardScaler, or stop earlier: paths are accurate up to a "
-            f"gain, which is about the reciprocal of a penalty, of {most:.3g}."
+            f"gain of {most:.3g}, about the reciprocal of a penalty."
         )

@@ -7,7 +7,7 @@ it, once, where data come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from stoptime.methods.base import Method
     from stoptime.paths import Drawing
@@ -175,6 +175,10 @@ class Data(ABC):
     def folds(self, cv: Any, groups: ArrayLike | None, *, verbose: bool = False) -> list[Fold]:
         """Return the training and test sets of a splitter."""
 
+    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
+        """Return some rows as a test set of a path that was fitted to ``train``."""
+        raise ValueError("Residuals need rows in memory, and streamed data are read once.")
+
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
@@ -193,16 +197,20 @@ class RowsToTest:
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
+        for part, errors in self.residuals(draw, stops):
+            squares = (errors / scale) ** 2
+            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
+            sums[:, part] = [on_host(power) for power in powers]
+        return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
+
+    def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
+        """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
         height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
         predict = draw.predictions(self.X)
         for start in range(0, len(stops), height):
             part = slice(start, start + height)
             fit = predict(stops[part])
-            errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
-            squares = (errors / scale) ** 2
-            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
-            sums[:, part] = [on_host(power) for power in powers]
-        return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
+            yield part, as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:

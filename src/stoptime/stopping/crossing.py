@@ -1,24 +1,43 @@
-"""The first stop at which the training error falls to a level, also for paths that oscillate."""
+"""The training error, and the first stop at which it falls to a level."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from stoptime.methods.registry import get_method
+from stoptime.stopping.gcv import shaped
 from stoptime.support.arrays import TINY, Array, Floats
+from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
 
 SAME_SIGN_PHASE = np.pi / 2  # t√s between stops: zeros of a shrinkage are farther apart
 FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper than a millionth
 CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
 MOST_ROUNDS = 400  # of them for one response: a few seconds
 LEAP = 16.0  # ratio of stops beyond the last finite one
+
+
+def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
+    r"""Return the mean squared residual of the fit at every stop.
+
+    .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
+
+    with R the mean square of the response outside the column space. Parameters and result are those
+    of :func:`stoptime.path_gcv`.
+    """
+    energy, outside = spectrum.energies()
+    tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
+    learning = tuned.unlearned(spectrum.eigenvalues, energy, list_of_stops(stops))
+    return shaped(learning + outside, spectrum)
 
 
 @dataclass(frozen=True)
@@ -37,10 +56,7 @@ class Descent:
         return np.asarray(learning + (self.outside - self.level))
 
     def first_crossing(self, stops: Floats) -> float:
-        """Return the first stop at which the error is down to the level; NaN if there is none.
-
-        It is looked for between the stops, which ascend; it is a whole number for iterations.
-        """
+        """Return the first crossing of the level at or between ascending stops; NaN if none."""
         crossed = self.excess(stops) <= 0
         first = int(crossed.argmax()) if crossed.any() else len(stops)
         if first == 0 or not self.method.has_filter or not self.method.oscillates:
@@ -50,7 +66,8 @@ class Descent:
         if self.method.whole_stops:
             return self._first_of_whole(int(before[np.isfinite(before)][-1]))
         if np.isinf(before[-1]):
-            before = np.concatenate([before[:-1], self._leaps(float(before[-2]))])
+            leaps = self._leaps(float(before[-2]))
+            before = np.concatenate([before[:-2], leaps[np.isfinite(leaps)]])
         return self._first_of_oscillating(before)
 
     def _first_of_falling(self, ends: Floats, first: int) -> float:
@@ -60,14 +77,9 @@ class Descent:
         if not self.method.whole_stops:
             ends = ends if np.isfinite(ends[1]) else self._leaps(float(ends[0]))[-2:]
             return self._root(float(ends[0]), float(ends[1]))
-        low, high = (int(end) for end in ends)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.excess(np.array([middle], np.float64))[0] <= 0:
-                high = middle
-            else:
-                low = middle
-        return float(high)
+        between = np.arange(ends[0] + 1, ends[1])
+        crossed = bisect_left(between, True, key=lambda k: self.excess(np.array([k]))[0] <= 0)
+        return float(ends[0] + 1 + crossed)
 
     def _first_of_whole(self, last: int) -> float:
         """Look at every iteration up to the last one: one run costs little more than its end."""
@@ -83,67 +95,58 @@ class Descent:
 
     def _leaps(self, last: float) -> Array:
         """Return stops that end where the error is down to the level, which infinity is."""
-        stops = [max(last, TINY)]
+        stops = [last, max(LEAP * last, TINY)]
         while self.excess(np.array(stops[-1:]))[0] > 0 and np.isfinite(stops[-1]):
             stops.append(LEAP * stops[-1])
-        return np.array(stops if len(stops) > 1 else [last, *stops])
+        return np.array(stops)
 
     def _root(self, low: float, high: float) -> float:
         """Return the crossing in a bracket."""
-        if np.isinf(high) or self.excess(np.array([low]))[0] <= 0:
-            return high if np.isinf(high) else low
+        if np.isinf(high):
+            return high
         # the bracket may span many decades, so only the relative error counts
         options = {"xtol": TINY, "rtol": 1e-12, "maxiter": 5000}
         return float(brentq(lambda t: float(self.excess(np.array([t]))[0]), low, high, **options))
 
     def _first_of_oscillating(self, stops: Floats) -> float:
         """Halve, from the left, the intervals in which the error may fall to the level."""
-        low = stops[:-1].astype(np.float64)
-        high = stops[1:].astype(np.float64)
-        open_ = self._lowest(low, high) <= 0
-        low = low[open_]
-        high = high[open_]
+        open_ = self._lowest(stops[:-1], stops[1:]) <= 0
+        low, high = stops[:-1][open_], stops[1:][open_]
         crossing = stops[-1] if self.excess(stops[-1:])[0] <= 0 else np.inf
         width = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
         for _ in range(MOST_ROUNDS):
             if not len(low) or self._is_fine(low[:1], high[:1])[0]:
                 break
-            ends = low[:width], high[:width]
+            ends, rest = (low[:width], high[:width]), np.array([low[width:], high[width:]])
             middle = ends[0] / 2 + ends[1] / 2
             crossed = middle[self.excess(middle) <= 0]
             crossing = min([crossing, *crossed[:1]])
-            halves = np.concatenate([ends[0], middle]), np.concatenate([middle, ends[1]])
+            halves = np.concatenate([[ends[0], middle], [middle, ends[1]]], axis=1)
             # a fine interval stays open only if the error is down to the level at its end
             open_ = (self._lowest(*halves) <= 0) & (halves[0] < crossing)
             open_ &= ~self._is_fine(*halves) | (halves[1] == crossing)
-            order = np.argsort(halves[0][open_])
             later = low[width:] < crossing
-            low = np.concatenate([halves[0][open_][order], low[width:][later]])
-            high = np.concatenate([halves[1][open_][order], high[width:][later]])
+            low, high = np.concatenate(
+                [halves[:, open_][:, np.argsort(halves[0][open_])], rest[:, later]], axis=1
+            )
         if np.isinf(crossing):
             return np.nan
         bracket = low[high == crossing]
-        return self._root(float(bracket[-1] if len(bracket) else crossing), float(crossing))
+        return self._root(float(bracket[-1]), float(crossing)) if len(bracket) else float(crossing)
 
     def _is_fine(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
         """Tell which intervals are too short to be halved again."""
-        return np.asarray(self._phase(low, high) * np.sqrt(self.s[-1]) <= FINEST_PHASE)
+        return np.asarray(self._phase(self.s[-1:, None], low, high)[0] <= FINEST_PHASE)
 
-    def _phase(self, low: Floats, high: Floats) -> Array:
+    def _phase(self, s: Floats, low: Floats, high: Floats) -> Array:
         power = self.method.order / 2
-        return np.asarray(high**power - low**power)
+        return np.asarray(np.sqrt(s) * (high**power - low**power))
 
     def _lowest(self, low: Floats, high: Floats) -> Array:
         """Return lower bounds of the excess between pairs of stops."""
-        out = np.empty(len(low))
-        width = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
-        for start in range(0, len(low), width):
-            part = slice(start, start + width)
-            ends = [self.method.shrinkage(self.s[:, None], end[part]) for end in (low, high)]
-            # g solves g'' + cg' + sg = 0 with c ≥ 0. Where g' = 0 it bends towards zero, so that
-            # between two zeros |g| is least at the ends; across a zero nothing is known
-            phase = np.sqrt(self.s)[:, None] * self._phase(low[part], high[part])
-            same = (phase <= SAME_SIGN_PHASE) & (ends[0] * ends[1] > 0)
-            least = np.where(same, np.minimum(ends[0] ** 2, ends[1] ** 2), 0.0)
-            out[part] = self.energy @ least + (self.outside - self.level)
-        return out
+        ends = [self.method.shrinkage(self.s[:, None], end) for end in (low, high)]
+        # g solves g'' + cg' + sg = 0 with c ≥ 0. Where g' = 0 it bends towards zero, so that
+        # between two zeros |g| is least at the ends; across a zero nothing is known
+        same = self._phase(self.s[:, None], low, high) <= SAME_SIGN_PHASE
+        least = np.where(same & (ends[0] * ends[1] > 0), np.minimum(*np.abs(ends)), 0.0)
+        return np.asarray(self.energy @ least**2 + (self.outside - self.level))

@@ -10,42 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.methods.registry import get_method
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.stopping.crossing import Descent
-from stoptime.stopping.gcv import shaped
+from stoptime.stopping.crossing import Descent, training_error
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
 from stoptime.support.arrays import Array, Floats
-from stoptime.support.checks import list_of_stops, positive_number
+from stoptime.support.checks import positive_number
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
-
-
-def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
-    r"""Return the mean squared residual of the fit at every stop.
-
-    .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
-
-    with R the mean square of the response outside the column space. Parameters and result are those
-    of :func:`stoptime.path_gcv`.
-    """
-    energy, outside = spectrum.energies()
-    tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
-    learning = tuned.unlearned(spectrum.eigenvalues, energy, list_of_stops(stops))
-    return shaped(learning + outside, spectrum)
 
 
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
     if given is None:
         # a Krylov space that was grown for conjugate gradients resolves no penalty
-        own = problem.method.has_filter
-        spectrum = problem.spectrum if own else problem.data.pilot()
+        spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
         noise = resolved_oracle(problem.data, spectrum)[0].noise
     else:
         noise = positive_number("noise", given)
