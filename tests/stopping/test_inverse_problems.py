@@ -239,7 +239,7 @@ def test_what_cannot_be_done_says_so(rng):
     X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
     with pytest.raises(ValueError, match=r"shape must have a product of 200.*got \(7, 7\)"):
         fitted(X, y, st.NCP((7, 7)), "ridge")
-    with pytest.raises(ValueError, match="streamed data are read once"):
+    with pytest.raises(ValueError, match=r"Streamed data are read once.*use rule="):
         fitted(st.Chunks.of(X, y), None, "ncp", "ridge")
     with pytest.warns(st.StopWarning, match="L-curve has no corner"):
         fitted(X, X @ np.ones(3) + 1e-3 * y, "l-curve", "gradient-flow")

@@ -177,7 +177,7 @@ class Data(ABC):
 
     def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
         """Return some rows as a test set of a path that was fitted to ``train``."""
-        raise ValueError("Residuals need rows in memory, and streamed data are read once.")
+        raise ValueError('Streamed data are read once, without residuals: use rule="path-gcv".')
 
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:

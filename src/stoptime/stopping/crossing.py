@@ -119,8 +119,7 @@ class Descent:
                 break
             ends, rest = (low[:width], high[:width]), np.array([low[width:], high[width:]])
             middle = ends[0] / 2 + ends[1] / 2
-            crossed = middle[self.excess(middle) <= 0]
-            crossing = min([crossing, *crossed[:1]])
+            crossing = min([crossing, *middle[self.excess(middle) <= 0]])
             halves = np.concatenate([[ends[0], middle], [middle, ends[1]]], axis=1)
             # a fine interval stays open only if the error is down to the level at its end
             open_ = (self._lowest(*halves) <= 0) & (halves[0] < crossing)

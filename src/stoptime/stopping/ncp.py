@@ -10,6 +10,7 @@ from scipy import fft
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.rows import target_units
+from stoptime.stopping.gcv import shaped
 from stoptime.stopping.rule import CurveRule
 from stoptime.support.arrays import EPS, Floats
 
@@ -43,8 +44,7 @@ class NCP(CurveRule):
         """Return the distances of the periodograms from that of white noise."""
         units = target_units(problem.spectrum)
         parts = [self._distances(some / units) for some in problem.residuals(stops)]
-        distances = np.concatenate(parts)
-        return ErrorCurve(stops, distances[:, 0] if problem.data.single_target else distances)
+        return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
 
     def _distances(self, residuals: Floats) -> Floats:
         """Return the distance for every stop and target."""
