@@ -243,3 +243,6 @@ def test_what_cannot_be_done_says_so(rng):
         fitted(st.Chunks.of(X, y), None, "ncp", "ridge")
     with pytest.warns(st.StopWarning, match="L-curve has no corner"):
         fitted(X, X @ np.ones(3) + 1e-3 * y, "l-curve", "gradient-flow")
+    for stops in ([0.0], [0.0, np.inf]):
+        with pytest.warns(st.StopWarning, match="The stop means little"):
+            assert fitted(X, y, "l-curve", "ridge", stops=stops).stop_ == 0

@@ -62,7 +62,7 @@ class LCurve(CurveRule):
         if np.max(choice.error) > BLUNT:
             warnings.warn(
                 "The L-curve has no corner: its sharpest angle is "
-                f"{np.degrees(np.max(choice.error)):.0f} degrees. Choose another rule.",
+                f"{np.degrees(np.max(choice.error)):.0f} degrees. The stop means little.",
                 StopWarning,
                 stacklevel=4,
             )
@@ -77,7 +77,7 @@ def _points(problem: Problem, stops: Array) -> Floats:
     # only differences of logarithms count, and scaled responses do not overflow
     z = z / np.maximum(np.abs(z).max(axis=0, initial=0), TINY)
     height = max(1, CORNER_NUMBERS // max(z.size, 1))
-    parts = [stops[start : start + height] for start in range(0, len(stops), height)]
+    parts = [stops[start : start + height] for start in range(0, max(len(stops), 1), height)]
     followed = (problem.tuned.follow(s, z, part, s[:0])[0] for part in parts)
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
