@@ -32,9 +32,12 @@ from stoptime.spectrum.penalty import Bands, Differences
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.stopping.crossing import training_error
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops
+from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
+from stoptime.stopping.ncp import NCP
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import (
     GCV,
@@ -47,7 +50,7 @@ from stoptime.stopping.registry import (
     get_rule,
 )
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
-from stoptime.stopping.sure_discrepancy import SURE, Discrepancy, training_error
+from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.model import Model, PreparationWarning
 from stoptime.tables.model_file import load, save
@@ -65,13 +68,13 @@ from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, ri
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
-    "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "RULES", "SGD", "SURE",
+    "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
     "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
     "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
     "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
-    "IteratedRidge", "Iteration", "LeaveOneOut", "Method", "Model", "Nesterov", "NuMethod",
-    "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
+    "IteratedRidge", "Iteration", "LCurve", "LeaveOneOut", "Method", "Model", "Nesterov",
+    "NuMethod", "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
     "PreparationWarning", "Problem", "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff",
     "Spectrum", "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
     "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",

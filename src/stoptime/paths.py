@@ -283,7 +283,8 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     if spectrum.krylov is not None:
         atoms, weights = (s[:0], s[:0]) if unknown else spectrum.atoms
     components, gains = method.follow(s, columns, stops, atoms)
-    freedom = np.tensordot(weights * atoms, gains, axes=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
+        freedom = np.tensordot(weights * atoms, gains, axes=1)
     if not method.has_filter:  # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))

@@ -225,6 +225,10 @@ class Method(ABC):
         with np.errstate(over="ignore"):
             return (self.pace * np.asarray(stop, np.float64)) ** self.order
 
+    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:  # noqa: ARG002
+        """Return the same bound for these eigenvalues and responses, a column for each target."""
+        return float(self.largest_gain(stop))
+
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.
 
@@ -282,6 +286,10 @@ class Method(ABC):
     def freedom_work(self, n_features: int, stop: float) -> float:  # noqa: ARG002
         """Return how many operations degrees of freedom take beyond those of the path."""
         return 0.0
+
+    def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
+        """Return Σ g²·energy, what the training error can still lose, (n_stops, n_targets)."""
+        return (self.shrinkage(s[:, None], stops) ** 2).T @ energy
 
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
         """Return the gain at one stop for one response, or its size, as a function of s."""

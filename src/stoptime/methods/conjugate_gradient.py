@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
 from stoptime.methods.base import Method
-from stoptime.support.arrays import EPS, Array, Floats
+from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import iteration_numbers, nonnegative
 
 KRYLOV_CONVERGED = 1e-15  # of the part of y that X can fit: a smaller residual is rounding
@@ -58,7 +58,8 @@ class ConjugateGradient(Method):
             "The filter of conjugate gradients depends on the response: path(X, y, "
             '"conjugate-gradient", stops) works, but shrinkage, gain, risk, calibration and exact '
             'leave-one-out need a method with a fixed filter, such as "nesterov". Give the stop '
-            "of conjugate gradients, or choose it by cv=5 or HoldOut(X_val, y_val)."
+            "of conjugate gradients, or choose it by cv=5, HoldOut(X_val, y_val), "
+            'Discrepancy(noise), rule="ncp" or rule="l-curve".'
         )
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
@@ -70,11 +71,25 @@ class ConjugateGradient(Method):
         components = np.stack([run.components.T for run in runs], axis=-1)
         return components, np.stack(gains, axis=-1).swapaxes(0, 1)
 
+    def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
+        """Return the sum of squares of what is not yet learned, at every stop."""
+        # the signs of the response along eigenvectors change the residual only in its signs
+        roots = np.sqrt(s)
+        columns = []
+        for part in np.sqrt(energy).T:
+            run = conjugate_gradients(s, roots * part, stops)
+            columns.append(((part - roots * run.components) ** 2).sum(axis=1))
+        return np.stack(columns, axis=-1)
+
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
         """Return the size of the gain: 1/s where learned, and at most the gain at s = 0."""
         (values,) = conjugate_gradients(s, z, np.array([stop])).ritz
         most = np.inf if stop > len(values) else float(np.sum(1 / values))
         return lambda at: np.minimum(most, 1 / at)
+
+    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:
+        """Return the largest gain of all targets, that at s = 0."""
+        return max((float(self.gain_for(s, one, stop)(np.array(TINY))) for one in z.T), default=0.0)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
         self.require_filter()

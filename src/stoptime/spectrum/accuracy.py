@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.support.arrays import EPS, TINY, Floats, like, on_host
+from stoptime.support.arrays import EPS, Floats, like, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,9 +92,15 @@ def reach(data: DenseData, s: Floats, first: int, response: Floats, powers: Floa
     share = _share_of_dropped(data, s, first, response) if first else 0.0
     if share > data.tolerance:
         return 0.0
-    hidden = powers[_unresolved(data, powers)].max(initial=0)
-    losses = [loss for loss in (largest * share, hidden) if loss > 0]
-    return float(min([furthest, *(data.tolerance / loss for loss in losses)]))
+    loss = largest * share
+    dropped = data.tolerance / loss if loss > 0 else np.inf
+    return float(min(furthest, dropped, reach_of_columns(data, powers)))
+
+
+def reach_of_columns(data: DenseData, powers: Floats) -> float:
+    """Return the gain up to which columns too small to be resolved are not learned anyway."""
+    hidden = float(powers[_unresolved(data, powers)].max(initial=0))
+    return data.tolerance / hidden if hidden > 0 else np.inf
 
 
 def _share_of_dropped(data: DenseData, s: Floats, first: int, response: Floats) -> float:
@@ -122,12 +128,13 @@ class ReachError(ValueError):
 
 def check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
     """Raise a ReachError if the stop is so late that an unresolved column would be learned."""
-    with np.errstate(over="ignore"):
-        lost = _unresolved(data, powers) & (powers > data.tolerance / (max_gain + TINY))
-    if lost.any():
+    most = reach_of_columns(data, powers)
+    if max_gain > most:
+        lost = _unresolved(data, powers)
         small, large = np.sqrt([powers[lost].min(), powers.max()])
         raise ReachError(
             f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}; column "
             f"{int(np.argmax(lost))} is the first that is too small to be resolved). Rescale "
-            "them, for example with StandardScaler."
+            "them, for example with StandardScaler, or stop earlier: paths are accurate up to a "
+            f"gain of {most:.3g}, about the reciprocal of a penalty."
         )

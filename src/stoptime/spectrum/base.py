@@ -226,6 +226,12 @@ class Spectrum:
         return self.krylov is None
 
     @property
+    def has_limit(self) -> bool:
+        """Whether least squares, the limit of every path, can be computed."""
+        # products of X have a finite reach too, but the SVD goes on from there
+        return self.krylov is None and (self.solver != "svd" or bool(np.isinf(self.reach)))
+
+    @property
     def fades_out(self) -> bool:
         """Whether eigenvalues fall to rounding without a gap, as those of a kernel do."""
         return self.solver == "kernel"

@@ -7,7 +7,7 @@ it, once, where data come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
@@ -20,7 +20,7 @@ from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from stoptime.methods.base import Method
     from stoptime.paths import Drawing
@@ -80,6 +80,14 @@ def require_every_eigenvalue(methods: Iterable[Method]) -> None:
 def largest_gain(wanted: Sequence[Goal]) -> float:
     """Return a bound on the gain φ(s, t) that any of these paths reaches."""
     return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
+
+
+def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal]) -> float:
+    """Return the same bound for the data of a spectrum, on which steps and filters may depend."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    z = spectrum.response.reshape(len(s), -1).astype(np.float64)
+    tuned = [(method.tuned_to(spectrum.padded_eigenvalues), stop) for method, stop in wanted]
+    return max((method.largest_gain_for(s, z, stop) for method, stop in tuned), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -162,9 +170,9 @@ class Data(ABC):
         """Return a spectrum that is accurate enough to estimate noise and signal."""
         return self.spectrum([Goal(Ridge(), 0.0)])
 
-    def complete(self) -> Spectrum:
-        """Return the spectrum of all eigenvalues, accurate at every stop."""
-        return self.spectrum(EVERYTHING)
+    def complete(self, wanted: Sequence[Goal] = EVERYTHING) -> Spectrum:
+        """Return the spectrum of all eigenvalues, accurate for these paths."""
+        return self.spectrum(wanted)
 
     @abstractmethod
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Any:
@@ -192,6 +200,10 @@ class Data(ABC):
     def afresh(self) -> Data:
         """Return the same data without anything that was computed from them."""
         return replace(cast("Any", self))
+
+    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
+        """Return some rows as a test set of a path that was fitted to ``train``."""
+        raise ValueError('Streamed data are read once, without residuals: use rule="path-gcv".')
 
     @abstractmethod
     def test_set(self, X: Any, y: ArrayLike) -> TestSet:
@@ -252,16 +264,20 @@ class RowsToTest:
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
+        for part, errors in self.residuals(draw, stops):
+            squares = (errors / scale) ** 2
+            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
+            sums[:, part] = [on_host(power) for power in powers]
+        return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
+
+    def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
+        """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
         height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
         predict = draw.predictions(self.X)
         for start in range(0, len(stops), height):
             part = slice(start, start + height)
             fit = predict(stops[part])
-            errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
-            squares = (errors / scale) ** 2
-            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
-            sums[:, part] = [on_host(power) for power in powers]
-        return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
+            yield part, as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:

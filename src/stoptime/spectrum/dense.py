@@ -17,6 +17,7 @@ from sklearn.utils import assert_all_finite, check_array
 
 from stoptime.spectrum.accuracy import (
     GRAM_TOLERANCE,
+    ReachError,
     check_columns,
     check_range,
     constant,
@@ -24,7 +25,14 @@ from stoptime.spectrum.accuracy import (
 )
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, multiplied
-from stoptime.spectrum.data import EVERYTHING, Data, RowsToTest, checked_test, largest_gain
+from stoptime.spectrum.data import (
+    EVERYTHING,
+    Data,
+    RowsToTest,
+    checked_test,
+    largest_gain,
+    needed_gain,
+)
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
@@ -167,7 +175,9 @@ class DenseData(Data):
             if solver == "gram" or max_gain <= spectrum.reach:
                 return spectrum
         spectrum, powers = self._by_svd
-        check_columns(self, powers, max_gain)
+        if max_gain > spectrum.reach:
+            # a step that depends on the data, and the gains of conjugate gradients, are known now
+            check_columns(self, powers, needed_gain(spectrum, wanted))
         return spectrum
 
     def opened(
@@ -181,7 +191,11 @@ class DenseData(Data):
     ) -> Spectrum:
         """Begin a search by leave-one-out with products of X; other searches with all digits."""
         if not rows or not all(method.has_filter for method in methods):
-            return super().opened(methods, stops, rows=rows, trace=trace, verbose=verbose)
+            try:
+                return super().opened(methods, stops, rows=rows, trace=trace, verbose=verbose)
+            except ReachError:
+                # columns are too small to be resolved: the search ends at the reach of the SVD
+                return self._by_svd[0]
         spectrum = self.pilot()
         s = spectrum.padded_eigenvalues
         # products lose the smallest eigenvalue first

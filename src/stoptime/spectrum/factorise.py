@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import constant, reach
+from stoptime.spectrum.accuracy import constant, reach, reach_of_columns
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import Mirror
 from stoptime.support.arrays import EPS, Floats, array_namespace, is_device_array, like, on_host
@@ -95,7 +95,8 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
     basis = vectors[:, first:]
     s = lengths[first:] ** 2
-    return data.assembled(s, basis, response, means, "svd", np.inf), powers
+    far = reach_of_columns(data, powers)
+    return data.assembled(s, basis, response, means, "svd", far), powers
 
 
 def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], Any]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import aslinearoperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
@@ -29,7 +29,8 @@ def kind_of(X: Any) -> Kind:
     """Return the kind of a container; unknown containers count as dense arrays."""
     if sparse.issparse(X):
         return "sparse"
-    if isinstance(X, LinearOperator):
+    # operators of SciPy, PyLops and others: the protocol of aslinearoperator
+    if hasattr(X, "matvec") and hasattr(X, "shape"):
         return "operator"
     for kind, classes in CLASSES.items():
         for path in classes:
@@ -52,9 +53,10 @@ def array_options(X: Any) -> dict[str, Any] | None:
 
 
 def checked_matrix(X: Any, name: str = "X") -> Any:
-    """Return a sparse matrix in double precision by rows or columns, or an operator as it is."""
+    """Return a sparse matrix in double precision by rows or columns, or an operator of SciPy."""
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
+    X = X if sparse.issparse(X) else aslinearoperator(X)
     if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
         raise ValueError(f"Complex data not supported: {name} is complex. Use Re and Im as rows.")
     if min(X.shape) == 0:

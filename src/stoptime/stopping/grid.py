@@ -63,7 +63,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         )
     method = get_method(method)
     if spectrum.rank == 0:
-        ends = spectrum.is_complete and method.ends_at_least_squares
+        ends = spectrum.has_limit and method.ends_at_least_squares
         return np.array([0.0, np.inf] if ends else [0.0])
     method = method.tuned_to(spectrum.padded_eigenvalues)
     if method.finishes_at_rank:
@@ -81,7 +81,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
     if method.order == 2:
         last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
-    if not spectrum.is_complete:
+    if not spectrum.has_limit:
         last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
     between = _following_oscillations(method, np.sqrt(largest), first, last)
     count = len(between)
@@ -89,7 +89,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     if wanted != count:
         places = np.linspace(0, count - 1, wanted)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf] if spectrum.is_complete else []])
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.has_limit else []])
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -120,7 +120,7 @@ def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     power = 1 / method.order
     first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
-    if not spectrum.is_complete:
+    if not spectrum.has_limit:
         last = min(last, spectrum.reach**power / method.pace)
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     first = min(first, last)  # with decay, eigenvalues far below it are never learned

@@ -14,7 +14,9 @@ from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
 from stoptime.stopping.grid import stops_to_try
+from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
+from stoptime.stopping.ncp import NCP
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
 from stoptime.support.checks import instance_of
@@ -286,10 +288,8 @@ class OneStandardError(Rule):
         return choice_at(np.argmax(within, axis=0), best.curve, message, per_target=per_target)
 
 
-RULES: dict[str, type[Rule]] = {
-    cls.name: cls
-    for cls in (LeaveOneOut, PathGCV, GCV, SURE, Discrepancy, PlugIn, OneStandardError)
-}
+_CLASSES = LeaveOneOut, PathGCV, GCV, SURE, Discrepancy, NCP, LCurve, PlugIn, OneStandardError
+RULES: dict[str, type[Rule]] = {cls.name: cls for cls in _CLASSES}
 """Every rule that needs no further data, by its name."""
 
 

@@ -139,7 +139,9 @@ class Rule(ABC):
 
 
 class CurveRule(Rule):
-    """A rule that takes the lowest point of an error curve."""
+    """A rule that takes the lowest point of an error curve, or of another ``measure``."""
+
+    measure: ClassVar[str] = "error"
 
     @abstractmethod
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
@@ -160,7 +162,7 @@ class CurveRule(Rule):
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
         best = best_places(curve, per_target=per_target)
-        message = f"least {self.name} error at {len(curve.stops)} stops"
+        message = f"least {self.name} {self.measure} at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
             message += ", the error of least squares: stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
@@ -227,8 +229,8 @@ class CurveRule(Rule):
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
             warnings.warn(
-                f"The {self.name} error of {problem.method} is least at the last stop tried, "
-                f"{curve.stops[last]:.3g}: give an array of later stops.",
+                f"The {self.name} {self.measure} of {problem.method} is least at the last stop "
+                f"tried, {curve.stops[last]:.3g}: give an array of later stops.",
                 StopWarning,
                 stacklevel=3,
             )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
 TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference
+ORTHOGONAL = 0.01  # of the length of a vector: a product shorter than this may cancel
 REORTHOGONALISE_BELOW = np.sqrt(0.5)  # fraction of a vector's length that must remain
 PRODUCT_ROOM = 1e7  # factor for sums of products of eigenvalues and lengths
 SAFE_LENGTHS = (1e-140, 1e140)  # squares of other lengths may overflow, or lose digits
@@ -123,11 +124,16 @@ class GolubKahan:
         self.betas: list[float] = []
         self.power = 0.0 if target is None else _length(target)
         self.length = _length(start)
+        if target is not None and self.power:
+            # products with a vector of length one show whether Aᵀy is zero or underflows
+            unit = target / self.power
+            check_range("X or y", self.length, lambda _: _length(matrix.T @ unit) > floor)
         # a start this short is what rounding leaves of the means in Aᵀy
         self.exhausted = self.length <= floor * self.power
         self.corner = self.length / self.power if self.power else 0.0
         self._next = start / self.length if self.length > 0 else start
         self._left = target / self.power if target is not None and self.power else np.zeros(1)
+        self._first_left = self._left
         self._scale = self.corner
         self._diagonal = self.corner
         self._misfit = 1.0
@@ -143,12 +149,8 @@ class GolubKahan:
         """Add one vector: a product with A, and one with its transpose."""
         v = self._next
         u = self.matrix @ v
-        # u₁ᵀAv₁ must equal ‖Aᵀy‖/‖y‖, which tests the transpose without another product
-        known = self.corner and not self.size
-        if known and abs(self._left @ u - self.corner) > TRANSPOSE_MISMATCH * _length(u):
-            raise ValueError(
-                "X is not a linear operator: its rmatvec is not the transpose of its matvec."
-            )
+        if self.corner and self.size < 2:
+            self._check_transpose(u, self.corner if not self.size else 0.0)
         u -= (self.betas[-1] if self.size else self.corner) * self._left
         alpha = _length(u)
         fitted = self._vanishes(alpha)
@@ -167,6 +169,19 @@ class GolubKahan:
         if not self.exhausted:
             self.betas[-1] = beta
             self._next = w / beta
+
+    def _check_transpose(self, image: Floats, expected: float) -> None:
+        """Raise a ValueError if u₁ᵀAv is not (Aᵀu₁)ᵀv, a test that needs no further product."""
+        # Aᵀu₁ is a multiple of the first vector, and so orthogonal to the second
+        found = float(self._first_left @ image)
+        allowed = TRANSPOSE_MISMATCH * max(self.corner, ORTHOGONAL * _length(image))
+        if abs(found - expected) > allowed:
+            raise ValueError(
+                "X is not a linear operator: its rmatvec is not the transpose of its matvec. In "
+                f"the test ⟨Xv, u⟩ = ⟨v, Xᵀu⟩ the left side is {found:.5g} and the right side "
+                f"{expected:.5g}. An approximate adjoint, such as an unmatched back projection, "
+                "does not solve least squares: use the exact one."
+            )
 
     def _rotate(self, alpha: float, beta: float) -> None:
         """Add a column to the QR factorisation of B, which gives the gradient as in LSQR."""

@@ -116,7 +116,7 @@ class MatrixFreeData(DenseData):
             raise ValueError('solver="svd" needs a dense X: use "krylov", "gram" or "auto".')
         counts = any(method.counts_eigenvalues for method, _ in wanted)
         if self.is_whole or (counts and min(self.X.shape) <= LARGEST_GRAM):
-            return self.complete(largest_gain(wanted))
+            return self.complete(wanted)
         if solver == "gram" or (solver == "auto" and self.is_small):
             spectrum = self._by_products
             if solver == "gram" or largest_gain(wanted) <= spectrum.reach:
@@ -170,8 +170,9 @@ class MatrixFreeData(DenseData):
             time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)
         return Goal(method, float(time))
 
-    def complete(self, max_gain: float = np.inf) -> Spectrum:
+    def complete(self, wanted: Sequence[Goal] = EVERYTHING) -> Spectrum:
         """Return all eigenvalues, from a dense copy of X where squares would lose digits."""
+        max_gain = largest_gain(wanted)
         spectrum = self._by_products
         if max_gain <= spectrum.reach:
             return spectrum

@@ -1,0 +1,159 @@
+"""The training error, and the first stop at which it falls to a level."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from stoptime.methods.registry import get_method
+from stoptime.spectrum import features
+from stoptime.stopping.gcv import shaped
+from stoptime.support.arrays import TINY, Array, Floats
+from stoptime.support.checks import list_of_stops
+
+if TYPE_CHECKING:
+    from stoptime.methods.base import Method
+    from stoptime.spectrum.base import Spectrum
+
+SAME_SIGN_PHASE = np.pi / 2  # t√s between stops: zeros of a shrinkage are farther apart
+FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper than a millionth
+CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
+MOST_ROUNDS = 400  # of them for one response: a few seconds
+LEAP = 16.0  # ratio of stops beyond the last finite one
+
+
+def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
+    r"""Return the mean squared residual of the fit at every stop.
+
+    .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
+
+    with R the mean square of the response outside the column space. Methods without a filter have
+    the coefficients of their path in place of (1 - g)z/s. Parameters and result are those of
+    :func:`stoptime.path_gcv`.
+    """
+    energy, outside = spectrum.energies()
+    tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
+    stops = list_of_stops(stops)
+    if not tuned.sees_features:
+        return shaped(tuned.unlearned(spectrum.eigenvalues, energy, stops) + outside, spectrum)
+    s = spectrum.eigenvalues[:, None, None].astype(np.float64)
+    fit = features.fitted(spectrum, tuned, stops)
+    z = spectrum.response.reshape(len(s), 1, fit.shape[2])
+    left = (z - s * fit) / np.sqrt(s)
+    return shaped((left**2).sum(axis=0) + outside, spectrum)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The training error of one response, outside + Σ energy·g², as a function of the stop."""
+
+    method: Method
+    s: Array
+    energy: Floats
+    outside: float
+    level: float
+
+    def excess(self, stops: Floats) -> Array:
+        """Return by how much the training error exceeds the level."""
+        learning = self.method.unlearned(self.s, self.energy[:, None], stops)[:, 0]
+        return np.asarray(learning + (self.outside - self.level))
+
+    def first_crossing(self, stops: Floats) -> float:
+        """Return the first crossing of the level at or between ascending stops; NaN if none."""
+        crossed = self.excess(stops) <= 0
+        first = int(crossed.argmax()) if crossed.any() else len(stops)
+        if first == 0 or not self.method.has_filter or not self.method.oscillates:
+            # the error falls monotonically: there is no crossing except between these two stops
+            return self._first_of_falling(stops[max(first - 1, 0) : first + 1], first)
+        before = stops[: first + 1]
+        if self.method.whole_stops:
+            return self._first_of_whole(int(before[np.isfinite(before)][-1]))
+        if np.isinf(before[-1]):
+            leaps = self._leaps(float(before[-2]))
+            before = np.concatenate([before[:-2], leaps[np.isfinite(leaps)]])
+        return self._first_of_oscillating(before)
+
+    def _first_of_falling(self, ends: Floats, first: int) -> float:
+        """Return the crossing between two stops, if the first of them that is crossed exists."""
+        if first == 0 or len(ends) < 2:
+            return float(ends[0]) if first == 0 else np.nan
+        if not self.method.whole_stops:
+            ends = ends if np.isfinite(ends[1]) else self._leaps(float(ends[0]))[-2:]
+            return self._root(float(ends[0]), float(ends[1]))
+        between = np.arange(ends[0] + 1, ends[1])
+        crossed = bisect_left(between, True, key=lambda k: self.excess(np.array([k]))[0] <= 0)
+        return float(ends[0] + 1 + crossed)
+
+    def _first_of_whole(self, last: int) -> float:
+        """Look at every iteration up to the last one: one run costs little more than its end."""
+        numbers = np.arange(1.0, last + 1)
+        height = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
+        start = 0
+        for g, _ in self.method.filters(self.s, numbers, height):
+            crossed = self.energy @ g**2 + (self.outside - self.level) <= 0
+            if crossed.any():
+                return float(numbers[start + int(crossed.argmax())])
+            start += g.shape[1]
+        return np.nan
+
+    def _leaps(self, last: float) -> Array:
+        """Return stops that end where the error is down to the level, which infinity is."""
+        stops = [last, max(LEAP * last, TINY)]
+        while self.excess(np.array(stops[-1:]))[0] > 0 and np.isfinite(stops[-1]):
+            stops.append(LEAP * stops[-1])
+        return np.array(stops)
+
+    def _root(self, low: float, high: float) -> float:
+        """Return the crossing in a bracket."""
+        if np.isinf(high):
+            return high
+        # the bracket may span many decades, so only the relative error counts
+        options = {"xtol": TINY, "rtol": 1e-12, "maxiter": 5000}
+        return float(brentq(lambda t: float(self.excess(np.array([t]))[0]), low, high, **options))
+
+    def _first_of_oscillating(self, stops: Floats) -> float:
+        """Halve, from the left, the intervals in which the error may fall to the level."""
+        open_ = self._lowest(stops[:-1], stops[1:]) <= 0
+        low, high = stops[:-1][open_], stops[1:][open_]
+        crossing = stops[-1] if self.excess(stops[-1:])[0] <= 0 else np.inf
+        width = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
+        for _ in range(MOST_ROUNDS):
+            if not len(low) or self._is_fine(low[:1], high[:1])[0]:
+                break
+            ends, rest = (low[:width], high[:width]), np.array([low[width:], high[width:]])
+            middle = ends[0] / 2 + ends[1] / 2
+            crossing = min([crossing, *middle[self.excess(middle) <= 0]])
+            halves = np.concatenate([[ends[0], middle], [middle, ends[1]]], axis=1)
+            # a fine interval stays open only if the error is down to the level at its end
+            open_ = (self._lowest(*halves) <= 0) & (halves[0] < crossing)
+            open_ &= ~self._is_fine(*halves) | (halves[1] == crossing)
+            later = low[width:] < crossing
+            low, high = np.concatenate(
+                [halves[:, open_][:, np.argsort(halves[0][open_])], rest[:, later]], axis=1
+            )
+        if np.isinf(crossing):
+            return np.nan
+        bracket = low[high == crossing]
+        return self._root(float(bracket[-1]), float(crossing)) if len(bracket) else float(crossing)
+
+    def _is_fine(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
+        """Tell which intervals are too short to be halved again."""
+        return np.asarray(self._phase(self.s[-1:, None], low, high)[0] <= FINEST_PHASE)
+
+    def _phase(self, s: Floats, low: Floats, high: Floats) -> Array:
+        power = self.method.order / 2
+        return np.asarray(np.sqrt(s) * (high**power - low**power))
+
+    def _lowest(self, low: Floats, high: Floats) -> Array:
+        """Return lower bounds of the excess between pairs of stops."""
+        ends = [self.method.shrinkage(self.s[:, None], end) for end in (low, high)]
+        # g solves g'' + cg' + sg = 0 with c ≥ 0. Where g' = 0 it bends towards zero, so that
+        # between two zeros |g| is least at the ends; across a zero nothing is known
+        same = self._phase(self.s[:, None], low, high) <= SAME_SIGN_PHASE
+        least = np.where(same & (ends[0] * ends[1] > 0), np.minimum(*np.abs(ends)), 0.0)
+        return np.asarray(self.energy @ least**2 + (self.outside - self.level))
