@@ -10,11 +10,14 @@ from scipy import fft
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.rows import target_units
+from stoptime.paths import Drawing
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.rule import CurveRule
-from stoptime.support.arrays import EPS, Floats
+from stoptime.support.arrays import EPS, Floats, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stoptime.stopping.problem import Problem
     from stoptime.support.arrays import Array
 
@@ -43,7 +46,7 @@ class NCP(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the distances of the periodograms from that of white noise."""
         units = target_units(problem.spectrum)
-        parts = [self._distances(some / units) for some in problem.residuals(stops)]
+        parts = [self._distances(some / units) for some in _residuals(problem, stops)]
         return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
 
     def _distances(self, residuals: Floats) -> Floats:
@@ -63,3 +66,13 @@ class NCP(CurveRule):
         white = np.arange(1, n)[:, None] / (n - 1)
         distances = np.abs(sums / np.where(seen, total, 1.0) - white).mean(axis=1)
         return np.where(seen[:, 0], distances, 1.0)
+
+
+def _residuals(problem: Problem, stops: Array) -> Iterator[Floats]:
+    """Yield residuals of all rows, (n_stops, n, n_targets), for a few stops at a time."""
+    every = np.arange(problem.data.n_rows or 0)
+    rows = problem.data.rows_to_test(every, every)
+    # a row of weight w has noise of variance 1/w
+    root = np.sqrt(rows.weights)[:, None]
+    for _, some in rows.residuals(Drawing(problem.spectrum, problem.tuned), stops):
+        yield root * on_host(some)

@@ -14,14 +14,10 @@ from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
 from stoptime.methods.registry import get_method
-from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, needed_gain
 from stoptime.spectrum.decompose import open_data
-from stoptime.support.arrays import on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data
@@ -146,15 +142,6 @@ class Problem:
         stop = np.asarray(choice.stop, np.float64)
         limit = (self.rough_limit if first_look else self.exact_limit)(stop, choice.error)
         return self.left_out.residuals(self.tuned, stop, limit, first_look=first_look)
-
-    def residuals(self, stops: Array) -> Iterator[Floats]:
-        """Yield residuals of all rows, (n_stops, n, n_targets), for a few stops at a time."""
-        every = np.arange(self.data.n_rows or 0)
-        rows = self.data.rows_to_test(every, every)
-        # a row of weight w has noise of variance 1/w
-        root = np.sqrt(rows.weights)[:, None]
-        for _, some in rows.residuals(Drawing(self.spectrum, self.tuned), stops):
-            yield root * on_host(some)
 
     @property
     def response(self) -> Floats:
