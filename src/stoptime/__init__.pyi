@@ -37,10 +37,10 @@ from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops
 from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.ncp import NCP
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import (
     GCV,
+    NCP,
     RULES,
     CrossValidation,
     HoldOut,

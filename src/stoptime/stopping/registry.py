@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import fft
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.rows import target_units
 from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, largest_gain
-from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread
+from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread, shaped
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.ncp import NCP
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
 from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.support.arrays import EPS, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
 from stoptime.support.wording import did_you_mean, rounded_up
@@ -26,15 +27,18 @@ from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
     from stoptime.theory.oracle import Oracle
 
 MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
 FEWEST_FOLDS = 3  # over which a standard error can be taken
+ROUNDED_RESIDUAL = 1e4 * EPS  # of the response: such residuals are rounding errors, and white too
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,60 @@ class GCV(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
         return ErrorCurve(stops, naive_gcv(problem.spectrum, problem.tuned, stops))
+
+
+@dataclass(frozen=True)
+class NCP(CurveRule):
+    r"""Stop where the periodogram of the residuals is closest to that of white noise.
+
+    .. math:: \min_t \frac1q\sum_{k=1}^q\Bigl|c_k(t) - \frac kq\Bigr|, \qquad
+        c_k = \frac{\sum_{j\le k}|\hat r_j|^2}{\sum_{j\le q}|\hat r_j|^2}
+
+    with :math:`\hat r` the Fourier coefficients of the residuals, from low to high frequency. The
+    rows must be samples of a signal or pixels of an image, with ``shape`` if they are not a line,
+    and their noise must be white; its variance need not be known. The rule fails if the noise is
+    correlated, or the signal as rough as the noise. From Hansen, Kilmer, Kjeldsen (2006),
+    Exploiting residual information in the parameter choice for discrete ill-posed problems.
+    """
+
+    shape: tuple[int, ...] | None = None
+    name: ClassVar[str] = "ncp"
+    measure: ClassVar[str] = "distance"
+    compares_methods: ClassVar[bool] = False
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Return the distances of the periodograms from that of white noise."""
+        units = target_units(problem.spectrum)
+        parts = [self._distances(some / units) for some in _residuals(problem, stops)]
+        return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
+
+    def _distances(self, residuals: Floats) -> Floats:
+        """Return the distance for every stop and target."""
+        stops, n, targets = residuals.shape
+        shape = (n,) if self.shape is None else tuple(int(size) for size in self.shape)
+        if min(shape, default=0) < 1 or int(np.prod(shape)) != n:
+            raise ValueError(f"shape must have a product of {n}, the number of rows; got {shape}.")
+        grid = residuals.reshape(stops, *shape, targets)
+        waves = fft.fftn(grid, axes=range(1, 1 + len(shape))).reshape(stops, n, targets)
+        # from low to high frequency, without the constant
+        frequencies = np.meshgrid(*(fft.fftfreq(size) for size in shape), indexing="ij")
+        order = np.argsort(sum(one**2 for one in frequencies).ravel(), kind="stable")[1:]
+        sums = np.cumsum(np.abs(waves[:, order]) ** 2, axis=1)
+        total = sums[:, -1:]
+        seen = total > (n * ROUNDED_RESIDUAL) ** 2
+        white = np.arange(1, n)[:, None] / (n - 1)
+        distances = np.abs(sums / np.where(seen, total, 1.0) - white).mean(axis=1)
+        return np.where(seen[:, 0], distances, 1.0)
+
+
+def _residuals(problem: Problem, stops: Array) -> Iterator[Floats]:
+    """Yield residuals of all rows, (n_stops, n, n_targets), for a few stops at a time."""
+    every = np.arange(problem.data.n_rows or 0)
+    rows = problem.data.rows_to_test(every, every)
+    # a row of weight w has noise of variance 1/w
+    root = np.sqrt(rows.weights)[:, None]
+    for _, some in rows.residuals(Drawing(problem.spectrum, problem.tuned), stops):
+        yield root * on_host(some)
 
 
 @dataclass(frozen=True)
