@@ -249,9 +249,11 @@ def test_the_default_search_goes_on_while_the_error_falls():
 
 def test_the_discrepancy_principle_uses_the_training_error():
     X, y = make_data(60, 3)
-    level = float(st.training_error(st.decompose(X, y), st.Adam(0.1), [30])[0])
+    errors = st.training_error(st.decompose(X, y), st.Adam(0.1), np.arange(31))
+    level = float(errors[30])
     model = st.StoppedRegressorCV(st.Adam(0.1), rule=st.Discrepancy(noise=level)).fit(X, y)
-    assert model.stop_ == 30
+    # the error oscillates, and is down to this level for the first time long before step 30
+    assert model.stop_ == np.argmax(errors <= level) < 30
 
 
 @each

@@ -95,11 +95,19 @@ class LeftOutFits:
         basis = on_host(rows.spectrum.vectors) / np.sqrt(rows.eigenvalues)
         coef = np.empty((rows.data.n_rows, rows.data.n_targets, len(basis)))
         at_mean = np.empty(coef.shape[:2])
+        geometry = rows.spectrum.geometry
         for index, targets, coefficients, shift in self._kept or self._coefficients():
-            coef[index, targets] = (on_host(coefficients) @ basis.T).swapaxes(0, 1)
-            at_mean[index, targets] = -on_host(shift).T
+            own = on_host(coefficients) @ basis.T
+            if geometry is not None:
+                moved = on_host(rows.free_scores(index) @ geometry.vectors.T)
+                own -= on_host(shift)[..., None] * moved
+            coef[index, targets] = own.swapaxes(0, 1)
+            at_mean[index, targets] = -on_host(shift).T * rows.data.fit_intercept
+        coef *= rows.unit[:, None]
+        if geometry is not None:
+            coef += on_host(geometry.coef).reshape(len(basis), -1).T
         mean = np.asarray(on_host(rows.spectrum.feature_mean), np.float64)
-        return coef * rows.unit[:, None], at_mean * rows.unit, mean
+        return coef, at_mean * rows.unit, mean
 
     @property
     def _rows(self) -> Rows:

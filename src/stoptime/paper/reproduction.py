@@ -36,6 +36,7 @@ N_FEATURES = 100
 SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
+FRICTIONS = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])
 CURVE_TOLERANCE = 3e-3  # of constants in the figure that are not proven
 TABLE_TOLERANCE = 1e-3  # of constants in the table that are not proven
 SOURCES = {  # the statement of the paper that a constant belongs to, by its name without κ
@@ -143,9 +144,8 @@ def _sharp_heavy_ball(kappa: float, tolerance: float | None) -> tuple[float, flo
 
 def friction_tradeoff() -> Experiment:
     """Draw guaranteed inflation and best stop against friction."""
-    frictions = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])
-    best = [calibrate(AcceleratedFlow(r)) for r in frictions]
-    columns = frictions, [c.inflation for c in best], [c.stop for c in best]
+    best = [calibrate(AcceleratedFlow(r)) for r in FRICTIONS]
+    columns = FRICTIONS, [c.inflation for c in best], [c.stop for c in best]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     plots.friction(*columns, ax=ax)
     rows = [tuple(map(float, row)) for row in zip(*columns, strict=True)]

@@ -31,7 +31,7 @@ def test_a_stop_beyond_all_eigenvalues_is_least_squares(rng, method):
     [
         (lambda L: st.GradientDescent(1.9 / L), 11250),
         (lambda L: st.NuMethod(1 / L), 3000),
-        (lambda L: st.HeavyBall(3.7 / L, momentum=0.9), 20000),
+        (lambda L: st.HeavyBall(3.7 / L, momentum=0.9), 6000),
     ],
 )
 def test_steps_next_to_divergence_are_followed_to_their_end(method, stop, rng):
