@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -238,11 +239,13 @@ class RowSource(Source):
         total = state.covariance * -np.multiply.outer(s, s)
         total -= np.multiply.outer(gradient, gradient)
         total[np.diag_indices_from(total)] -= self.noise * s * left**2 / self.n_samples
-        for rows, response in self._blocks():
-            squares = (response - rows @ fit) ** 2 + _quadratic_forms(rows, state.covariance)
+        for rows, response, scratch in self._blocks():
+            # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
+            squares = (response - blas.dgemv(1.0, rows, fit)) ** 2
+            squares += _quadratic_forms(rows, state.covariance, scratch)
             if self.noise:
                 squares += self.noise * (1 + rows**2 @ kept)
-            total += _second_moment(rows, squares) / self.n_samples
+            total += _second_moment(rows, squares, scratch) / self.n_samples
         return total
 
     def growth(self, response: Array) -> float:
@@ -256,9 +259,9 @@ class RowSource(Source):
             covariance = root * flat.reshape(root.shape)
             covariance = (covariance + covariance.T) / 2
             total = covariance * -np.multiply.outer(s, s)
-            for rows, _ in self._blocks():
+            for rows, _, scratch in self._blocks():
                 # a vector of Lanczos is no covariance: its quadratic forms may be negative
-                weighted = rows * _quadratic_forms(rows, covariance)[:, None]
+                weighted = rows * _quadratic_forms(rows, covariance, scratch)[:, None]
                 total += rows.T @ weighted / self.n_samples
             return np.asarray((root * total).ravel())
 
@@ -272,12 +275,19 @@ class RowSource(Source):
         )
         return float(found[0])
 
-    def _blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield rows and response, so many rows that temporary arrays stay small."""
-        height = max(1, BLOCK_ENTRIES // max(1, self.rows.shape[1]))
-        for first in range(0, len(self.rows), height):
-            part = slice(first, first + height)
-            yield self.rows[part], self.response[part]
+    def _blocks(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield rows, response and an array to work in, so many rows that this one stays small."""
+        if not self.rows.shape[1]:
+            return  # no columns, no gradient
+        for first in range(0, len(self.rows), len(self._scratch)):
+            rows = self.rows[first : first + len(self._scratch)]
+            yield rows, self.response[first : first + len(rows)], self._scratch[: len(rows)]
+
+    @cached_property
+    def _scratch(self) -> Array:
+        """Made once: new memory in every step would cost as much time as the products."""
+        n, p = self.rows.shape
+        return np.empty((min(n, max(1, BLOCK_ENTRIES // p)), p), order="F")
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,17 +323,18 @@ class WorstSource(SpectrumSource):
         return float(self.n_samples * np.sum(response * self.eigenvalues**2))
 
 
-def _quadratic_forms(rows: Array, matrix: Array) -> Array:
-    """Return xᵀVx for every row x and a symmetric V."""
+def _quadratic_forms(rows: Array, matrix: Array, scratch: Array) -> Array:
+    """Return xᵀVx for every row x and a symmetric V; the scratch has the shape of the rows."""
     # one triangle, with half of the diagonal, is enough: half the price of the whole product
     triangle = np.array(matrix, order="F")
     triangle[np.diag_indices_from(triangle)] /= 2
-    half = blas.dtrmm(2.0, triangle, rows, side=1, lower=1)
+    scratch[...] = rows
+    half = blas.dtrmm(2.0, triangle, scratch, side=1, lower=1, overwrite_b=1)
     return np.asarray(np.einsum("ij,ij->i", half, rows))
 
 
-def _second_moment(rows: Array, weights: Array) -> Array:
+def _second_moment(rows: Array, weights: Array, scratch: Array) -> Array:
     """Return Σ wxxᵀ for non-negative weights, up to rounding."""
-    weighted = rows * np.sqrt(np.maximum(weights, 0))[:, None]
-    # NumPy recognises the product of a matrix with its transpose, and computes half of it
-    return np.asarray(weighted.T @ weighted)
+    weighted = np.multiply(rows, np.sqrt(np.maximum(weights, 0))[:, None], out=scratch)
+    upper = np.triu(blas.dsyrk(1.0, weighted, trans=1))
+    return np.asarray(upper + np.triu(upper, 1).T)
