@@ -18,8 +18,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     node, own = _HOMES[name]
-    whole = isinstance(node, ast.Import)
-    found = import_module(own) if whole else getattr(import_module(str(node.module)), own)
+    if isinstance(node, ast.Import):
+        found = import_module(own)
+    elif node.module == __name__:
+        found = import_module(f"{__name__}.{own}")
+    else:
+        found = getattr(import_module(str(node.module)), own)
     globals()[name] = found
     return found
 

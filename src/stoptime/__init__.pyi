@@ -4,8 +4,8 @@ import stoptime.methods.schedules as schedules
 import stoptime.show.explorer as explorer
 import stoptime.show.report as report
 import stoptime.support.plots as plots
-import stoptime.tables as tables
 import stoptime.theory.stochastic as stochastic
+from stoptime import tables as tables
 from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
