@@ -13,17 +13,21 @@ from stoptime.paper import reproduction
 from stoptime.support.files import atomic
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _fewer_points():
+    """Compute every fourth point of the two curves that take longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        kappas = reproduction.CURVE_CONDITION_NUMBERS[::4]
+        patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
+        patch.setattr(reproduction, "FRICTIONS", np.append(reproduction.FRICTIONS[::4], 3.0))
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     told = []
     target = tmp_path_factory.mktemp("reproduction") / "deep" / "folder"
-    with pytest.MonkeyPatch.context() as fewer:
-        # every fourth point of the two curves that take longest
-        fewer.setattr(
-            reproduction, "CURVE_CONDITION_NUMBERS", reproduction.CURVE_CONDITION_NUMBERS[::4]
-        )
-        fewer.setattr(reproduction, "FRICTIONS", np.append(reproduction.FRICTIONS[::4], 3.0))
-        files = reproduction.reproduce(target, certify=False, progress=told.append)
+    files = reproduction.reproduce(target, certify=False, progress=told.append)
     assert told == reproduction.steps(False)
     assert sorted(path.name for path in target.iterdir()) == sorted(path.name for path in files)
     return target
@@ -103,7 +107,7 @@ def test_certified_summary_and_figure():
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
-    for path in reproduction.from_flow_to_iteration().write(tmp_path):
+    for path in reproduction.friction_tradeoff().write(tmp_path):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 

@@ -10,7 +10,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.linear import StoppedRegressorCV, _LinearRegressor
+from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.regressor import LinearRegressor
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.penalty import Bands, bands_of
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 
 
-class BandedRegressorCV(_LinearRegressor):
+class BandedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, with a scale for each band of columns.
 
     .. math:: \min_{\delta, t}\ \mathrm{error}\bigl(\hat\beta(t; \delta)\bigr), \qquad

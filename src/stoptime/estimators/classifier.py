@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.estimators.probabilities import calibrated, chosen, coded, probabilities
+from stoptime.estimators.probabilities import OnLabels, calibrated, chosen, coded, probabilities
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import left_out_predictions
 from stoptime.left_out.routing import MANY_TARGETS
@@ -321,7 +320,7 @@ class StoppedClassifierCV(_LinearClassifier):
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None
-        scoring = None if self.scoring is None else _OnLabels(self.scoring, self.classes_)
+        scoring = None if self.scoring is None else OnLabels(self.scoring, self.classes_)
         regressor = StoppedRegressorCV(
             self.method,
             self.stops,
@@ -364,40 +363,3 @@ class _Given(Rule):
         del problem, per_target
         stop = np.asarray(stops, np.float64)
         return Choice(float(stop[0]), 0.0, ErrorCurve(stop, np.full(1, np.nan)), None, "given")
-
-
-class _OnLabels:
-    """A scorer of coded labels and decision values, from one of labels and a classifier."""
-
-    def __init__(self, scoring: str | Callable[..., float], classes: NDArray[Any]) -> None:
-        self.name = scoring if isinstance(scoring, str) else "score"
-        self.scorer = get_scorer(scoring)
-        self.classes = classes
-
-    def __call__(self, model: Any, X: Floats, y: Floats, **options: Any) -> float:
-        """Score decision values, which are the predictions of a regressor."""
-        place = y.argmax(axis=1) if y.ndim > 1 else (y > 0).astype(np.intp)
-        decisions = model.predict(X)
-        slope, shift = calibrated(decisions, place, options.get("sample_weight"))
-        decided = _Decided(self.classes, slope)
-        return float(self.scorer(decided, decisions + shift, self.classes[place], **options))
-
-
-class _Decided(ClassifierMixin, BaseEstimator):
-    """A classifier whose rows are its decision values already, for scorers."""
-
-    def __init__(self, classes: NDArray[Any], slope: float) -> None:
-        self.classes_ = classes
-        self.slope = slope
-
-    def decision_function(self, X: Floats) -> Floats:
-        """Return the decision values themselves."""
-        return X
-
-    def predict(self, X: Floats) -> NDArray[Any]:
-        """Return the labels."""
-        return chosen(self.classes_, X)
-
-    def predict_proba(self, X: Floats) -> Floats:
-        """Return the probabilities of the classes."""
-        return probabilities(self.slope, X)

@@ -11,7 +11,8 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV, _LinearRegressor
+from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
+from stoptime.estimators.regressor import LinearRegressor
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Kernel = str | Callable[..., Any]
 
 
-class _KernelRegressor(_LinearRegressor):
+class _KernelRegressor(LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
     kernel: Kernel

@@ -1,27 +1,22 @@
-"""scikit-learn estimators: validate, call, store."""
+"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.conventions import Incremental, LikeRidge, MethodParameters, Versioned
+from stoptime.estimators.conventions import Incremental
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
-from stoptime.estimators.summary import CoefficientSummary, summarised
-from stoptime.estimators.validation import matrix_of_rows, opened_data, predictions, scored
+from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import goals
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.registry import check_splitter, get_rule
 from stoptime.stopping.scores import BestScore
-from stoptime.support.arrays import on_host
 from stoptime.support.checks import nonnegative, truth_value
 from stoptime.theory.oracle import plug_in
 
@@ -38,72 +33,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
 
-class _LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
-    """Predictions from ``coef_`` and ``intercept_``."""
-
-    coef_: Floats
-    intercept_: Floats
-    fit_intercept: bool
-    penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
-    _searched: Searched
-    _streams = True  # whether streamed data, which contain their own y, can be scored
-
-    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        return opened_data(self, X, y, sample_weight, self.fit_intercept, self.penalty_matrix)
-
-    def _matrix(self, X: Any) -> Any:
-        return matrix_of_rows(self, X)
-
-    def _keep(self, coef: Floats, intercept: Floats) -> None:
-        self.coef_ = coef
-        self.intercept_ = intercept
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return predictions of shape (n,) or (n, n_targets), lazy if X is a Dask collection.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, LinearOperator or streamed data of shape (n, n_features)
-            New rows.
-        """
-        check_is_fitted(self)
-        return predictions(self, X)  # type: ignore[no-any-return]
-
-    def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return R², the share of the variance of y that the predictions explain.
-
-        X is an array of shape (n, n_features), or chunks, which contain y.
-        """
-        check_is_fitted(self)
-        if y is None and self._streams:
-            response, predicted, weights = scored(self, X, sample_weight)
-            return float(r2_score(response, predicted, sample_weight=weights))
-        weight = None if sample_weight is None else on_host(sample_weight)
-        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
-
-    def summary(self) -> CoefficientSummary:
-        """Return coefficients, standard errors and degrees of freedom, a table when printed.
-
-        Standard errors are those of new noise at this stop: they include neither the bias of
-        stopping early nor the choice of the stop, and no p-value would be valid. The training rows,
-        to which the model keeps a reference, are factored again.
-        """
-        check_is_fitted(self)
-        if not self._streams:
-            raise TypeError("A kernel has no coefficients of columns to summarise.")
-        if not hasattr(self, "_searched"):
-            raise TypeError("Standard errors are known without a penalty on bands only.")
-        return summarised(self, self._searched)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class StoppedRegressor(Incremental, _LinearRegressor):
+class StoppedRegressor(Incremental, LinearRegressor):
     r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
@@ -208,7 +138,7 @@ class StoppedRegressor(Incremental, _LinearRegressor):
         return self
 
 
-class StoppedRegressorCV(_LinearRegressor):
+class StoppedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2

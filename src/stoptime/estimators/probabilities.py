@@ -20,8 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from stoptime.support.arrays import Floats
@@ -86,3 +90,40 @@ def _smoothed(place: NDArray[np.intp], count: int, weights: Floats) -> Floats:
     targets = np.repeat(((1 - own) / (count - 1))[:, None], count, axis=1)
     targets[np.arange(len(place)), place] = own
     return targets
+
+
+class OnLabels:
+    """A scorer of coded labels and decision values, from one of labels and a classifier."""
+
+    def __init__(self, scoring: str | Callable[..., float], classes: NDArray[Any]) -> None:
+        self.name = scoring if isinstance(scoring, str) else "score"
+        self.scorer = get_scorer(scoring)
+        self.classes = classes
+
+    def __call__(self, model: Any, X: Floats, y: Floats, **options: Any) -> float:
+        """Score decision values, which are the predictions of a regressor."""
+        place = y.argmax(axis=1) if y.ndim > 1 else (y > 0).astype(np.intp)
+        decisions = model.predict(X)
+        slope, shift = calibrated(decisions, place, options.get("sample_weight"))
+        decided = _Decided(self.classes, slope)
+        return float(self.scorer(decided, decisions + shift, self.classes[place], **options))
+
+
+class _Decided(ClassifierMixin, BaseEstimator):
+    """A classifier whose rows are its decision values already, for scorers."""
+
+    def __init__(self, classes: NDArray[Any], slope: float) -> None:
+        self.classes_ = classes
+        self.slope = slope
+
+    def decision_function(self, X: Floats) -> Floats:
+        """Return the decision values themselves."""
+        return X
+
+    def predict(self, X: Floats) -> NDArray[Any]:
+        """Return the labels."""
+        return chosen(self.classes_, X)
+
+    def predict_proba(self, X: Floats) -> Floats:
+        """Return the probabilities of the classes."""
+        return probabilities(self.slope, X)

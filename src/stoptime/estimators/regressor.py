@@ -1,0 +1,126 @@
+"""What linear regressors share: validated data of any kind, predictions, scores and a summary."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
+from stoptime.estimators.summary import CoefficientSummary, summarised
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.kinds import array_options, kind_of
+from stoptime.spectrum.new_rows import NewChunks, open_rows
+from stoptime.support.arrays import on_host
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from stoptime.spectrum.data import Data
+    from stoptime.spectrum.new_rows import NewRows
+    from stoptime.stopping.comparison import Searched
+    from stoptime.support.arrays import Floats
+
+
+class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
+    """Predictions from ``coef_`` and ``intercept_``."""
+
+    coef_: Floats
+    intercept_: Floats
+    fit_intercept: bool
+    penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
+    _searched: Searched
+    _streams = True  # whether streamed data, which contain their own y, can be scored
+
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Validate data, once, and store the number and the names of their columns."""
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        options = array_options(X)
+        if options is not None:
+            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
+        data = open_data(
+            X, y, sample_weight, self.fit_intercept, penalty_matrix=self.penalty_matrix
+        )
+        self.n_features_in_ = data.n_features
+        if data.names is not None:
+            self.feature_names_in_ = np.array(data.names, dtype=object)
+        return data
+
+    def _opened_rows(self, X: Any) -> NewRows:
+        """Open new rows; raise a ValueError if their columns are not those of the fit."""
+        rows = open_rows(X, self.coef_, partial(validate_data, self, reset=False))
+        p = rows.X.shape[1]
+        if p != self.n_features_in_:
+            raise ValueError(f"X has {p} features, but {self.n_features_in_} were fitted.")
+        fitted = getattr(self, "feature_names_in_", None)
+        if rows.names is not None and fitted is not None and [*map(str, rows.names)] != [*fitted]:
+            raise ValueError(
+                f"X has the columns {[*rows.names][:8]}, but {[*fitted][:8]} were fitted, in this "
+                "order."
+            )
+        return rows
+
+    def _matrix(self, X: Any) -> Any:
+        """Return new rows as a matrix in memory."""
+        rows = self._opened_rows(X)
+        if isinstance(rows, NewChunks) or kind_of(rows.X) == "dask":
+            raise TypeError(
+                f"Jackknife+ intervals need new rows in memory; got {type(X).__name__}: use "
+                'kind="jackknife".'
+            )
+        return rows.X
+
+    def _keep(self, coef: Floats, intercept: Floats) -> None:
+        self.coef_ = coef
+        self.intercept_ = intercept
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return predictions of shape (n,) or (n, n_targets), lazy if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, LinearOperator or streamed data of shape (n, n_features)
+            New rows.
+        """
+        check_is_fitted(self)
+        coef = self.coef_.swapaxes(0, -1) if self.coef_.ndim > 1 else self.coef_
+        return self._opened_rows(X).predicted(coef, self.intercept_)  # type: ignore[no-any-return]
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return R², the share of the variance of y that the predictions explain.
+
+        X is an array of shape (n, n_features), or chunks, which contain y.
+        """
+        check_is_fitted(self)
+        if y is None and self._streams:
+            rows = self._opened_rows(X)
+            response, predicted, weights = rows.scored(self.coef_.T, self.intercept_, sample_weight)
+            return float(r2_score(response, predicted, sample_weight=weights))
+        weight = None if sample_weight is None else on_host(sample_weight)
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
+
+    def summary(self) -> CoefficientSummary:
+        """Return coefficients, standard errors and degrees of freedom, a table when printed.
+
+        Standard errors are those of new noise at this stop: they include neither the bias of
+        stopping early nor the choice of the stop, and no p-value would be valid. The training rows,
+        to which the model keeps a reference, are factored again.
+        """
+        check_is_fitted(self)
+        if not self._streams:
+            raise TypeError("A kernel has no coefficients of columns to summarise.")
+        if not hasattr(self, "_searched"):
+            raise TypeError("Standard errors are known without a penalty on bands only.")
+        return summarised(self, self._searched)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
