@@ -114,6 +114,28 @@ def test_decoupled_decay_converges_to_its_limit(method):
     )
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        GradientDescent(1.0),
+        HeavyBall(1.0, 0.5),
+        SGD(1.0, 0.9, dampening=0.5),
+        SGD(1.0, 0.9, nesterov=True),
+        NuMethod(1.0),
+    ],
+    ids=str,
+)
+def test_decoupled_decay_diverges_from_its_largest_eigenvalue_on(method):
+    found = Decayed(method, 0.2, decoupled=True)
+    below, above = np.array([0.999, 1.001]) * found.largest_eigenvalue
+    found.check_convergence(below)
+    with pytest.raises(ValueError, match="diverges"):
+        found.check_convergence(above)
+    ends = found.gain(np.array([[below], [above]]), [4000, 8000])
+    np.testing.assert_allclose(ends[0], found.gain(below, np.inf), rtol=0.05)
+    assert abs(ends[1, 1]) > 20 * abs(ends[1, 0])
+
+
 def test_decoupled_decay_is_coupled_without_momentum():
     k = np.arange(50)
     coupled, decoupled = (
@@ -218,7 +240,9 @@ def test_leave_one_out_is_that_of_refits(method):
 def test_combinations_are_methods(method):
     assert method == copy.deepcopy(method) == pickle.loads(pickle.dumps(method))
     assert hash(method) == hash(copy.copy(method))
-    assert eval(repr(method), vars(st) | {"Cosine": Cosine}) == method
+    # names of the package are imported when they are first used, so vars(st) may lack them
+    names = {name: getattr(st, name) for name in st.__all__} | {"Cosine": Cosine}
+    assert eval(repr(method), names) == method
     X, y = make_data(40, 4)
     model = clone(st.StoppedRegressorCV(method)).fit(X, y)
     assert model.method_ == method.tuned_to(st.decompose(X, y).eigenvalues)

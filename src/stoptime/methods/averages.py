@@ -157,8 +157,11 @@ class Decayed(Combinator):
     @property
     def shift(self) -> float:
         """What decay adds to every eigenvalue where convergence is concerned."""
-        # apart from the gradient, decay shortens the largest stable step by at most twice as much
-        return self.weight_decay * (1 + self.decoupled)
+        if not self.decoupled:
+            return self.weight_decay
+        # A direction diverges by changing its sign in every step. The characteristic polynomial of
+        # the step is zero at -1 first where εs = limit·(1 - εw/2), or later with a lookahead.
+        return self.weight_decay * cast("Iteration", self.method).limit / 2
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the method for eigenvalues, and a decay, that are divided by ``penalty``."""

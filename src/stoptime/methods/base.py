@@ -51,7 +51,7 @@ class Method(ABC):
     counts_eigenvalues: ClassVar[bool] = False
     """Whether g depends on how many eigenvalues are larger, and not on the eigenvalue alone."""
     oscillates: ClassVar[bool] = True
-    """False only where the shrinkage falls monotonically to zero in every direction."""
+    """False only where the shrinkage falls monotonically to its limit in every direction."""
     oscillates_at_limit: ClassVar[bool] = False
     """Whether oscillations become faster as the step approaches the limit of convergence."""
     runs_steps: ClassVar[bool] = False
