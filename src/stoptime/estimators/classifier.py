@@ -101,7 +101,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         self.slope_ = None
         self._shift = 0.0
         if decisions is not None:
-            self.slope_, self._shift = calibrated(on_host(decisions), place, weights)
+            self.slope_, self._shift = calibrated(decisions, place, weights)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         # one row for two classes, as linear classifiers of scikit-learn have it

@@ -45,6 +45,8 @@ class ByMixture:
     def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
         ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        if len(self.scales) == 1:
+            return (ridges @ like(ridges, self.real_weights[0])).swapaxes(0, 2)
         portions = lagrange(self.scales, on_host(block.scale))
         mixed = [
             like(ridges, portion[:, None]) * (ridges @ like(ridges, own))

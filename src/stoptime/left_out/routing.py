@@ -60,12 +60,18 @@ class Routing:
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
-        scales = self.rows.scales[members]
-        # a few heavy rows would stretch the range of scales that the mixture interpolates
-        alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
-        cheap = self.shared_route or self._cheapest_route(scales[~alone])
+        light = members
+        alone = members[:0]
+        scales = self.rows.scales[:1]
+        if not self.rows.has_one_scale:
+            # a few heavy rows would stretch the range of scales that the mixture interpolates
+            heavy = (self.rows.weights[members] > HEAVY) & (np.ptp(self.rows.scales[members]) > 0)
+            light = members[~heavy]
+            alone = members[heavy]
+            scales = self.rows.scales[light]
+        cheap = self.shared_route or self._cheapest_route(scales)
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
-        for group, route in ((members[~alone], cheap), (members[alone], exact)):
+        for group, route in ((light, cheap), (alone, exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
             numbers += len(self.stops) * self.rows.data.n_targets
             height = self.rows.data.numbers_at_once // numbers
