@@ -208,6 +208,10 @@ class StoppedRegressorCV(LinearRegressor):
     'least loo error at 155 stops'
     """
 
+    # left-out residuals of many targets would take long for most users, who do not need them;
+    # the probabilities of classifiers do
+    _leaves_out_many = False
+
     def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
         self,
         method: str | Method | Sequence[str | Method] = "auto",
@@ -308,7 +312,7 @@ class StoppedRegressorCV(LinearRegressor):
         self._n_samples = float(spectrum.n_samples)
         self.left_out_residuals_ = None
         self.left_out_predictions_ = None
-        if problem.can_leave_out and problem.has_few_targets:
+        if problem.can_leave_out and (problem.has_few_targets or self._leaves_out_many):
             self.left_out_residuals_ = problem.left_out_residuals(choice)
             self.left_out_predictions_ = problem.response - self.left_out_residuals_
             self._left_out_fits = problem.left_out_fits(choice)
