@@ -21,7 +21,7 @@ from stoptime.estimators.probabilities import OnLabels, calibrated, chosen, code
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import like, on_host
 from stoptime.support.checks import nonnegative
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
         weights = self._weights(place, sample_weight)
-        response = coded(place, len(self.classes_))
+        response = coded(like(X, place), len(self.classes_))
         regressor._leaves_out_many = True
         self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit

@@ -83,10 +83,13 @@ def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
     return np.asarray(classes[decisions.argmax(axis=1)])
 
 
-def coded(place: NDArray[np.intp], count: int) -> Floats:
+def coded(place: Any, count: int) -> Any:
     """Return ±1: a vector for two classes, else a column for each class."""
-    member = place == 1 if count == 2 else place[:, None] == np.arange(count)
-    return np.where(member, 1.0, -1.0)
+    classes = like(place, np.arange(count))
+    signs = as_float64(place == 1 if count == 2 else place[:, None] == classes)
+    signs *= 2
+    signs -= 1
+    return signs
 
 
 def _columns(decisions: Any) -> Any:
