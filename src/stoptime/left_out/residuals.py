@@ -7,7 +7,6 @@ other mixtures of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +69,8 @@ class LeftOut:
             contour = self._added_by_products(routing, sums, verbose) if by_products else None
             exact = exact and not isinstance(contour, Ladder)
             if contour is None:
-                self._add_all(replace(routing, first_look=False), sums, verbose)
+                # a route that is exact already may have been expensive to find, and is kept
+                self._add_all(routing.exact(), sums, verbose)
             parts.append(sums)
         values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:

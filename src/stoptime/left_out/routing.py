@@ -11,7 +11,7 @@ that all targets share, with r the least-squares residual and β̂ the least-squ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,7 @@ class Routing:
         """The mixture of all rows, if they have equal weights and few targets; else None."""
         if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
             return None
-        if self.first_look and self.method.is_smooth:
+        if self._may_be_rough:
             s = self.rows.eigenvalues
             scale = float(self.rows.scales[0])
             mixture = Ladder.over(s, scale).mixture(self.method, self._inner, scale)
@@ -91,6 +91,14 @@ class Routing:
                 return ByMixture(mixture, self.rows.scales[:1], s)
         route = self._cheapest_route(self.rows.scales[:1])
         return route if isinstance(route, ByMixture) else None
+
+    def exact(self) -> Routing:
+        """Return the same routing without a first look; itself if its routes are exact."""
+        return replace(self, first_look=False) if self._may_be_rough else self
+
+    @property
+    def _may_be_rough(self) -> bool:
+        return self.first_look and self.method.is_smooth
 
     def _cheapest_route(self, scales: Array) -> Route:
         s = self.rows.eigenvalues
