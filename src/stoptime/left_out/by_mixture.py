@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class ByMixture:
     mixture: RidgeMixture
     scales: Array
     eigenvalues: Array
+    runs_on_host: ClassVar[bool] = False  # products are fast where the data are
 
     def numbers_per_row(self, *, operators: bool) -> int:
         """Return about how many numbers are held for every row."""

@@ -26,7 +26,6 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.left_out.routing import MANY_TARGETS, Routing, least_squares
-from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.base import DualVectors
 from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
@@ -134,7 +133,7 @@ class LeftOutFits:
             some = rows.of_targets(targets) if several else rows
             routing = Routing(some, self.method, stops[targets][:1], None, self.limit)
             for index, route in routing.parts(np.arange(rows.data.n_rows)):
-                block = some.block(index, on_host=isinstance(route, BySecular))
+                block = some.block(index, on_host=route.runs_on_host)
                 gamma = _scaled_coefficients(routing, block, route)
                 pull = (block.weight * block.stretch)[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
@@ -157,7 +156,7 @@ def residuals_at(rows: Rows, method: Method, stops: Array) -> Array:
     members = np.arange(rows.data.n_rows)
     out = np.empty((len(stops), rows.data.n_rows, rows.data.n_targets))
     for index, route in routing.parts(members):
-        block = rows.block(index, on_host=isinstance(route, BySecular))
+        block = rows.block(index, on_host=route.runs_on_host)
         for places, values in routing.residuals(block, route):
             out[places[:, None], members[index]] = on_host(values)
     return out * rows.unit
