@@ -52,14 +52,15 @@ def waited_for() -> float:
 
 
 def data(n: int, p: int, decay: float = 0.0, precision: str = "float64") -> tuple[Any, Any]:
-    """Return data on the device, from a fixed seed, with eigenvalues i^-decay."""
+    """Return data on the device, with eigenvalues i^-decay and as much noise as signal."""
     import torch  # noqa: PLC0415
 
     generator = torch.Generator("cuda").manual_seed(0)
     options = {"dtype": getattr(torch, precision), "device": "cuda", "generator": generator}
     sizes = torch.arange(1, p + 1, device="cuda") ** (-decay / 2)
     X = torch.randn(n, p, **options) * sizes + 1
-    return X, X @ torch.randn(p, **options) / p**0.5 + torch.randn(n, **options)
+    signal = X @ torch.randn(p, **options)
+    return X, signal + signal.std() * torch.randn(n, **options)
 
 
 def classes(n: int, p: int) -> tuple[Any, Any]:
