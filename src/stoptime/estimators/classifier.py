@@ -89,7 +89,6 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         """Fit a regressor to coded labels, and take over what it has found."""
         weights = self._weights(place, sample_weight)
         response = coded(like(X, place), len(self.classes_))
-        regressor._leaves_out_many = True
         self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
