@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoptime.methods.flows import GradientFlow
-from stoptime.support.checks import list_of_stops
+from stoptime.support.checks import nonnegative
 from stoptime.theory.risk import risk
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def conjugate_gradient_risk(
     >>> conjugate_gradient_risk([0, 2, 10], **known).round(3)
     array([2.656, 0.846, 0.625])
     """
-    T = list_of_stops(gains)
+    T = np.atleast_1d(nonnegative("gains", gains, infinite=True))
     flow = risk(
         GradientFlow(),
         T / 2,
