@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -54,7 +55,9 @@ def test_enclosure_contains_the_formula_to_fifty_digits(k, largest, penalty):
 def test_price_falls_with_every_product_and_depends_on_the_ratio_alone():
     prices = [price(k, 50.0) for k in range(30)]
     assert prices[0].lower <= 51 <= prices[0].upper  # without products the risk is 1 + L/λ*
-    assert all(later.upper < former.lower for former, later in zip(prices, prices[1:], strict=False))
+    assert all(
+        later.upper < former.lower for former, later in zip(prices, prices[1:], strict=False)
+    )
     scaled = bounds.price_of_products(7, largest_eigenvalue=50 * 2.0**400, penalty=2.0**400)
     assert scaled == prices[7]
     # an excess below rounding, and a price that overflows
@@ -179,24 +182,24 @@ def test_methods_that_depend_on_the_response_pay_the_price_too():
     x = np.repeat(bounds.hardest_spectrum(k, largest_eigenvalue=condition), copies)
     beta = rng.standard_normal((runs, len(x)))
     z = x * beta + np.sqrt(x) * rng.standard_normal((runs, len(x)))
-    losses = {"nearest": [], "conjugate gradients": [], "for ridge": []}
-    for b, response in zip(beta, z, strict=True):
-        ridge = response / (1 + x)
+    ridge_risk = np.sum(1 / (1 + x))
+    nearest = np.empty(runs)
+    losses = np.empty((runs, 2, k + 1))
+    for i, (b, response) in enumerate(zip(beta, z, strict=True)):
         # the point of the Krylov space that is nearest to ridge: no method of k products is nearer
+        ridge = response / (1 + x)
         space = np.linalg.qr(np.vander(x / condition, k) * response[:, None])[0]
-        excess = ((ridge - space @ (space.T @ ridge)) ** 2).sum()
-        losses["nearest"].append(excess)
-        plain = conjugate_gradients(x, response, np.arange(k + 1)).components
-        shifted = conjugate_gradients(x + 1, response, np.arange(k + 1)).components
-        for name, paths in (("conjugate gradients", plain), ("for ridge", shifted)):
-            losses[name].append(((paths - b) ** 2).sum(axis=1).min() - (1 / (1 + x)).sum())
-    least = (1 - 2 / copies) * (price(k, condition).lower - 1)
-    for name, found in losses.items():
-        ratio = np.array(found) / (1 / (1 + x)).sum()
-        error = ratio.std() / np.sqrt(runs)
-        assert ratio.mean() >= least - 3 * error, name
-    nearest = np.mean(losses["nearest"]) / (1 / (1 + x)).sum()
-    assert nearest <= price(k, condition).upper - 1  # the limit of many directions is from below
+        nearest[i] = np.sum((ridge - space @ (space.T @ ridge)) ** 2)
+        for shift in (0, 1):
+            drawn = conjugate_gradients(x + shift, response, np.arange(k + 1)).components
+            losses[i, shift] = np.sum((drawn - b) ** 2, axis=1)
+    least = (1 - 2 / copies) * (price(k, condition).lower - 1) * ridge_risk
+    assert nearest.mean() >= least - 3 * nearest.std() / np.sqrt(runs)
+    # the limit of many directions is approached from below
+    assert nearest.mean() <= (price(k, condition).upper - 1) * ridge_risk
+    # conjugate gradients for least squares and for ridge, after any number of products up to k
+    excess = losses.mean(axis=0) - ridge_risk
+    assert np.all(excess >= least - 3 * losses.std(axis=0) / np.sqrt(runs))
 
 
 # --- how far the iterations are -------------------------------------------------------------------

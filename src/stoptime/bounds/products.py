@@ -110,6 +110,6 @@ def best_guarantees(
     height = max(1, FILTERS_AT_ONCE // len(x))
     filters = tuned.filters(x, np.arange(k + 1.0), height)
     squares = [(x[:, None] * (g - gain) ** 2).max(axis=0) for g, gain in filters]
-    # between points of distance h it exceeds the largest value by at most 1/cos(degree·h/2)
+    # between points of distance h it grows at most by 1/cos(degree·h/2) (Ehlich, Zeller 1964)
     room = np.cos(np.pi / (4 * OVERSAMPLING)) ** -2
     return np.asarray(1 + room * np.minimum.accumulate(np.concatenate(squares)))

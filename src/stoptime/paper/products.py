@@ -15,16 +15,16 @@ from stoptime.support import plots
 if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
-CONDITION = 1000.0  # the largest eigenvalue over the best penalty
+PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty
 MOST_PRODUCTS = 60
-STEPS = np.linspace(0.2, 1.98, 30)  # of gradient descent, in units of 1/L
+DESCENT_STEPS = np.linspace(0.2, 1.98, 30)  # of gradient descent, in units of 1/L
 COMPARED_ITERATIONS = {
     "Nesterov, friction 3": Nesterov(),
     "Nesterov, friction 5": Nesterov(friction=5.0),
     "ν-method, ν = 1": NuMethod(),
     "ν-method, ν = 2": NuMethod(nu=2.0),
 }
-LINES = ("-", "--", ":", "-.")
+LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
@@ -42,7 +42,9 @@ def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
     found = {"optimal iteration": np.tanh(angles) ** -2.0}
     for label, method in COMPARED_ITERATIONS.items():
         found[label] = best_guarantees(method, products, **known)
-    descents = [best_guarantees(GradientDescent(c / condition), products, **known) for c in STEPS]
+    descents = [
+        best_guarantees(GradientDescent(c / condition), products, **known) for c in DESCENT_STEPS
+    ]
     found["gradient descent, best step"] = np.min(descents, axis=0)
     found["conjugate gradients, worst found"] = _worst_found(products, condition, 0.0)
     found["conjugate gradients for ridge, worst found"] = _worst_found(products, condition, 1.0)
@@ -68,19 +70,19 @@ def _worst_found(products: int, condition: float, penalty: float) -> Array:
 
 def price_of_products() -> Experiment:
     """Draw the excess risk over the best ridge after k products, and the least possible one."""
-    found = guarantees_by_products(MOST_PRODUCTS, CONDITION)
+    found = guarantees_by_products(MOST_PRODUCTS, PRODUCTS_CONDITION)
     k = np.arange(1, MOST_PRODUCTS + 1)
     figure, ax = plots.new_figure(figsize=(7.5, 4.8))
     seen: dict[str, int] = {}
     for label, ratios in found.items():
         family = label.split(",")[0]
-        style = LINES[seen.get(family, 0)]
+        style = LINE_STYLES[seen.get(family, 0)]
         seen[family] = seen.get(family, 0) + 1
         ax.semilogy(k, ratios[1:] - 1, style, color=_color(family), linewidth=1.4, label=label)
     lowest = found["optimal iteration"][1:] - 1
     ax.fill_between(k, lowest, lowest[-1], color="0.9", zorder=0, label="not possible")
     ax.set(xlabel="products k", ylabel="excess risk over the best ridge, at most")
-    ax.set_title(f"The price of k products, largest eigenvalue {CONDITION:g} λ*")
+    ax.set_title(f"The price of k products, largest eigenvalue {PRODUCTS_CONDITION:g} λ*")
     ax.set(xlim=(1, MOST_PRODUCTS), ylim=(lowest[-1], None))
     ax.legend(fontsize="small")
     rows = [
