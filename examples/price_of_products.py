@@ -33,7 +33,7 @@ ridge = st.path(spectrum, st.Ridge(), [1 / penalty]).coef[0]
 for k, *paths in zip(optimal.stops, optimal.coef, nesterov.coef, strict=True):
     price = st.bounds.price_of_products(int(k), largest_eigenvalue=largest, penalty=penalty)
     ours, theirs = (np.linalg.norm(coef - ridge) / np.linalg.norm(ridge) for coef in paths)
-    print(f"{k:.0f} products: at most {price.upper:.3f} times the risk of the best ridge")
+    print(f"{k:.0f} products: at most {price.printed(6)[1]} times the risk of the best ridge")
     print(f"  distance from ridge {ours:.3f}; that of Nesterov's method {theirs:.3f}")
 
 plt.show()

@@ -55,9 +55,7 @@ def test_enclosure_contains_the_formula_to_fifty_digits(k, largest, penalty):
 def test_price_falls_with_every_product_and_depends_on_the_ratio_alone():
     prices = [price(k, 50.0) for k in range(30)]
     assert prices[0].lower <= 51 <= prices[0].upper  # without products the risk is 1 + L/λ*
-    assert all(
-        later.upper < former.lower for former, later in zip(prices, prices[1:], strict=False)
-    )
+    assert all(later.upper < former.lower for former, later in pairwise(prices))
     scaled = bounds.price_of_products(7, largest_eigenvalue=50 * 2.0**400, penalty=2.0**400)
     assert scaled == prices[7]
     # an excess below rounding, and a price that overflows

@@ -7,13 +7,14 @@ import pickle
 import mpmath
 import numpy as np
 import pytest
+from scipy.sparse import random_array
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import stoptime as st
 from iteration_cases import make_data
 from stoptime.methods.averages import Decayed
-from stoptime.methods.iterations import NuMethod
+from stoptime.methods.iterations import Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.registry import as_content, from_content
 from stoptime.methods.schedules import Cosine
@@ -103,6 +104,18 @@ def test_estimators_files_and_copies():
     assert planned.run.inflation < 1.001
     nothing = st.StoppedRegressorCV(method).fit(np.ones((5, 2)), y[:5])
     np.testing.assert_array_equal(nothing.coef_, 0)
+
+
+@pytest.mark.parametrize("method", [OptimalIteration(penalty=0.002), Decayed(Nesterov(), 0.002)])
+def test_a_krylov_space_serves_all_stops_and_not_only_the_last(method):
+    # the first stops depend more on the estimated largest eigenvalue than the last ones
+    rng = np.random.default_rng(0)
+    X = random_array((3000, 2000), density=0.01, rng=1, format="csr")
+    y = X @ rng.standard_normal(2000) + rng.standard_normal(3000)
+    drawn = st.path(X, y, method, [5, 20, np.inf])
+    ridge = Ridge(alpha=3000 * 0.002, tol=1e-10).fit(X, y)
+    size = np.linalg.norm(ridge.coef_)
+    assert np.linalg.norm(drawn.coef[-1] - ridge.coef_) < 1e-5 * size
 
 
 @pytest.mark.parametrize("penalty", [0, -1.0, np.inf, np.nan, "auto", None, True])
