@@ -104,7 +104,7 @@ def test_certified_summary_and_figure():
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 9
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 10
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):

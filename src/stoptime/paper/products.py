@@ -24,7 +24,16 @@ COMPARED_ITERATIONS = {
     "ν-method, ν = 1": NuMethod(),
     "ν-method, ν = 2": NuMethod(nu=2.0),
 }
-LINE_STYLES = ("-", "--", ":", "-.")
+CURVE_STYLES = {  # the method that lends its colour, and the line
+    "optimal iteration": ("ridge", "-"),
+    "Nesterov, friction 3": ("nesterov", "-"),
+    "Nesterov, friction 5": ("nesterov", "--"),
+    "ν-method, ν = 1": ("nu-method", "-"),
+    "ν-method, ν = 2": ("nu-method", "--"),
+    "gradient descent, best step": ("gradient-descent", "-"),
+    "conjugate gradients, worst found": ("conjugate-gradient", "-"),
+    "conjugate gradients for ridge, worst found": ("conjugate-gradient", "--"),
+}
 
 
 def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
@@ -34,7 +43,7 @@ def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
     bound of :func:`stoptime.bounds.price_of_products` in double precision. The iterations have
     their guarantees, at the best stop so far; gradient descent also has the best of 30 steps.
     Conjugate gradients have no guarantee: theirs are the largest ratios on the hardest spectra of
-    1 to ``products`` products, in the limit of many directions and at the best stop so far. Other
+    up to ``products`` products, in the limit of many directions and at the best stop so far. Other
     spectra may be worse.
     """
     known = {"largest_eigenvalue": condition, "penalty": 1.0}
@@ -54,7 +63,7 @@ def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
 def _worst_found(products: int, condition: float, penalty: float) -> Array:
     """Return the largest ratios of conjugate gradients on XᵀX/n plus a penalty."""
     worst = np.ones(products + 1)
-    for k in range(1, products + 1):
+    for k in range(products + 1):
         # all eigenvalues appear twice, except the largest one
         x = hardest_spectrum(k, largest_eigenvalue=condition)[::2]
         counts = np.append(np.full(k, 2.0), 1.0)
@@ -73,18 +82,16 @@ def price_of_products() -> Experiment:
     found = guarantees_by_products(MOST_PRODUCTS, PRODUCTS_CONDITION)
     k = np.arange(1, MOST_PRODUCTS + 1)
     figure, ax = plots.new_figure(figsize=(7.5, 4.8))
-    seen: dict[str, int] = {}
-    for label, ratios in found.items():
-        family = label.split(",")[0]
-        style = LINE_STYLES[seen.get(family, 0)]
-        seen[family] = seen.get(family, 0) + 1
-        ax.semilogy(k, ratios[1:] - 1, style, color=_color(family), linewidth=1.4, label=label)
+    for label, (name, line) in CURVE_STYLES.items():
+        color = plots.COLORS[name]
+        ax.semilogy(k, found[label][1:] - 1, line, color=color, linewidth=1.4, label=label)
     lowest = found["optimal iteration"][1:] - 1
     ax.fill_between(k, lowest, lowest[-1], color="0.9", zorder=0, label="not possible")
     ax.set(xlabel="products k", ylabel="excess risk over the best ridge, at most")
     ax.set_title(f"The price of k products, largest eigenvalue {PRODUCTS_CONDITION:g} λ*")
-    ax.set(xlim=(1, MOST_PRODUCTS), ylim=(lowest[-1], None))
-    ax.legend(fontsize="small")
+    # room for the legend above the curves
+    ax.set(xlim=(1, MOST_PRODUCTS), ylim=(lowest[-1], 50 * lowest[0]))
+    ax.legend(fontsize="small", ncols=2, loc="upper right")
     rows = [
         (label, number, ratio)
         for label, ratios in found.items()
@@ -92,14 +99,3 @@ def price_of_products() -> Experiment:
     ]
     caption = "Risk over the best ridge risk after k products: the least possible, and of methods."
     return Experiment("price_of_products", figure, ("curve", "products", "ratio"), rows, caption)
-
-
-def _color(family: str) -> str:
-    names = {
-        "Nesterov": "nesterov",
-        "ν-method": "nu-method",
-        "gradient descent": "gradient-descent",
-        "conjugate gradients": "conjugate-gradient",
-        "conjugate gradients for ridge": "heavy-ball",
-    }
-    return plots.COLORS[names.get(family, "ridge")]
