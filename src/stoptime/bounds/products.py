@@ -90,7 +90,7 @@ def best_guarantees(
     --------
     >>> known = {"largest_eigenvalue": 1.0, "penalty": 0.001}
     >>> best_guarantees("nu-method", 20, **known)[-2:].round(3)
-    array([1.641, 1.572])
+    array([1.666, 1.572])
     """
     k = whole_number("products", products)
     largest = positive_number("largest_eigenvalue", largest_eigenvalue)
