@@ -9,13 +9,13 @@ import numpy as np
 from stoptime.bounds.balls import Enclosure, downward, exact, upward, working_precision
 from stoptime.methods.registry import get_method
 from stoptime.support.checks import positive_number, whole_number
+from stoptime.theory.risk import FILTER_ENTRIES
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
 OVERSAMPLING = 16  # points for each half oscillation that a polynomial filter can have
-FILTERS_AT_ONCE = 2**20  # entries of one table of filters, eigenvalues by stops
 
 
 def price_of_products(products: int, *, largest_eigenvalue: float, penalty: float) -> Enclosure:
@@ -107,7 +107,7 @@ def best_guarantees(
     degree = 2 * k + 1
     angles = np.linspace(0, np.pi / 2, OVERSAMPLING * degree + 1)
     x = largest / best * np.sin(angles) ** 2
-    height = max(1, FILTERS_AT_ONCE // len(x))
+    height = max(1, FILTER_ENTRIES // len(x))
     filters = tuned.filters(x, np.arange(k + 1.0), height)
     squares = [(x[:, None] * (g - gain) ** 2).max(axis=0) for g, gain in filters]
     # between points of distance h it grows at most by 1/cos(degree·h/2) (Ehlich, Zeller 1964)

@@ -1,4 +1,4 @@
-"""The iteration with the best guarantee against a ridge that k products can have."""
+"""The iteration with the best guarantee against ridge that k products can have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OptimalIteration(Iteration):
-    r"""The iteration whose every iterate is as close to a ridge as its products with X allow.
+    r"""The iteration whose every iterate has the least guaranteed risk of so many products with X.
 
     .. math:: (s + \lambda)\,\varphi(s, k) = 1 - \frac{W_k(1 - 2s/L)}{W_k(1 + 2\lambda/L)}, \qquad
         W_k(\cos\theta) = \frac{\sin((k + 1/2)\theta)}{\sin(\theta/2)}
@@ -30,8 +30,8 @@ class OptimalIteration(Iteration):
     then iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge,
     for all eigenvalues up to L. No other polynomial of the same degree has a smaller bound
     (:func:`stoptime.bounds.price_of_products`). The path ends at ridge with penalty λ, and not at
-    least squares. It is Chebyshev's iteration for the equations of ridge, with a polynomial that
-    suits the risk. As λ falls to zero it becomes the ν-method with ν = 1/2.
+    least squares. It is Chebyshev's iteration for the equations of ridge, with the polynomial that
+    is best for the risk. As λ falls to zero it becomes the ν-method with ν = 1/2.
 
     Parameters
     ----------
