@@ -171,9 +171,9 @@ def test_supremum_ends_at_its_tolerance_and_goes_on_while_the_inside_matters():
 
 
 def test_a_horizon_lies_where_the_cap_is_below_the_level():
-    assert one_variable._horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
+    assert one_variable.horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
     with pytest.raises(bounds.WorkLimitError, match="not proven to stay below 1"):
-        one_variable._horizon(lambda _: balls.exact(1), 1.0, 1.0)
+        one_variable.horizon(lambda _: balls.exact(1), 1.0, 1.0)
 
 
 def test_verify_covers_everything_or_gives_up(monkeypatch):

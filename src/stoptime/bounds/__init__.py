@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import parameter_error, risk_inflation
+from stoptime.bounds.friction import FrictionCurve, friction_change, friction_inflation
 from stoptime.bounds.summary import (
     BoundsRow,
     BoundsTable,
@@ -20,6 +21,7 @@ from stoptime.bounds.summary import (
 )
 
 __all__ = [
-    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError", "coupling_counterexample",
-    "heavy_ball_theorem", "parameter_error", "risk_inflation", "statements", "table",
+    "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
+    "coupling_counterexample", "friction_change", "friction_inflation", "heavy_ball_theorem",
+    "parameter_error", "risk_inflation", "statements", "table",
 ]  # fmt: skip

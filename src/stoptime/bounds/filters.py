@@ -16,10 +16,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from stoptime.bounds.balls import PRECISION, ball, downward, exact, require_flint, working_precision
+from stoptime.methods.flows import AcceleratedFlow
 
 if TYPE_CHECKING:
     from flint import arb
+
+    from stoptime.support.arrays import Array
 
 ENOUGH_BITS = 80
 SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here
@@ -47,9 +52,14 @@ class CosineFilter(ABC):
     def slope(self, u: arb) -> arb:
         """Return g', for a thin ball u > 0."""
 
-    @abstractmethod
     def tail(self, start: float) -> arb:
-        """Return an e with |g(u)| ≤ e for u ≥ start; u·|g| ≤ start·e too, if friction ≥ 2."""
+        """Return an e with |g(u)| ≤ e for u ≥ start; u·|g| ≤ start·e too, unless friction < 2."""
+        # Without oscillation g falls everywhere, and u·g falls from ``tail_start`` on.
+        return self.shrinkage(exact(start))
+
+    def in_floats(self, u: Array) -> Array:
+        """Return g at many points in floating point: for a search, never for a proof."""
+        return np.array([float(self.shrinkage(exact(v))) for v in u.tolist()])
 
     @property
     def gain_slope(self) -> arb:
@@ -95,10 +105,6 @@ class GaussianFilter(CosineFilter):
         """Return -2u·exp(-u²)."""
         return -2 * u * self.shrinkage(u)
 
-    def tail(self, start: float) -> arb:
-        """Return exp(-start²): the shrinkage is monotone."""
-        return self.shrinkage(exact(start))
-
 
 @dataclass(frozen=True)
 class PowerFilter(CosineFilter):
@@ -121,10 +127,6 @@ class PowerFilter(CosineFilter):
         """Return -2u·(1 + u²/q)^(-q - 1)."""
         return -2 * u * (1 + u * u / self.times) ** (-self.times - 1)
 
-    def tail(self, start: float) -> arb:
-        """Return the shrinkage at start: it is monotone."""
-        return self.shrinkage(exact(start))
-
 
 @dataclass(frozen=True)
 class MaternFilter(CosineFilter):
@@ -144,10 +146,6 @@ class MaternFilter(CosineFilter):
     def slope(self, u: arb) -> arb:
         """Return -u·exp(-u)."""
         return -u * (-u).exp()
-
-    def tail(self, start: float) -> arb:
-        """Return the shrinkage at start: it is monotone."""
-        return self.shrinkage(exact(start))
 
     # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, which gives both derivatives at u = 0.
     @property
@@ -186,10 +184,12 @@ class BesselFilter(CosineFilter):
 
     @property
     def tail_start(self) -> float:  # type: ignore[override]
-        """A point from which on u·g(u) certainly falls, or the start of the oscillation at ν."""
-        falls = math.sqrt(self.friction + 1) + 1
-        oscillates = (self.friction - 1) / 2
-        return falls if falls < oscillates else oscillates + 1
+        """A point with u² well above r - 2, from where on the envelope of u·g falls."""
+        return math.sqrt(2 * self.friction)
+
+    def in_floats(self, u: Array) -> Array:
+        """Return the shrinkage of the method itself, which is much faster."""
+        return np.asarray(AcceleratedFlow(self.friction).shrinkage(u**2, 1.0))
 
     def even_moment(self, k: int) -> arb:
         """Return (1/2)_k / (ν + 1)_k."""
@@ -204,30 +204,52 @@ class BesselFilter(CosineFilter):
         return -u / (2 * (self._nu + 1)) * _bessel_shrinkage(self._nu + 1, u)
 
     def tail(self, start: float) -> arb:
-        """Return Sonin's envelope beyond ν; before ν, also Rayleigh's bound from start to ν."""
+        """Return the envelope of u·g divided by start, or that of g if friction < 2."""
         u = exact(start)
-        nu = self._nu
-        if u > nu:
-            return self._sonin(u, self.shrinkage(u), self.slope(u))
-        # Rayleigh's bound at ν stands in for g and g', because the envelope is not valid before ν.
-        beyond = self._sonin(nu, _rayleigh(nu, nu), -nu / (2 * (nu + 1)) * _rayleigh(nu + 1, nu))
-        return _rayleigh(nu, u).upper().max(beyond * nu / u)
-
-    def _sonin(self, u: arb, g: arb, slope: arb) -> arb:
-        """Return the envelope from u on, given the shrinkage and its slope there."""
-        # p = u^(r/2)·g solves p'' + qp = 0 with q = 1 - (ν² - 1/4)/u². So p² + p'²/q (if q grows)
-        # or qp² + p'² (if q ≥ 1 falls) never grows, and it bounds p² from u on.
-        velocity = slope + exact(self.friction) / 2 * g / u
-        q = 1 - (self._nu**2 - exact(1) / 4) / u**2
-        # q grows in u if ν ≥ 1/2, which is friction ≥ 2.
-        if self.friction >= 2:
-            return (g**2 + velocity**2 / q).upper().sqrt()
-        return (q * g**2 + velocity**2).upper().sqrt()
+        g = self.shrinkage(u)
+        slope = self.slope(u)
+        # g² + g'² never grows, because the derivative of this energy is -2r·g'²/u.
+        if self.friction < 2:
+            return (g**2 + slope**2).upper().sqrt()
+        # p = u·g solves p'' + (r - 2)p'/u + qp = 0 with q = 1 - (r - 2)/u². As q grows, p² + p'²/q
+        # never grows, and it bounds p² from u on.
+        q = 1 - (2 * self._nu - 1) / u**2
+        return ((u * g) ** 2 + (g + u * slope) ** 2 / q).upper().sqrt() / u
 
 
-def _rayleigh(nu: arb, u: arb) -> arb:
-    """Return a ball with the shrinkage of order ν, for 0 < u ≤ ν: 0 < g ≤ exp(-u²/4(ν + 1))."""
-    return exact(0).union((-(u**2) / (4 * (nu + 1))).exp())
+@dataclass(frozen=True)
+class BesselBand(BesselFilter):
+    """All shrinkages with friction from ``friction`` ≥ 2 to ``last``: balls that contain them."""
+
+    last: float
+
+    @property
+    def _nu(self) -> arb:
+        return (exact(self.friction).union(exact(self.last)) - 1) / 2
+
+    @property
+    def width(self) -> arb:
+        """The distance of the last friction from the first."""
+        return exact(self.last) - exact(self.friction)
+
+    @property
+    def bend(self) -> arb:
+        """The cap 3√3/r² on the second derivative of g by friction, at every u."""
+        return 3 * exact(3).sqrt() / exact(self.friction) ** 2
+
+    def shrinkage(self, u: arb) -> arb:
+        """Return a ball with g for all frictions."""
+        return self._between(u, 0)
+
+    def slope(self, u: arb) -> arb:
+        """Return a ball with g' for all frictions."""
+        return -u / (2 * (self._nu + 1)) * self._between(u, 1)
+
+    def _between(self, u: arb, shift: int) -> arb:
+        """Return a ball with the shrinkages of order ν + shift: their ends, and the curvature."""
+        orders = [(exact(r) - 1) / 2 + shift for r in (self.friction, self.last)]
+        first, last = (_bessel_shrinkage(nu, u) for nu in orders)
+        return first.union(last) + ball(0, self.bend * self.width**2 / 8)
 
 
 def _bessel_shrinkage(nu: arb, u: arb) -> arb:

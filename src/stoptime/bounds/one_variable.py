@@ -20,8 +20,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, WorkLimitError, bracket_square, centre_and_radius, downward, exact,
-    supremum, upward,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
+    exact, supremum, upward,
 )  # fmt: skip
 from stoptime.theory.search import dips
 
@@ -51,7 +51,7 @@ def sample(cosine_filter: CosineFilter) -> tuple[Array, Array]:
     """Return a grid of u and g there, in floating point: for a search, never for a proof."""
     width = SAMPLED_SCALES * (2 / float(cosine_filter.even_moment(1))) ** 0.5
     u = np.linspace(0.0, width, SAMPLES + 1)[1:]
-    return u, np.array([float(cosine_filter.shrinkage(exact(v))) for v in u.tolist()])
+    return u, cosine_filter.in_floats(u)
 
 
 def ridge_inflation(stop: float | None, _: float) -> Enclosure:
@@ -70,15 +70,15 @@ def ridge_error(calibration: float, _: float) -> Enclosure:
 def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: float) -> Enclosure:
     """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
     if stop is not None:
-        return _inflation_at(cosine_filter, stop, tolerance)
-    stop, witnesses = _search(cosine_filter)
+        return inflation_at(cosine_filter, stop, tolerance)
+    stop, witnesses = best_stop(cosine_filter)
     sigma = scale_of(cosine_filter, stop)
     parts = [_parts(cosine_filter, u) for u in witnesses]
     # A stop is earlier or later than σ; on each side the witness with the largest infimum counts.
     earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)
     later = max((_least(a, b, sigma, side=-1) for a, b in parts), key=downward)
     floor = earlier.min(later) ** 2
-    upper = _inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
+    upper = inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
     lower = downward(1 + floor)
     # The two ends are proven independently, so only now it is known how far they are apart.
     if upper - lower > tolerance * max(1.0, lower):
@@ -89,25 +89,14 @@ def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: f
     return Enclosure(lower, upper, stop)
 
 
-def _inflation_at(
+def inflation_at(
     cosine_filter: CosineFilter, stop: float, tolerance: float, known: float = 0.0
 ) -> Enclosure:
     """Enclose the largest inflation at one stop; ``known`` is a value of D² known to be reached."""
     sigma = scale_of(cosine_filter, stop)
-    # |D''(u)| ≤ bend + curvature·u: D = u·G with G = g/σ - σφ, so |D''| ≤ 2|G'| + u|G''|, and the
-    # caps on |g''| and |φ''| bound the growth of |G'| from its value at the origin.
-    bend = 2 * sigma * cosine_filter.gain_slope
-    curvature = 3 * (cosine_filter.even_moment(1) / sigma + sigma * cosine_filter.gain_bend)
 
     def bracket(box: Box) -> Bracket:
-        u, radius = centre_and_radius(box[0])
-        g = cosine_filter.shrinkage(u)
-        g_slope = cosine_filter.slope(u)
-        value = u * g / sigma - sigma * (1 - g) / u
-        slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
-        # Taylor's formula to second order; |D''| is capped at the right end of the cell.
-        variation = abs(slope) * radius + (bend + curvature * box[0][1]) * radius**2 / 2
-        return bracket_square(box, value, variation)
+        return bracket_square(box, *imbalance(cosine_filter, sigma, box[0]))
 
     def tail(start: float) -> arb:
         # A cap on D² beyond this point: each of its terms falls.
@@ -116,15 +105,30 @@ def _inflation_at(
 
     # The larger the value known in advance, the nearer the horizon can be.
     u, g = sample(cosine_filter)
-    peak = float(u[np.argmax(np.abs(u * g / float(sigma) - float(sigma) * (1 - g) / u))])
+    peak = float(u[np.argmax(np.abs(on_grid(u, g, float(sigma))))])
     known = max(known, bracket(((peak, peak),)).attained)
-    end = _horizon(tail, cosine_filter.tail_start, known)
+    end = horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
     excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
     return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
 
 
-def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:
+def imbalance(cosine_filter: CosineFilter, sigma: arb, cell: Interval) -> tuple[arb, arb]:
+    """Return D at the centre of a cell of u, and a cap on its distance from there in the cell."""
+    # |D''(u)| ≤ bend + curvature·u: D = u·G with G = g/σ - σφ, so |D''| ≤ 2|G'| + u|G''|, and the
+    # caps on |g''| and |φ''| bound the growth of |G'| from its value at the origin.
+    bend = 2 * sigma * cosine_filter.gain_slope
+    curvature = 3 * (cosine_filter.even_moment(1) / sigma + sigma * cosine_filter.gain_bend)
+    u, radius = centre_and_radius(cell)
+    g = cosine_filter.shrinkage(u)
+    g_slope = cosine_filter.slope(u)
+    value = u * g / sigma - sigma * (1 - g) / u
+    slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
+    # Taylor's formula to second order; |D''| is capped at the right end of the cell.
+    return value, abs(slope) * radius + (bend + curvature * cell[1]) * radius**2 / 2
+
+
+def horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:
     """Return the first point of a growing sequence beyond which the cap lies below a level."""
     point = start
     for _ in range(HORIZON_STEPS):
@@ -157,13 +161,24 @@ def _least(a: arb, b: arb, sigma: arb, *, side: int) -> arb:
     return exact(0)
 
 
-def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
+def rough_scale(cosine_filter: CosineFilter, u: Array, g: Array) -> float:
+    """Return the σ with the least max|D| over a grid, found in floating point."""
+    natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
+    window = (natural - 2, natural + 1)
+    found = minimize_scalar(
+        lambda log: np.abs(on_grid(u, g, math.exp(log))).max(), bounds=window, method="bounded"
+    )
+    return math.exp(found.x)
+
+
+def on_grid(u: Array, g: Array, sigma: float) -> Array:
+    """Return D in floating point."""
+    return np.asarray(u * g / sigma - sigma * ((1 - g) / u))
+
+
+def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
     """Return a good stop and the places where |D| is largest there, found in floating point."""
     u, g = sample(cosine_filter)
-
-    def heights(log_sigma: float) -> Array:
-        sigma = math.exp(log_sigma)
-        return np.abs(u * g / sigma - sigma * ((1 - g) / u))
 
     def peaks(log_sigma: float) -> list[tuple[float, float]]:
         # The high local maxima of |D|, as (height, place), refined between grid points.
@@ -173,7 +188,7 @@ def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
             a, b = _parts(cosine_filter, at)
             return -abs(float(a / sigma - sigma * b))
 
-        height = heights(log_sigma)
+        height = np.abs(on_grid(u, g, sigma))
         found = []
         for i in dips(-height).tolist():
             if height[i] > PEAK_SHARE * height.max():
@@ -181,9 +196,7 @@ def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
                 found.append((-float(best.fun), float(best.x)))
         return found
 
-    natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
-    window = (natural - 2, natural + 1)
-    start = minimize_scalar(lambda log: heights(log).max(), bounds=window, method="bounded").x
+    start = math.log(rough_scale(cosine_filter, u, g))
     # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
     offset = minimize_scalar(
         lambda offset: max(peaks(start + offset))[0],
@@ -221,7 +234,7 @@ def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float
     best = max(origin, bracket(((peak, peak),)), key=lambda found: found.attained)
     # Halving would never settle the limit u = 0 if it is the supremum.
     head = cosine_filter.head(c)
-    end = max(_horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
+    end = max(horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
     # Outside [head, end] are the tail and, if there is a head, values up to that of the origin.
     outside = max(upward(tail(end)), origin.cap if head > 0 else 0.0)
     known = best._replace(cap=outside)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, working_precision
 from stoptime.bounds.certificates import parameter_error, risk_inflation
+from stoptime.bounds.friction import friction_change
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
@@ -118,6 +119,7 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for friction in SHARPER_FRICTION:
         certify = partial(risk_inflation, AcceleratedFlow(friction))
         claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
+    claims.append(("accelerated flow, last friction with C = (1 + 2m)²", None, friction_change))
     certify = partial(risk_inflation, CriticalFlow())
     claims.append(("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, certify))
     for times in TABLE_TIMES:
