@@ -170,6 +170,9 @@ def test_a_curve_prints_plots_and_pickles(curve):
     matplotlib.use("Agg")
     ax = curve.plot()
     assert np.array_equal(ax.lines[0].get_ydata(), curve.upper)
+    # The axis shows the interval of the curve, and not the ticks of the figure of the paper.
+    left, right = ax.get_xlim()
+    assert curve.frictions[0] / 1.1 < left < right < 1.1 * curve.frictions[-1]
     assert f"{len(curve.frictions) - 1} cells" in repr(curve)
     again = pickle.loads(pickle.dumps(curve))
     assert again.at(curve.frictions[0]) == curve.at(curve.frictions[0])

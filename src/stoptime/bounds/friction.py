@@ -275,7 +275,11 @@ def friction_change(*, tolerance: float = 1e-6) -> Enclosure:
     [4.25..., 4.26...] at stop 1.59...
     """
     require_flint()
-    half = positive_number("tolerance", tolerance, high=1.0) / 2
+    return _change(positive_number("tolerance", tolerance, high=1.0) / 2)
+
+
+@lru_cache(maxsize=16)
+def _change(half: float) -> Enclosure:
     fine = half / 16
     with working_precision():
         centre = brentq(lambda r: _margin(r, r, fine), *CHANGE_WINDOW, xtol=fine)

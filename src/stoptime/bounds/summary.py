@@ -119,7 +119,9 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for friction in SHARPER_FRICTION:
         certify = partial(risk_inflation, AcceleratedFlow(friction))
         claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
-    claims.append(("accelerated flow, last friction with C = (1 + 2m)²", None, friction_change))
+    claims.append(
+        ("accelerated flow, friction where the worst case changes", None, friction_change)
+    )
     certify = partial(risk_inflation, CriticalFlow())
     claims.append(("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, certify))
     for times in TABLE_TIMES:

@@ -57,6 +57,7 @@ DARK_PAGE = (0.075, 0.078, 0.086)  # replaces white
 DARK_INK = (0.88, 0.88, 0.88)  # replaces black
 LARGEST_GREY = 0.05  # colours whose red, green and blue differ by less are grey
 LIGHTER = 0.25  # how far other colours move towards white
+FRICTION_TICKS = (2, 3, 4, 5, 6, 7, 9, 12, 21)
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
