@@ -17,7 +17,7 @@ from stoptime.methods.flows import AcceleratedFlow
 
 pytest.importorskip("flint")
 
-INTERVALS = [(2.0, 2.2), (4.15, 4.4), (8.0, 9.0), (40.0, 45.0)]
+INTERVALS = [(2.0, 2.2), (4.2, 4.35), (8.0, 8.5), (40.0, 41.0)]
 CHANGE = 4.260486033
 
 
@@ -115,7 +115,7 @@ def test_more_friction_means_a_higher_shrinkage_before_the_overshoot():
 
 def test_a_curve_encloses_the_constants_of_its_frictions(curve):
     assert (curve.upper - curve.lower).max() <= 4e-3
-    for r in np.random.default_rng(3).uniform(curve.frictions[0], curve.frictions[-1], 4).tolist():
+    for r in np.random.default_rng(3).uniform(curve.frictions[0], curve.frictions[-1], 3).tolist():
         found = curve.at(r)
         proven = bounds.risk_inflation(AcceleratedFlow(r), tolerance=1e-8)
         assert found.lower <= proven.lower
@@ -127,10 +127,10 @@ def test_a_curve_encloses_the_constants_of_its_frictions(curve):
 def test_chords_hold_inside_a_wide_cell():
     """In one cell of ten per cent both chords are far from the constants, and still bounds."""
     with balls.working_precision():
-        for low in (2.0, 4.1, 6.0, 15.0):
+        for low in (2.0, 4.1, 9.0):
             first, last = (friction._node(r, 1e-4) for r in (low, 1.1 * low))
             lower, upper = friction._chords(first, last)
-            for share in (0.0, 0.3, 0.5, 0.8, 1.0):
+            for share in (0.0, 0.4, 0.7, 1.0):
                 r = low * (1 + 0.1 * share)
                 inflation = searched(r)
                 assert (1 - share) * lower[0] + share * lower[1] <= inflation + 1e-4
