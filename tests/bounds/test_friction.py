@@ -156,6 +156,65 @@ def test_every_imbalance_stays_near_its_chord():
         assert np.abs(imbalance(share) - chord).max() <= cap
 
 
+@pytest.mark.parametrize(("low", "high"), [(1.6, 1.75), (2.0, 2.0)])
+def test_the_distance_from_a_chord_is_that_of_the_documentation(low, high):
+    r, last, end = 4.4, 4.7, 8.0
+    width = last - r
+    drift = (high - low) / width
+    bend = 3 * np.sqrt(3) / r**2
+    K = end * (bend / low + 4 * drift / (r * low**2) + 2 * drift**2 / low**3)
+    K += (bend * high + 4 * drift / r) / np.sqrt(2)
+    with balls.working_precision():
+        found = friction._rise(filters.BesselBand(r, last), low, high, end)
+    assert float(found) == pytest.approx(K * width**2 / 8, rel=1e-12)
+
+
+@pytest.mark.parametrize("low", [2.5, 4.25, 6.0])
+def test_the_bounds_of_a_cell_are_those_of_the_documentation(low, monkeypatch):
+    """Both chords from the formulas of the page on certificates, in floating point."""
+    tails = []
+    monkeypatch.setattr(friction, "horizon", lambda tail, *_: tails.append(tail) or 9.0)
+    high = 1.01 * low
+    with balls.working_precision():
+        nodes = [friction._node(r, 1e-3) for r in (low, high)]
+        lower, upper = friction._chords(*nodes)
+        band = filters.BesselBand(low, high)
+        small, large = sorted(node.sigma for node in nodes)
+        e = float(friction._rise(band, small, large, 9.0))
+        assert upper == pytest.approx([1 + (float(node.cap) + e) ** 2 for node in nodes], rel=1e-12)
+        g = float(band.tail(7.0))
+        assert float(tails[0](7.0)) == pytest.approx(7 * g / small + large * (1 + g) / 7, rel=1e-9)
+    early, late = (np.mean([node[i] for node in nodes]) for i in (3, 4))
+    drop = 3 * np.sqrt(3) / low**2 * (high - low) ** 2 / 8
+    m = np.array([-bessel(node.friction, late) - drop for node in nodes])
+    heights = [
+        [u * bessel(node.friction, u) / node.sigma - node.sigma * (1 - bessel(node.friction, u)) / u
+         for node in nodes]
+        for u in (early, late)
+    ]  # fmt: skip
+    double = np.minimum(heights[0], -np.array(heights[1])) - e
+    floors = 2 * np.sqrt(m * (1 + m)) if low < CHANGE else double
+    assert lower == pytest.approx(1 + floors**2 - (floors[0] - floors[1]) ** 2 / 4, rel=1e-12)
+
+
+def test_a_late_place_without_overshoot_bounds_nothing_alone():
+    with balls.working_precision():
+        first, last = (friction._node(r, 1e-3) for r in (30.0, 30.1))
+        band = filters.BesselBand(30.0, 30.1)
+        # With a distance from the chord that uses up all of |D|, and g > 0, nothing is left.
+        assert [float(floor) for floor in friction._floors(band, first, last, balls.exact(1))] == [
+            0,
+            0,
+        ]
+        # Stops much earlier than the best ones are not excluded by the late place.
+        early = [
+            node._replace(sigma=0.01) for node in (friction._node(r, 1e-3) for r in (5.0, 5.01))
+        ]
+        floors = friction._floors(filters.BesselBand(5.0, 5.01), *early, balls.exact(0))
+        m = -bessel(5.0, early[0].late)
+        assert float(floors[0]) == pytest.approx(2 * np.sqrt(m * (1 + m)), rel=1e-3)
+
+
 def test_the_inflation_certainly_falls_after_a_while():
     curve = bounds.friction_inflation(2.5, 3.0, tolerance=4e-3)
     assert 2.5 < curve.smaller_from(2.5) < 2.54
@@ -185,7 +244,7 @@ def test_progress_and_the_limit_of_work(monkeypatch):
     assert lines[-1] == "friction 3.1 of 3.1"
     monkeypatch.setattr(friction, "MOST_CELLS", 2)
     with pytest.raises(bounds.WorkLimitError, match="Only frictions up to 3 are proven"):
-        bounds.friction_inflation(3.0, 3.1, tolerance=1e-5)
+        bounds.friction_inflation(3.0, 3.1, tolerance=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +255,7 @@ def test_progress_and_the_limit_of_work(monkeypatch):
         ({"low": np.nan}, "low"),
         ({"high": np.inf}, "high"),
         ({"tolerance": 0.0}, "tolerance"),
+        ({"tolerance": 1e-5}, "between 5e-05 and inf"),
     ],
 )
 def test_senseless_intervals(arguments, message):
@@ -286,6 +346,50 @@ def test_the_minimum_of_the_shrinkage_is_enclosed():
         assert found.place.contains(balls.ball(jn_zeros(2, 1)[0], 1e-14))
         assert float(found.m) == pytest.approx(overshoot(3.0)[1], rel=1e-12)
         assert float(1 + found.floor**2) == pytest.approx(1.5991094007, abs=1e-9)
+
+
+def test_the_margin_is_taken_at_the_worst_ends_of_a_cell():
+    low, high = 3.9, 4.0
+    (near, _), (_, m) = overshoot(low), overshoot(high)
+    sigma = near * np.sqrt(m / (1 + m))
+    u = np.linspace(0.1, 6, 20_001)
+    g = bessel(high, u)
+    peak = (u * g / sigma - sigma * (1 - g) / u).max()
+    with balls.working_precision():
+        found = friction._margin(low, high, 1e-9)
+    assert found == pytest.approx(2 * np.sqrt(m * (1 + m)) - peak, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(4.30, 4.32), (4.27, 4.35), (4.262, 4.263), (4.25, 4.27)]
+)
+def test_the_bias_is_compared_at_the_worst_ends_of_a_cell(low, high):
+    (_, m), (far, _) = overshoot(low), overshoot(high)
+    sigma = far * np.sqrt(m / (1 + m))
+    u = np.linspace(0.1, 5, 20_001)
+    g = bessel(low, u)
+    expected = (u * g / sigma - sigma * (1 - g) / u).max() > 2 * np.sqrt(m * (1 + m))
+    with balls.working_precision():
+        assert friction._bias_is_worse(low, high, 1e-9) == expected
+
+
+def test_the_comparison_refuses_what_its_conditions_do_not_cover(monkeypatch):
+    """Wrong places and depths of the overshoot violate one condition each."""
+    with balls.working_precision():
+        honest = friction._overshoot(3.0)
+        monkeypatch.setattr(friction, "_margin", lambda *_: 1.0)
+        assert friction._overshoot_is_worst(3.0, 3.0, 1e-3)
+        wrong = [
+            friction.Overshoot(balls.exact(4.4), honest.m),  # u₀² < 20
+            friction.Overshoot(balls.exact(6.3), honest.m),  # u₀ > 2π
+            friction.Overshoot(honest.place, balls.exact(0.26)),  # m > 1/4
+            friction.Overshoot(balls.exact(5.9), honest.m),  # g(2u₀/3) < 0
+            friction.Overshoot(balls.exact(4.6), honest.m),  # g(3u₀/2) < 0
+            friction.Overshoot(honest.place, balls.exact(-0.3)),  # u₀² > 8(1 + m)²(r + 1)
+        ]
+        for found in wrong:
+            monkeypatch.setattr(friction, "_overshoot", lambda _, found=found: found)
+            assert not friction._overshoot_is_worst(3.0, 3.0, 1e-3)
 
 
 def test_false_claims_about_the_overshoot_are_refused():

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from stoptime.support.arrays import Array
 
+FINEST_TOLERANCE = 5e-5  # the scales and places of a cell come from grids, which are no finer
 WIDEST_CELL = 0.1  # relative to its friction
 STEP_SHARE = 0.9  # of the width that is expected to meet the tolerance
 MOST_CELLS = 3000
@@ -127,7 +128,7 @@ def friction_inflation(
     low, high : float
         The interval, 2 ≤ low < high. Below 2 the inflation is infinite.
     tolerance : float, default=1e-3
-        Largest distance of the two bounds. The time grows like its inverse root.
+        Largest distance of the two bounds, above 5e-5. The time grows like its inverse root.
     progress : callable, optional
         Called with a line of text after every cell.
 
@@ -142,7 +143,7 @@ def friction_inflation(
     high = positive_number("high", high)
     if not 2 <= low < high:
         raise ValueError(f"low and high must satisfy 2 ≤ low < high; got {low!r} and {high!r}.")
-    tolerance = positive_number("tolerance", tolerance)
+    tolerance = positive_number("tolerance", tolerance, low=FINEST_TOLERANCE)
     with working_precision():
         return _curve(low, high, tolerance, progress or (lambda _: None))
 
