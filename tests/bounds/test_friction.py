@@ -220,8 +220,24 @@ def test_the_inflation_certainly_falls_after_a_while():
     assert 2.5 < curve.smaller_from(2.5) < 2.54
     assert curve.at(curve.smaller_from(2.6)).upper < curve.at(2.6).lower
     assert curve.smaller_from(3.0) == np.inf
-    falling = bounds.FrictionCurve(*np.array([[2, 3, 4], [1, 1, 3], [2, 2, 4], [1, 1, 1]]) * 1.0)
-    assert falling.smaller_from(4.0) == np.inf
+    low, high = curve.least_at
+    assert 2.9 < low < high == 3.0
+
+
+def test_least_inflation_and_what_is_smaller_on_a_curve_by_hand():
+    frictions, lower, upper = np.array([[2, 3, 4, 5, 6, 7], [5, 4, 1, 4, 6, 8], [6, 5, 3, 5, 7, 9]])
+    curve = bounds.FrictionCurve(frictions * 1.0, lower, upper, frictions)
+    assert curve.least_at == (3.0, 5.0)
+    assert bounds.FrictionCurve(frictions, lower, upper + 9, frictions).least_at == (2.0, 7.0)
+    assert curve.smaller_from(7.0) == np.inf
+    assert curve.smaller_from(2.0) == np.inf
+    falling = bounds.FrictionCurve(frictions * 1.0, -lower[::-1], 1 - lower[::-1], frictions)
+    assert falling.at(4.5).lower == pytest.approx(-2.5)
+    assert falling.at(4.5).upper == pytest.approx(-1.5)
+    shallow = bounds.FrictionCurve(frictions * 1.0, 20.0 - frictions, 20.5 - frictions, frictions)
+    assert shallow.smaller_from(2.0) == 3.0
+    assert shallow.smaller_from(3.5) == 5.0
+    assert shallow.smaller_from(6.9) == np.inf
 
 
 def test_a_curve_prints_plots_and_pickles(curve):

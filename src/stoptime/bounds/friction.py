@@ -76,6 +76,14 @@ class FrictionCurve:
         # The interpolation itself rounds a few times.
         return Enclosure(lower - INTERPOLATION_ERROR, upper + INTERPOLATION_ERROR, stop)
 
+    @property
+    def least_at(self) -> tuple[float, float]:
+        """Two frictions between which every friction with the least inflation certainly lies."""
+        near = np.flatnonzero(self.lower <= self.upper.min())
+        first = max(near[0] - 1, 0)
+        last = min(near[-1] + 1, len(self.frictions) - 1)
+        return float(self.frictions[first]), float(self.frictions[last])
+
     def smaller_from(self, friction: float) -> float:
         """Return a friction from which on the inflation is certainly smaller than at this one.
 
