@@ -24,10 +24,8 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, WorkLimitError, ball, downward, exact, require_flint, supremum, upward,
     verify, working_precision,
 )  # fmt: skip
-from stoptime.bounds.one_variable import (  # isort: skip
-    horizon, imbalance, inflation_at, on_grid, rough_scale, sample,
-)  # fmt: skip
 from stoptime.bounds.filters import BesselBand, BesselFilter
+from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at, sample
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from stoptime.support.arrays import Array
 
-FINEST_TOLERANCE = 5e-5  # the scales and places of a cell come from grids, which are no finer
 WIDEST_CELL = 0.1  # relative to its friction
 STEP_SHARE = 0.9  # of the width that is expected to meet the tolerance
 MOST_CELLS = 3000
@@ -107,13 +104,13 @@ class FrictionCurve:
 
 
 class Node(NamedTuple):
-    """One friction: a good scale σ, a cap on |D| there, and the places of its extremes."""
+    """One friction: a good scale σ, a cap on |D| there, and the places of its peaks."""
 
     friction: float
     sigma: float
     cap: arb
-    early: float  # where D is largest: the bias of a stop that is too early
-    late: float  # where D is smallest: the overshoot, or the variance of a stop that is too late
+    early: float  # where D > 0: the bias of a stop that is too early; else the other place again
+    late: float  # where D < 0: the overshoot, or the variance of a stop that is too late
 
 
 def friction_inflation(
@@ -136,7 +133,7 @@ def friction_inflation(
     low, high : float
         The interval, 2 ≤ low < high. Below 2 the inflation is infinite.
     tolerance : float, default=1e-3
-        Largest distance of the two bounds, above 5e-5. The time grows like its inverse root.
+        Largest distance of the two bounds. The time grows like its inverse root.
     progress : callable, optional
         Called with a line of text after every cell.
 
@@ -151,7 +148,7 @@ def friction_inflation(
     high = positive_number("high", high)
     if not 2 <= low < high:
         raise ValueError(f"low and high must satisfy 2 ≤ low < high; got {low!r} and {high!r}.")
-    tolerance = positive_number("tolerance", tolerance, low=FINEST_TOLERANCE)
+    tolerance = positive_number("tolerance", tolerance)
     with working_precision():
         return _curve(low, high, tolerance, progress or (lambda _: None))
 
@@ -188,12 +185,9 @@ def _curve(
 def _node(friction: float, tolerance: float) -> Node:
     """Prove a cap on |D| at one friction and a good scale."""
     found = BesselFilter(friction)
-    u, g = sample(found)
-    sigma = rough_scale(found, u, g)
+    sigma, places = best_stop(found)
     cap = exact(inflation_at(found, sigma, NODE_SHARE * tolerance).upper) - 1
-    D = on_grid(u, g, sigma)
-    late = int(np.argmin(D))
-    return Node(friction, sigma, cap.sqrt(), float(u[np.argmax(D[:late])]), float(u[late]))
+    return Node(friction, sigma, cap.sqrt(), min(places), max(places))
 
 
 def _chords(first: Node, last: Node) -> tuple[Array, Array]:

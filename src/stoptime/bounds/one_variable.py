@@ -105,7 +105,7 @@ def inflation_at(
 
     # The larger the value known in advance, the nearer the horizon can be.
     u, g = sample(cosine_filter)
-    peak = float(u[np.argmax(np.abs(on_grid(u, g, float(sigma))))])
+    peak = float(u[np.argmax(np.abs(u * g / float(sigma) - float(sigma) * (1 - g) / u))])
     known = max(known, bracket(((peak, peak),)).attained)
     end = horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
@@ -161,24 +161,13 @@ def _least(a: arb, b: arb, sigma: arb, *, side: int) -> arb:
     return exact(0)
 
 
-def rough_scale(cosine_filter: CosineFilter, u: Array, g: Array) -> float:
-    """Return the σ with the least max|D| over a grid, found in floating point."""
-    natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
-    window = (natural - 2, natural + 1)
-    found = minimize_scalar(
-        lambda log: np.abs(on_grid(u, g, math.exp(log))).max(), bounds=window, method="bounded"
-    )
-    return math.exp(found.x)
-
-
-def on_grid(u: Array, g: Array, sigma: float) -> Array:
-    """Return D in floating point."""
-    return np.asarray(u * g / sigma - sigma * ((1 - g) / u))
-
-
 def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
     """Return a good stop and the places where |D| is largest there, found in floating point."""
     u, g = sample(cosine_filter)
+
+    def heights(log_sigma: float) -> Array:
+        sigma = math.exp(log_sigma)
+        return np.abs(u * g / sigma - sigma * ((1 - g) / u))
 
     def peaks(log_sigma: float) -> list[tuple[float, float]]:
         # The high local maxima of |D|, as (height, place), refined between grid points.
@@ -188,7 +177,7 @@ def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
             a, b = _parts(cosine_filter, at)
             return -abs(float(a / sigma - sigma * b))
 
-        height = np.abs(on_grid(u, g, sigma))
+        height = heights(log_sigma)
         found = []
         for i in dips(-height).tolist():
             if height[i] > PEAK_SHARE * height.max():
@@ -196,7 +185,9 @@ def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
                 found.append((-float(best.fun), float(best.x)))
         return found
 
-    start = math.log(rough_scale(cosine_filter, u, g))
+    natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
+    window = (natural - 2, natural + 1)
+    start = minimize_scalar(lambda log: heights(log).max(), bounds=window, method="bounded").x
     # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
     offset = minimize_scalar(
         lambda offset: max(peaks(start + offset))[0],
