@@ -254,6 +254,10 @@ def test_statements_of_the_table():
         "heavy-ball flow, parameter error",
         *(f"heavy-ball flow / ridge, κ = {kappa}" for kappa in (1, 10, 100, 1000)),
         *(f"accelerated flow / ridge, friction {friction}" for friction in (4, 5, 7)),
+        "accelerated flow, friction where the worst case changes",
+        "critically damped flow / ridge (Wang, Zhou, Fu)",
+        *(f"ridge iterated {times} times / ridge" for times in (2, 3, 10)),
+        "critically damped flow, parameter error, λ = 2.2712/t²",
         "accelerated flow, parameter error, λ = 5/t²",
         "gradient flow, parameter error, λ = 0.79/t",
     ]

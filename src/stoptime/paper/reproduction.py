@@ -47,6 +47,7 @@ SOURCES = {  # the statement of the paper that a constant belongs to, by its nam
     "accelerated flow, parameter error": "Theorem: parameter error bound",
     "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
     "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
+    "critically damped flow / ridge (Wang, Zhou, Fu)": "arXiv 2201.05405, stated as 1.035",
 }
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
