@@ -64,6 +64,16 @@ latex_elements = {
     "papersize": "a4paper",
     "extraclassoptions": "oneside",
     "printindex": "",
+    "fvset": r"\fvset{fontsize=\footnotesize}",
+    # Names of tests are long: lines are ragged, and may be broken after each underscore. Statements
+    # have numbers, and no column of a table of words is very narrow.
+    "preamble": r"""
+\usepackage{ragged2e}
+\AtBeginDocument{\RaggedRight\setlength{\tymin}{7em}}
+\let\plainunderscore\_
+\renewcommand{\_}{\plainunderscore\allowbreak}
+\setcounter{secnumdepth}{3}
+""",
 }
 latex_show_urls = "no"
 latex_domain_indices = False

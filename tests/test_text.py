@@ -93,6 +93,8 @@ def test_the_pages_have_quantities():
         ("Enclosure(1.2341, 1.2359, stop=1.0) up 4", "1.236"),
         ("Enclosure(1.2341, 1.2359, stop=1.0) down 4", "1.234"),
         ("Enclosure(1.2341, 1.2359, stop=1.0) enclosed 3", "[1.23, 1.24]"),
+        ("Enclosure(1.2001, 1.2099, stop=1.0) enclosed 3", "[1.20, 1.21]"),
+        ("-2 / 3 up 3", "-0.666"),
         ("Enclosure(1.2341, 1.2342, stop=1.0) to 3", "1.23"),
     ],
 )
@@ -165,6 +167,11 @@ def references():
 def test_works_that_are_named_are_in_the_references(name):
     unknown = cited(page(name)) - set(references())
     assert {work for work in unknown if work[0] not in {"With", "AISTATS"}} == set()
+
+
+def test_every_reference_is_named_in_the_text():
+    named = set().union(*(cited(page(name)) for name in [*CHAPTERS, "text"]))
+    assert set(references()) <= named
 
 
 def test_a_work_that_is_not_in_the_references_is_seen():

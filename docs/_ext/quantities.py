@@ -14,12 +14,12 @@ enclosed   both ends of an enclosure, rounded outwards: [1.0785, 1.0786]
 >>> shown("risk_inflation(AcceleratedFlow()) up 5")
 '1.5992'
 >>> shown("risk_inflation(AcceleratedFlow()) enclosed 9")
-'[1.5991094, 1.59910941]'
+'[1.59910940, 1.59910941]'
 """
 
 import ast
 import re
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import cache
 from typing import Any
 
@@ -45,19 +45,24 @@ def shown(quantity: str) -> str:
     if not isinstance(value, bounds.Enclosure):
         value = bounds.Enclosure(float(value), float(value), stop=np.nan)
     digits = int(match["digits"])
-    lower, upper = value.printed(digits)
     if match["form"] == "to":
         return nearest(value, digits)
+    lower = rounded(value.lower, digits, ROUND_FLOOR)
+    upper = rounded(value.upper, digits, ROUND_CEILING)
     return {"up": upper, "down": lower, "enclosed": f"[{lower}, {upper}]"}[match["form"]]
 
 
 def nearest(value: bounds.Enclosure, digits: int) -> str:
     """Return a number rounded to the nearest, if the enclosure leaves no doubt about its digits."""
-    context = Context(digits)
-    low, high = (context.create_decimal(Decimal(end)) for end in (value.lower, value.upper))
-    if low != high:
+    lower, upper = (rounded(end, digits, ROUND_HALF_EVEN) for end in (value.lower, value.upper))
+    if lower != upper:
         raise ValueError(f"{value} does not determine {digits} digits.")
-    return f"{low:f}"
+    return lower
+
+
+def rounded(value: float, digits: int, rounding: str) -> str:
+    """Return a number with significant digits; one that is exact with fewer keeps these."""
+    return f"{Context(digits, rounding).create_decimal(Decimal(value)):f}"
 
 
 def table(heading: str, loop: str, lines: list[str]) -> list[str]:
