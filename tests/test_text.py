@@ -48,7 +48,7 @@ def quantities_of(text):
 
 def typed_by_hand(text):
     """The numbers with a decimal point and many digits that no code has printed."""
-    for generated in (r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)"):
+    for generated in (r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)", r"arXiv.\d{4}\.\d{5}"):
         text = re.sub(generated, "", text, flags=re.DOTALL)
     numbers = re.findall(r"\d+\.\d+", text)
     return [n for n in numbers if len(n.replace(".", "").lstrip("0")) > MOST_DIGITS]
@@ -63,7 +63,10 @@ def test_numbers_with_many_digits_come_from_the_code(name):
 
 def test_a_number_that_is_typed_by_hand_is_seen():
     assert typed_by_hand("at most 1.59911, and $0.14061$ or 0.0891") == ["1.59911", "0.14061"]
-    assert typed_by_hand("```\n1.59911\n``` {value}`f(1.59911) up 4` [a](b/1.59911)") == []
+    assert (
+        typed_by_hand("```\n1.59911\n``` {value}`f(1.59911) up 4` [arXiv:2201.08311](b/1.59911)")
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -119,6 +122,15 @@ def test_tables_have_a_column_for_every_value():
         "| $r$ times $q$ | {value}`2 * 'a' up 3` | {value}`3.5 * 'b' up 3` |",
         "| kept | {value}`f(r=1, other=2) to 2` | {value}`f(r=1, other=3.5) to 2` |",
     ]
+
+
+def test_numbers_of_figures_are_read_from_their_files(tmp_path, monkeypatch):
+    (tmp_path / "price.csv").write_text("curve,k,ratio\none,1,2.5\none,2,1.5\ntwo,1.0,9\n")
+    monkeypatch.setattr(quantities, "FIGURES", tmp_path)
+    assert quantities.drawn("price", "ratio", curve="one").tolist() == [2.5, 1.5]
+    assert quantities.drawn("price", "ratio", k=1.0).tolist() == [2.5, 9.0]
+    with pytest.raises(ValueError, match="no row"):
+        quantities.drawn("price", "ratio", curve="three")
 
 
 def test_computed_witnesses_are_maxima_of_the_ratio():

@@ -18,9 +18,11 @@ enclosed   both ends of an enclosure, rounded outwards: [1.0785, 1.0786]
 """
 
 import ast
+import csv
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ import stoptime as st
 from stoptime import bounds
 from stoptime.paper.reproduction import paper_curves, polynomial_spectra
 
+FIGURES = Path(__file__).parents[1] / "figures"
 QUANTITY = re.compile(r"(?P<expression>.+) (?P<form>up|down|to|enclosed) (?P<digits>\d+)")
 LOOP = re.compile(r"(?P<names>\w+(?:, \w+)*) in (?P<values>.+)")
 
@@ -98,7 +101,7 @@ def names() -> dict[str, Any]:
     """Return the names that an expression may use."""
     found = {name: getattr(st, name) for name in st.__all__}
     found |= {name: getattr(bounds, name) for name in bounds.__all__}
-    own = (distance, jn_zeros, ratio_to_ridge, rise_after_minimum, worst_eigenvalue)
+    own = (distance, drawn, jn_zeros, ratio_to_ridge, rise_after_minimum, worst_eigenvalue)
     return found | {one.__name__: one for one in own} | {"np": np}
 
 
@@ -113,6 +116,20 @@ def worst_eigenvalue(method: st.Method, low: float, high: float) -> float:
         return -x * float(method.shrinkage(x, stop) - method.gain(x, stop)) ** 2
 
     return float(minimize_scalar(excess, bounds=(low, high), method="bounded").x)
+
+
+def drawn(name: str, column: str, **where: Any) -> np.ndarray:
+    """Return numbers of a figure that ``stoptime reproduce`` has drawn, in the order of its rows.
+
+    ``where`` picks the rows: ``drawn("price", "ratio", curve="Nesterov", products=5)``.
+    """
+    with (FIGURES / f"{name}.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for key, wanted in where.items():
+        rows = [row for row in rows if type(wanted)(row[key]) == wanted]
+    if not rows:
+        raise ValueError(f"The figure {name} has no row with {where}.")
+    return np.array([float(row[column]) for row in rows])
 
 
 def distance(method: st.Method, calibration: str) -> bounds.Enclosure:
