@@ -1,6 +1,7 @@
 """The theory as one text: its numbers come from the code, its tests and references exist."""
 
 import ast
+import doctest
 import importlib.util
 import re
 from pathlib import Path
@@ -63,10 +64,8 @@ def test_numbers_with_many_digits_come_from_the_code(name):
 
 def test_a_number_that_is_typed_by_hand_is_seen():
     assert typed_by_hand("at most 1.59911, and $0.14061$ or 0.0891") == ["1.59911", "0.14061"]
-    assert (
-        typed_by_hand("```\n1.59911\n``` {value}`f(1.59911) up 4` [arXiv:2201.08311](b/1.59911)")
-        == []
-    )
+    generated = "```\n1.59911\n``` {value}`f(1.59911) up 4` [arXiv:2201.08311](b/1.59911)"
+    assert typed_by_hand(generated) == []
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -131,6 +130,13 @@ def test_numbers_of_figures_are_read_from_their_files(tmp_path, monkeypatch):
     assert quantities.drawn("price", "ratio", k=1.0).tolist() == [2.5, 9.0]
     with pytest.raises(ValueError, match="no row"):
         quantities.drawn("price", "ratio", curve="three")
+
+
+def test_the_examples_of_quantities_run():
+    pytest.importorskip("flint")
+    result = doctest.testmod(quantities, optionflags=doctest.ELLIPSIS)
+    assert result.attempted >= 3
+    assert result.failed == 0
 
 
 def test_computed_witnesses_are_maxima_of_the_ratio():
