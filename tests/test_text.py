@@ -128,6 +128,7 @@ def test_numbers_of_figures_are_read_from_their_files(tmp_path, monkeypatch):
     monkeypatch.setattr(quantities, "FIGURES", tmp_path)
     assert quantities.drawn("price", "ratio", curve="one").tolist() == [2.5, 1.5]
     assert quantities.drawn("price", "ratio", k=1.0).tolist() == [2.5, 9.0]
+    assert float(quantities.drawn("price", "ratio", k=2.0)) == 1.5
     with pytest.raises(ValueError, match="no row"):
         quantities.drawn("price", "ratio", curve="three")
 

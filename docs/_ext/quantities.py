@@ -121,7 +121,8 @@ def worst_eigenvalue(method: st.Method, low: float, high: float) -> float:
 def drawn(name: str, column: str, **where: Any) -> np.ndarray:
     """Return numbers of a figure that ``stoptime reproduce`` has drawn, in the order of its rows.
 
-    ``where`` picks the rows: ``drawn("price", "ratio", curve="Nesterov", products=5)``.
+    ``where`` picks the rows, and one row is a number:
+    ``drawn("friction_tradeoff", "inflation", friction=3.0)``.
     """
     with (FIGURES / f"{name}.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -129,7 +130,7 @@ def drawn(name: str, column: str, **where: Any) -> np.ndarray:
         rows = [row for row in rows if type(wanted)(row[key]) == wanted]
     if not rows:
         raise ValueError(f"The figure {name} has no row with {where}.")
-    return np.array([float(row[column]) for row in rows])
+    return np.squeeze([float(row[column]) for row in rows])
 
 
 def distance(method: st.Method, calibration: str) -> bounds.Enclosure:
