@@ -59,9 +59,10 @@ bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minu
 study: $(VENV)/.installed-bench  ## compare prediction errors on many data sets, and write docs/datasets.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.datasets
 
-FIGURES := docs/figures/stability_designs-dark.png
+# Drawn again when an experiment changes: the pages quote numbers of the figures.
+FIGURES := docs/figures/summary.md
 
-$(FIGURES): | $(VENV)/.installed
+$(FIGURES): $(wildcard src/stoptime/paper/*.py) | $(VENV)/.installed
 	$(BIN)/stoptime reproduce --dark --out docs/figures
 
 docs: $(VENV)/.installed-docs $(FIGURES)  ## build the documentation into docs/_build/html

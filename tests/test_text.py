@@ -133,6 +133,13 @@ def test_numbers_of_figures_are_read_from_their_files(tmp_path, monkeypatch):
         quantities.drawn("price", "ratio", curve="three")
 
 
+def test_the_quantities_of_the_paper_can_be_shown():
+    """Other pages are evaluated when the documentation is built, which takes longer."""
+    pytest.importorskip("flint")
+    for quantity in quantities_of(page("paper")):
+        assert re.fullmatch(r"[\d.]+|\[[\d.]+, [\d.]+\]", quantities.shown(quantity)), quantity
+
+
 def test_the_examples_of_quantities_run():
     pytest.importorskip("flint")
     result = doctest.testmod(quantities, optionflags=doctest.ELLIPSIS)
