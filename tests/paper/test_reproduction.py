@@ -9,7 +9,7 @@ import pytest
 
 import stoptime
 from helpers import run
-from stoptime.paper import reproduction
+from stoptime.paper import products, reproduction
 from stoptime.support.files import atomic
 
 
@@ -19,6 +19,7 @@ def _fewer_points():
     with pytest.MonkeyPatch.context() as patch:
         kappas = reproduction.CURVE_CONDITION_NUMBERS[::4]
         patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
+        patch.setattr(products, "MOST_PRODUCTS", 12)
         patch.setattr(reproduction, "FRICTIONS", np.append(reproduction.FRICTIONS[::4], 3.0))
         yield
 
@@ -103,7 +104,7 @@ def test_certified_summary_and_figure():
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 9
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 10
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
@@ -197,6 +198,28 @@ def test_simulated_batches_agree_with_the_exact_risk(folder):
     for row in simulated:
         error = float(row["two_standard_errors"]) / 2
         assert abs(float(row["risk"]) - exact[row["steps"]]) < 4 * error
+
+
+def test_no_method_pays_less_than_the_price_of_its_products(folder):
+    known = {"largest_eigenvalue": products.PRODUCTS_CONDITION, "penalty": 1.0}
+    table = rows(folder / "price_of_products.csv")
+    assert len({row["curve"] for row in table}) == 8
+    for row in table:
+        least = stoptime.bounds.price_of_products(int(row["products"]), **known)
+        assert float(row["ratio"]) >= least.lower * (1 - 1e-12)
+        if row["curve"] == "optimal iteration":
+            assert float(row["ratio"]) == pytest.approx(least.upper, rel=1e-12)
+
+
+def test_the_page_on_products_says_what_the_figure_shows():
+    found = products.guarantees_by_products(40, products.PRODUCTS_CONDITION)
+    page = (Path(__file__).parents[2] / "docs" / "beyond.md").read_text(encoding="utf-8")
+    lines = page[page.index("## The price of k products") :].splitlines()
+    for curve, ratios in found.items():
+        line = next(line for line in lines if line.startswith(f"| {curve} |"))
+        told = [float(cell) for cell in line.split("|")[2:-1]]
+        rounding = np.array(told) - ratios[[5, 10, 20, 30, 40]]
+        assert np.all((rounding >= 0) & (rounding < 1e-3))
 
 
 def test_the_page_on_adam_says_what_the_figure_shows(folder):

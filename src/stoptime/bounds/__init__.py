@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import parameter_error, risk_inflation
+from stoptime.bounds.conjugate_gradients import conjugate_gradient_risk
+from stoptime.bounds.products import best_guarantees, hardest_spectrum, price_of_products
 from stoptime.bounds.summary import (
     BoundsRow,
     BoundsTable,
@@ -20,6 +22,7 @@ from stoptime.bounds.summary import (
 )
 
 __all__ = [
-    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError", "coupling_counterexample",
-    "heavy_ball_theorem", "parameter_error", "risk_inflation", "statements", "table",
+    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError", "best_guarantees",
+    "conjugate_gradient_risk", "coupling_counterexample", "hardest_spectrum", "heavy_ball_theorem",
+    "parameter_error", "price_of_products", "risk_inflation", "statements", "table",
 ]  # fmt: skip

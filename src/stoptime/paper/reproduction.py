@@ -17,6 +17,7 @@ from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
+from stoptime.paper.products import price_of_products
 from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -311,6 +312,7 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
         ("from_flow_to_iteration", from_flow_to_iteration),
+        ("price_of_products", price_of_products),
         ("batch_sizes", batch_sizes),
         ("adaptive_paths", adaptive_paths),
     ]
