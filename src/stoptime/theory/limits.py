@@ -1,20 +1,39 @@
-r"""The limit of the risk as n and p grow together.
+r"""The limit of the risk as n and p grow together with p/n → c, for rows of any covariance.
 
-For rows with independent entries of unit variance and p/n → c, the eigenvalues of XᵀX/n fill
-:math:`[(1-\sqrt c)^2, (1+\sqrt c)^2]` with the Marchenko-Pastur density, and for c > 1 the share
-1 - 1/c of them is zero.
+``docs/limits.md`` derives the formulas. With the notation of ``limiting_spectrum``, a signal of
+energy :math:`r_j^2` per direction of the eigenvalue :math:`\tau_j` and :math:`h = -u/x`,
+
+.. math:: \tfrac1p\operatorname{tr} w(\Sigma) f(\hat\Sigma) \to \int f\,d\mu_w, \qquad
+    \frac{d\mu_w}{dx} = \frac{b}{\pi x}\sum_j \frac{w_j\tau_j\,w(\tau_j)}{|u - \tau_j|^2},
+
+and two filters around Σ have a density on the diagonal and one beside it,
+
+.. math:: \frac{\beta(x)\alpha(y) - \alpha(x)\beta(y)}{x - y}, \qquad
+    \beta = \tfrac1\pi\operatorname{Im} h, \quad
+    \alpha = \tfrac1\pi\operatorname{Im} h\sum_j \frac{w_j\tau_j\,r_j^2}{u - \tau_j}.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoptime.methods.registry import get_method
-from stoptime.support.checks import nonnegative, positive_number
+from stoptime.support.arrays import EPS
+from stoptime.support.checks import list_of_stops, nonnegative, positive_number
+from stoptime.theory.limiting_spectrum import (
+    CHECK_NODES,
+    PANEL_NODES,
+    Points,
+    Population,
+    Rule,
+    rule,
+)
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
+from stoptime.theory.signals import PowerSignal, Target, check_target
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,18 +41,101 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
-GRADED_PANELS = 45  # each half as long as the one before: down to 1e-13 of the left edge
-NODES_PER_PANEL = 16
-PHASE_PER_PANEL = 6.0
-LATEST_LIMIT_STOP = 1e4  # later stops would need too many nodes
+    Covariance = tuple[ArrayLike, ArrayLike]
+
+LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
+MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
+IDENTITY = (1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LimitCurve(RiskCurve):
+    """The limit of a risk curve, with the error of the numerical integration."""
+
+    check: RiskModel
+
+    @cached_property
+    def quadrature_error(self) -> Array:
+        """The difference between this risk and that of a rule with fewer nodes, at every stop.
+
+        It is mostly much larger than the error of the risk itself.
+        """
+        return np.abs(self.total - self.check.total(self.stops))
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The limiting eigenvalues of XᵀX/n, zero first, as nodes of an integral."""
+
+    population: Population
+    points: Points
+    weights: Array
+
+    @property
+    def eigenvalues(self) -> Array:
+        """Zero and the nodes."""
+        return np.append(0.0, self.points.x)
+
+    def single(self, w: Array) -> Array:
+        """Return the weights of p⁻¹ tr w(Σ) f(Σ̂), for one w per population eigenvalue."""
+        tau = self.population.eigenvalues
+        null = self.population.null_point
+        with np.errstate(invalid="ignore"):
+            at_zero = np.where(tau > 0, null / (null - tau), 1.0)
+        u = self.points.u
+        density = self.population.summed(lambda u, tau: tau / np.abs(u - tau) ** 2, u, w)
+        bulk = self.weights * u.imag / (np.pi * self.points.x) * density
+        return np.append(at_zero @ (self.population.shares * w), bulk)
+
+    def paired(self, w: Array) -> Array:
+        """Return the matrix of p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂) as a quadratic form of f."""
+        x = self.points.x
+        if len(x) > MOST_PAIRED_NODES:
+            raise ValueError(
+                f"The prediction risk of this signal needs {len(x)} nodes, and at most "
+                f"{MOST_PAIRED_NODES} are possible. Take earlier stops."
+            )
+        h, A, dh, dA = self._transforms(w)
+        alpha = (h * A).imag / np.pi
+        beta = h.imag / np.pi
+        numerator = np.multiply.outer(beta, alpha)
+        numerator -= numerator.T
+        between = np.subtract.outer(x, x)
+        np.fill_diagonal(between, 1.0)
+        kernel = numerator / between
+        slopes = dh.imag * alpha - (dh * A + h * dA).imag * beta
+        np.fill_diagonal(kernel, slopes / np.pi)
+        kernel *= np.multiply.outer(self.weights, self.weights)
+        diagonal = -self.weights * np.abs(h) ** 2 * A.imag / np.pi
+        kernel[np.diag_indices(len(x))] += diagonal
+        corner, side = self._null_pairs(w, alpha, beta)
+        return np.block([[np.array([[corner]]), side[None, :]], [side[:, None], kernel]])
+
+    def _transforms(self, w: Array) -> tuple[Array, Array, Array, Array]:
+        """Return h = -u/x, the sum A of wτ/(u - τ), and their derivatives by x."""
+        x, u, du = self.points.x, self.points.u, self.points.du
+        A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
+        slope = self.population.summed(lambda u, tau: -tau / (u - tau) ** 2, u, w)
+        return -u / x, A, (u / x - du) / x, slope * du
+
+    def _null_pairs(self, w: Array, alpha: Array, beta: Array) -> tuple[float, Array]:
+        """Return the weights of the pairs with one or two zero eigenvalues."""
+        null = self.population.null_point
+        if null == 0:
+            return 0.0, np.zeros(len(alpha))
+        tau = self.population.eigenvalues
+        share = tau / (null - tau) * self.population.shares
+        A = float(share @ w)
+        at_null = self.population.excess(np.array([null]), np.zeros(1))[0][0]
+        corner = float((share * w) @ (null**2 / (tau - null))) / at_null
+        return corner, -null * self.weights * (alpha - A * beta) / self.points.x
 
 
 def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     r"""Return nodes and weights that integrate against the Marchenko-Pastur bulk.
 
-    .. math:: \int h\,dF_c = \frac{2}{\pi}
-        \int_0^\pi h(s(\theta)) \frac{\sin^2\theta}{s(\theta)} d\theta,
-        \qquad s(\theta) = 1 + c + 2\sqrt c\cos\theta
+    .. math:: \int h\,dF_c = \frac1{2\pi c}
+        \int h(s) \sqrt{(s_+ - s)(s - s_-)}\,\frac{ds}s, \qquad s_\pm = (1 \pm \sqrt c)^2
 
     The weights sum to min(1, 1/c); the remaining eigenvalues are zero. The ``aspect`` is c = p/n.
     For filters that oscillate like cos(t√s), ``phase`` is the largest t; it adds nodes.
@@ -44,59 +146,183 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     >>> round(float(weights.sum()), 12), round(float(weights @ nodes), 12)
     (1.0, 1.0)
     """
-    root = np.sqrt(positive_number("aspect", aspect))
-    # θ = π is the lower edge, where 1/s is large if c is near one: panels shrink towards it
-    edges = [0.0]
-    for k in range(GRADED_PANELS):
-        end = np.pi * (1 - 0.5 ** (k + 1)) if k + 1 < GRADED_PANELS else np.pi
-        pieces = ceil(1 + phase * min(root, 1) * (end - edges[-1]) / PHASE_PER_PANEL)
-        edges.extend(np.linspace(edges[-1], end, pieces + 1)[1:])
-    left = np.array(edges[:-1])[:, None]
-    right = np.array(edges[1:])[:, None]
-    x, w = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
-    # use π - θ, which stays exact near the lower edge
-    from_edge = np.pi - (left + right) / 2 - (right - left) / 2 * x
-    s = (1 - root) ** 2 + 4 * root * np.sin(from_edge / 2) ** 2
-    weights = (right - left) / np.pi * w * np.sin(from_edge) ** 2 / s
-    return s.ravel(), weights.ravel()
+    population = population_of(IDENTITY, aspect)
+    points, weights = rule(population, phase).points(PANEL_NODES)
+    limit = Limit(population, points, weights)
+    return points.x, limit.single(np.ones(1))[1:]
 
 
 def limiting_risk(
-    method: str | Method, stops: ArrayLike, *, aspect: float, signal: float, noise: float
-) -> RiskCurve:
-    r"""Return the limit of the Bayes estimation risk as n and p grow with p/n → c.
+    method: str | Method,
+    stops: ArrayLike,
+    *,
+    aspect: float,
+    signal: ArrayLike | PowerSignal,
+    noise: float,
+    covariance: Covariance = IDENTITY,
+    target: Target = "estimation",
+) -> LimitCurve:
+    r"""Return the limit of the Bayes risk as n and p grow with p/n → c.
 
-    .. math:: r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
+    .. math:: \int g^2\,d\mu_{r^2} + \sigma^2 c \int s\varphi^2\,d\mu_1 \quad\text{(estimation)},
+        \qquad \int g^2\,d\mu_{r^2\tau} + \sigma^2 c \int s\varphi^2\,d\mu_\tau
+        \quad\text{(prediction)}
 
-    Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself. The
-    ``aspect`` is c = p/n, below, at or above one; the other parameters are those of
-    :func:`bayes_risk`. "critical" damping is that of the lower edge of the bulk, for c < 1.
+    Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`. Where
+    the signal depends on the direction, the bias of prediction is an integral over two eigenvalues.
+
+    Parameters
+    ----------
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    aspect : float
+        The limit c of p/n, below, at or above one.
+    signal : float, array-like of one number per eigenvalue, or PowerSignal
+        A number is r² = E‖β₀‖², spread evenly over all directions. An array gives r² by the
+        population eigenvalue: a coefficient in that direction has the variance r²/p.
+        :func:`stoptime.power_signal` gives the i-th largest eigenvalue the energy :math:`i^{-b}`.
+    noise : float
+        Variance σ² of the noise.
+    covariance : pair of array-like, default=(1.0, 1.0)
+        Eigenvalues of the covariance Σ of the rows, and how often each occurs, up to a factor.
+    target : {"estimation", "prediction"}, default="estimation"
+        "prediction" is at new rows, :math:`E(x^T(\hat\beta - \beta_0))^2`, less the noise itself;
+        leave-one-out and path GCV converge to this plus the noise. For the identity both are equal.
+
+    Returns
+    -------
+    LimitCurve
+        A :class:`RiskCurve` with ``quadrature_error``. "critical" damping and "auto" steps are
+        those of the edges of the limiting spectrum.
 
     Examples
     --------
     >>> curve = limiting_risk("ridge", [0.1, 10.0], aspect=1.0, signal=1.0, noise=1.0)
     >>> round(curve.best, 6), round(curve.best_total, 6)
     (1.0, 0.618034)
+    >>> known = {"aspect": 0.5, "noise": 1.0, "covariance": ([1.0, 5.0], [0.5, 0.5])}
+    >>> curve = limiting_risk("nesterov-flow", [2.0], signal=1.0, target="prediction", **known)
+    >>> round(float(curve.bias[0]), 4), round(float(curve.variance[0]), 4)
+    (0.3919, 0.2982)
     """
-    r2 = nonnegative("signal", signal)
-    sigma2 = nonnegative("noise", noise)
-    t = nonnegative("stops", stops, infinite=True)
-    last = np.max(t, initial=0, where=np.isfinite(t))
-    if last > LATEST_LIMIT_STOP:
+    population = population_of(covariance, aspect)
+    t = list_of_stops(stops)
+    last = float(np.max(t, initial=0, where=np.isfinite(t)))
+    model, check = limit_models(method, population, last, signal, noise, target)
+    curve = curve_of(model, t)
+    return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
+
+
+def limiting_naive_gcv(
+    method: str | Method,
+    stops: ArrayLike,
+    *,
+    aspect: float,
+    signal: ArrayLike | PowerSignal,
+    noise: float,
+    covariance: Covariance = IDENTITY,
+) -> Array:
+    r"""Return the limit of :func:`naive_gcv`, which is right for ridge and wrong for other methods.
+
+    .. math:: \frac{\int s g^2\,d\mu_{r^2} + \sigma^2(1 - c + c\int g^2\,d\mu_1)}
+        {(1 - c\int (1 - g)\,d\mu_1)^2}
+
+    The right value, to which leave-one-out and :func:`path_gcv` converge, is the total of
+    :func:`limiting_risk` with ``target="prediction"``, plus the noise. The parameters are those of
+    :func:`limiting_risk`; the value is infinite where every degree of freedom is used.
+
+    Examples
+    --------
+    >>> known = {"aspect": 1.2, "signal": 5.0, "noise": 1.0}
+    >>> limiting_naive_gcv("gradient-flow", [100.0], **known).round(1)
+    array([32.8])
+    >>> round(float(limiting_risk("gradient-flow", [100.0], **known).total[0]) + 1, 1)
+    4.0
+    """
+    population = population_of(covariance, aspect)
+    t = list_of_stops(stops)
+    last = float(np.max(t, initial=0, where=np.isfinite(t)))
+    tuned, panels = tuned_rule(method, population, last)
+    limit = Limit(population, *panels.points(PANEL_NODES))
+    count = aspect * limit.single(np.ones(len(population.shares)))
+    # the training error of a direction is s g², and zero in null directions
+    energy = limit.single(energies(signal, population)) * limit.eigenvalues
+    g = tuned.shrinkage(limit.eigenvalues[:, None], t)
+    count[0] = 0.0  # null directions are no degrees of freedom
+    left = 1 - count @ (1 - g)
+    error = energy @ g**2 + nonnegative("noise", noise) * (1 - count @ (1 - g**2))
+    return np.where(left > PANEL_NODES * EPS, error / np.maximum(left, EPS) ** 2, np.inf)
+
+
+def population_of(covariance: Covariance, aspect: float) -> Population:
+    """Return the population of checked eigenvalues, with shares that sum to one."""
+    try:
+        given, found = covariance
+    except (TypeError, ValueError):
+        raise ValueError("covariance must be a pair: eigenvalues, and how often each.") from None
+    tau = np.atleast_1d(nonnegative("The eigenvalues of covariance", given))
+    weights = np.atleast_1d(nonnegative("The weights of covariance", found))
+    if tau.ndim != 1 or tau.shape != weights.shape or not weights.any():
         raise ValueError(
-            f"stops must be at most {LATEST_LIMIT_STOP:g}, or inf for the limit; got {last:g}."
+            "covariance must have as many weights as eigenvalues, not all zero; got the shapes "
+            f"{tau.shape} and {weights.shape}."
         )
+    return Population(tau, weights / weights.sum(), positive_number("aspect", aspect))
+
+
+def energies(signal: ArrayLike | PowerSignal, population: Population) -> Array:
+    """Return r² for each population eigenvalue."""
+    if isinstance(signal, PowerSignal):
+        # an eigenvalue without directions has no energy
+        shares = np.where(population.shares > 0, population.shares, np.inf)
+        return signal.coordinates(population.eigenvalues) ** 2 / shares
+    r2 = nonnegative("signal", signal)
+    if r2.ndim and r2.shape != population.shares.shape:
+        raise ValueError(
+            f"signal must be one number, or one per eigenvalue, {len(population.shares)}; got "
+            f"{r2.shape}."
+        )
+    return np.broadcast_to(r2, population.shares.shape)
+
+
+def tuned_rule(method: str | Method, population: Population, last: float) -> tuple[Method, Rule]:
+    """Return the method tuned to the limiting spectrum, and panels for stops up to ``last``."""
     method = get_method(method)
+    method.require_filter()
     if method.counts_eigenvalues:
         raise ValueError(f"{method.name} counts eigenvalues, and in the limit there is no number.")
-    nodes, weights = marchenko_pastur(aspect, 2 * last if method.order == 2 else 0.0)
-    missing = max(0.0, 1 - 1 / aspect)
-    # the smallest node is not the edge of the bulk, so the method is tuned to the edges
-    lower_edge = (1 - np.sqrt(aspect)) ** 2 if aspect < 1 else 0.0
-    model = RiskModel(
-        method.tuned_to([lower_edge, (1 + np.sqrt(aspect)) ** 2]),
-        np.append(0.0, nodes),
-        r2 * np.append(missing, weights),
-        sigma2 * aspect * np.append(0.0, weights),
-    )
-    return curve_of(model, t)
+    lowest, highest = population.support
+    # the smallest node is not the edge of the support, so the method is tuned to the edges
+    tuned = method.tuned_to([lowest, highest])
+    if tuned.order == 1:
+        return tuned, rule(population, 0.0)
+    rate = 2 * tuned.pace  # the square of a filter oscillates twice as fast
+    if rate * last * np.sqrt(highest) > LATEST_LIMIT_PHASE:
+        latest = LATEST_LIMIT_PHASE / (rate * np.sqrt(highest))
+        raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
+    return tuned, rule(population, rate * last)
+
+
+def limit_models(
+    method: str | Method,
+    population: Population,
+    last: float,
+    signal: ArrayLike | PowerSignal,
+    noise: float,
+    target: Target,
+) -> tuple[RiskModel, RiskModel]:
+    """Return the model of the limit by a fine rule and by a coarse one, for stops up to ``last``."""
+    check_target(target)
+    level = float(nonnegative("noise", noise)) * population.aspect
+    r2 = energies(signal, population)
+    tuned, panels = tuned_rule(method, population, last)
+    error = population.eigenvalues if target == "prediction" else np.ones(len(r2))
+
+    def model(n_nodes: int) -> RiskModel:
+        limit = Limit(population, *panels.points(n_nodes))
+        # one eigenvalue is enough where Σ or the signal is the same in all directions
+        alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(population.eigenvalues) == 0
+        bias = limit.single(r2 * error) if alike else limit.paired(r2)
+        return RiskModel(tuned, limit.eigenvalues, bias, level * limit.single(error))
+
+    return model(PANEL_NODES), model(CHECK_NODES)

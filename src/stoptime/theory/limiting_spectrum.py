@@ -1,0 +1,247 @@
+r"""The eigenvalues of XᵀX/n as n and p grow together, for rows of any covariance.
+
+Let w be the share of the eigenvalue τ of the population covariance Σ, and c = p/n. The companion
+transform v(z), written as :math:`v = -1/u`, solves
+
+.. math:: z = u + c\,u\sum_j \frac{w_j\tau_j}{u - \tau_j},
+    \qquad (\hat\Sigma - z)^{-1} \simeq -\frac{u}{z}\,(u - \Sigma)^{-1}.
+
+On the real line, with :math:`u = a + ib`, the imaginary part of this equation is
+
+.. math:: c\sum_j \frac{w_j\tau_j^2}{(a - \tau_j)^2 + b^2} = 1,
+
+which falls with b. So each a has at most one b, found without a search in the complex plane, and a
+runs over intervals on which the sum at b = 0 exceeds one. All other quantities are then sums of
+terms of one sign: the eigenvalue is :math:`x = c|u|^2\sum_j w_j\tau_j/|u - \tau_j|^2`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+from stoptime.support.arrays import EPS, TINY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stoptime.support.arrays import Array
+
+    Complex = NDArray[np.complex128]
+
+PANEL_NODES = 16  # of the Gauss rule on each panel
+CHECK_NODES = 11  # of the second rule, which states the error of the first
+PHASE_PER_PANEL = 6.0
+EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
+SMOOTH_PANEL = 1e-9  # last Legendre coefficient of the density on a panel, relative to the largest
+PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
+MOST_PANELS = 20_000
+MOST_HEIGHT_STEPS = 100
+HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
+POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
+LEAST_GAP = 1e-12  # of one: gaps in which the sum is closer to one are ignored
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Eigenvalues of a population covariance, their shares of all directions, and c = p/n."""
+
+    eigenvalues: Array
+    shares: Array
+    aspect: float
+
+    @cached_property
+    def positive(self) -> tuple[Array, Array]:
+        """The positive eigenvalues, in ascending order, and their shares times c."""
+        order = np.argsort(self.eigenvalues, kind="stable")
+        order = order[(self.eigenvalues[order] > 0) & (self.shares[order] > 0)]
+        return self.eigenvalues[order], self.aspect * self.shares[order]
+
+    @cached_property
+    def spare(self) -> float:
+        """How many positive eigenvalues there are per row, less one: above zero, rows fit."""
+        spare = float(self.positive[1].sum()) - 1
+        # shares that sum to one up to rounding must not make a tiny gap at zero
+        return 0.0 if abs(spare) < PANEL_NODES * EPS else spare
+
+    def excess(self, a: Array, square: Array) -> tuple[Array, Array]:
+        """Return the sum that is one on the support, less one, and its derivative by -b²."""
+        tau, load = self.positive
+        distance = (a[:, None] - tau) ** 2 + square[:, None]
+        # Write τ²/|u - τ|² - 1 with a common denominator: it is exact where u is close to zero.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            level = 2 * a[:, None] * tau - (a**2 + square)[:, None]
+            return self.spare + (level / distance) @ load, (tau / distance) ** 2 @ load
+
+    def height(self, a: Array) -> Array:
+        """Return b at points a of the support, by Newton's method for 1/sum as a function of b²."""
+        tau, load = self.positive
+        # No single term exceeds one. The reciprocal of the sum is concave in b², so that Newton's
+        # method rises from this start to the root and never passes it.
+        square = np.max(load * tau**2 - (a[:, None] - tau) ** 2, axis=1, initial=0.0)
+        open_ = np.arange(len(a))
+        for _ in range(MOST_HEIGHT_STEPS):
+            excess, slope = self.excess(a[open_], square[open_])
+            step = excess * (1 + excess) / slope
+            square[open_] += step
+            # convergence is quadratic: the step after such a small one is below rounding
+            open_ = open_[step > HEIGHT_STEP * square[open_]]
+            if not open_.size:
+                break
+        return np.sqrt(np.maximum(square, TINY))
+
+    def _excess_at(self, a: float) -> float:
+        # one less the reciprocal root of the sum: it is nearly linear in a next to an eigenvalue
+        excess = float(self.excess(np.array([a]), np.zeros(1))[0][0])
+        root = np.sqrt(max(1 + excess, TINY))
+        return float(excess / (root * (1 + root)))
+
+    def _falls(self, a: float) -> float:
+        tau, load = self.positive
+        return float((load * tau**2) @ (a - tau) ** -3.0)
+
+    def _gaps(self) -> Iterator[tuple[float, float]]:
+        """Yield the intervals of a between two eigenvalues that are outside the support."""
+        tau, load = self.positive
+        reach = np.sqrt(load) * tau  # within it, the term of one eigenvalue exceeds one
+        # the least sum of the two terms next to a gap; more terms only raise it
+        least = (reach[:-1] ** (2 / 3) + reach[1:] ** (2 / 3)) ** 3
+        for j in np.flatnonzero(least < np.diff(tau) ** 2):
+            left = tau[j] + reach[j]
+            right = tau[j + 1] - reach[j + 1]
+            if left < right and self._falls(left) > 0 > self._falls(right):
+                lowest = brentq(self._falls, left, right)
+                if self._excess_at(lowest) < -LEAST_GAP:
+                    yield (
+                        brentq(self._excess_at, left, lowest, xtol=TINY),
+                        brentq(self._excess_at, lowest, right, xtol=TINY),
+                    )
+
+    @cached_property
+    def bands(self) -> Array:
+        """The intervals of a that make up the support, of shape (n_bands, 2)."""
+        tau, load = self.positive
+        if not tau.size:
+            return np.empty((0, 2))
+        reach = np.sqrt(load) * tau / 2  # where the term of one eigenvalue is four
+        # all terms together are at most one at this distance from the outermost eigenvalues
+        far = 4 * np.linalg.norm(reach)
+        first = 0.0
+        if self.spare:
+            first = brentq(self._excess_at, tau[0] - far, tau[0] - reach[0], xtol=TINY)
+        last = brentq(self._excess_at, tau[-1] + reach[-1], tau[-1] + far, xtol=TINY)
+        return np.array([first, *(edge for gap in self._gaps() for edge in gap), last]).reshape(
+            -1, 2
+        )
+
+    @cached_property
+    def null_point(self) -> float:
+        """The u at z = 0, below zero where there are more positive eigenvalues than rows."""
+        tau, load = self.positive
+        if self.spare <= 0:
+            return 0.0
+
+        def surplus(u: float) -> float:
+            return self.spare + float(load @ (u / (tau - u)))
+
+        return float(brentq(surplus, -float(load @ tau), 0.0, xtol=TINY))
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The smallest and the largest eigenvalue in the limit, zeros included."""
+        if not self.bands.size:
+            return 0.0, 0.0
+        lowest, highest = self.points(self.bands.ravel()[[0, -1]]).x
+        has_null = self.spare >= 0 or bool(self.shares[self.eigenvalues == 0].any())
+        return 0.0 if has_null else float(lowest), float(highest)
+
+    def points(self, a: Array) -> Points:
+        """Return eigenvalues and densities at points a of the support."""
+        rows = max(1, POPULATION_ENTRIES // max(1, len(self.positive[0])))
+        blocks = [self._points(a[i : i + rows]) for i in range(0, len(a), rows)]
+        parts = zip(*blocks, strict=True)
+        return Points(*(np.concatenate(one) for one in parts))
+
+    def _points(self, a: Array) -> tuple[Array, Complex, Array, Complex]:
+        tau, load = self.positive
+        b = self.height(a)
+        u = a + 1j * b
+        distance = (a[:, None] - tau) ** 2 + b[:, None] ** 2
+        x = np.abs(u) ** 2 * ((tau / distance) @ load)
+        # z'(u) = 2b(b S + iT): on the support its real part is this sum of positive terms
+        S = (tau / distance) ** 2 @ load
+        T = ((tau / distance) ** 2 * (a[:, None] - tau)) @ load
+        return x, u, 2 * (b**2 * S + T**2 / S), 1 / (2 * b * (b * S + 1j * T))
+
+    def summed(self, term: Callable[[Complex, Array], Complex], u: Complex, w: Array) -> Complex:
+        """Return the sum over the eigenvalues of w·term(u, τ), one for each u."""
+        rows = max(1, POPULATION_ENTRIES // len(self.eigenvalues))
+        blocks = [u[i : i + rows, None] for i in range(0, len(u), rows)]
+        parts = [np.empty(0), *(term(one, self.eigenvalues) @ (self.shares * w) for one in blocks)]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points of the support: eigenvalue x, u, dx/da and du/dx."""
+
+    x: Array
+    u: Complex
+    stretch: Array
+    du: Complex
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Panels in the angle θ of each band, a = a₁ + (a₂ - a₁) sin²(θ/2), which is smooth there."""
+
+    population: Population
+    edges: Array  # a₁ and a₂ of the band of each panel, of shape (n_panels, 2)
+    angles: Array  # of both ends of each panel, of shape (n_panels, 2)
+
+    def points(self, n_nodes: int) -> tuple[Points, Array]:
+        """Return the points of a Gauss rule on every panel, and the weights of an integral by x."""
+        nodes, w = np.polynomial.legendre.leggauss(n_nodes)
+        half = np.diff(self.angles) / 2
+        angle = self.angles[:, :1] + half * (1 + nodes)
+        width = np.diff(self.edges)
+        a = self.edges[:, :1] + width * np.sin(angle / 2) ** 2
+        found = self.population.points(a.ravel())
+        return found, (half * w * width / 2 * np.sin(angle)).ravel() * found.stretch
+
+
+def rule(population: Population, phase: float) -> Rule:
+    """Return panels that resolve the density, decades of eigenvalues and phases up to t√x."""
+    edges = population.bands
+    angles = np.tile([0.0, np.pi], (len(edges), 1))
+    to_legendre = np.linalg.inv(
+        np.polynomial.legendre.legvander(
+            np.polynomial.legendre.leggauss(PANEL_NODES)[0], PANEL_NODES - 1
+        )
+    )
+    done: list[tuple[Array, Array]] = [(np.empty((0, 2)), np.empty((0, 2)))]
+    for _ in range(PANEL_HALVINGS):
+        if not 0 < len(edges) <= MOST_PANELS:
+            break
+        points, weights = Rule(population, edges, angles).points(PANEL_NODES)
+        x = points.x.reshape(-1, PANEL_NODES)
+        smooth = (weights * points.u.imag).reshape(-1, PANEL_NODES)
+        smooth /= np.polynomial.legendre.leggauss(PANEL_NODES)[1]
+        coefficients = np.abs(smooth @ to_legendre.T)
+        fine = (
+            (x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0])
+            & (phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL)
+            & (coefficients[:, -2:].max(axis=1) <= SMOOTH_PANEL * coefficients.max(axis=1))
+        )
+        done.append((edges[fine], angles[fine]))
+        edges = np.repeat(edges[~fine], 2, axis=0)
+        middle = angles[~fine].mean(axis=1)
+        angles = np.stack([angles[~fine, 0], middle, middle, angles[~fine, 1]], 1).reshape(-1, 2)
+    done.append((edges, angles))
+    return Rule(population, *(np.concatenate(one) for one in zip(*done, strict=True)))
