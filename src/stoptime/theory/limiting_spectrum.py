@@ -29,11 +29,8 @@ from stoptime.support.arrays import EPS, TINY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stoptime.methods.base import Complex
     from stoptime.support.arrays import Array
-
-    Complex = NDArray[np.complex128]
 
 PANEL_NODES = 16  # of the Gauss rule on each panel
 CHECK_NODES = 11  # of the second rule, which states the error of the first
@@ -41,6 +38,7 @@ PHASE_PER_PANEL = 6.0
 EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of the density on a panel, relative to the largest
 PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
+PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, with tables of all pairs
 MOST_PANELS = 20_000
 MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
@@ -94,7 +92,7 @@ class Population:
             open_ = open_[step > HEIGHT_STEP * square[open_]]
             if not open_.size:
                 break
-        return np.sqrt(np.maximum(square, TINY))
+        return np.asarray(np.sqrt(np.maximum(square, TINY)))
 
     def _excess_at(self, a: float) -> float:
         # one less the reciprocal root of the sum: it is nearly linear in a next to an eigenvalue
@@ -153,13 +151,17 @@ class Population:
         return float(brentq(surplus, -float(load @ tau), 0.0, xtol=TINY))
 
     @property
+    def has_null(self) -> bool:
+        """Whether eigenvalues of XᵀX/n are zero, or come arbitrarily close to it."""
+        return self.spare >= 0 or bool(self.shares[self.eigenvalues == 0].any())
+
+    @property
     def support(self) -> tuple[float, float]:
-        """The smallest and the largest eigenvalue in the limit, zeros included."""
+        """The smallest and the largest positive eigenvalue in the limit."""
         if not self.bands.size:
             return 0.0, 0.0
         lowest, highest = self.points(self.bands.ravel()[[0, -1]]).x
-        has_null = self.spare >= 0 or bool(self.shares[self.eigenvalues == 0].any())
-        return 0.0 if has_null else float(lowest), float(highest)
+        return float(lowest), float(highest)
 
     def points(self, a: Array) -> Points:
         """Return eigenvalues and densities at points a of the support."""
@@ -171,13 +173,14 @@ class Population:
     def _points(self, a: Array) -> tuple[Array, Complex, Array, Complex]:
         tau, load = self.positive
         b = self.height(a)
-        u = a + 1j * b
+        u = np.asarray(a + 1j * b, dtype=np.complex128)
         distance = (a[:, None] - tau) ** 2 + b[:, None] ** 2
         x = np.abs(u) ** 2 * ((tau / distance) @ load)
         # z'(u) = 2b(b S + iT): on the support its real part is this sum of positive terms
         S = (tau / distance) ** 2 @ load
         T = ((tau / distance) ** 2 * (a[:, None] - tau)) @ load
-        return x, u, 2 * (b**2 * S + T**2 / S), 1 / (2 * b * (b * S + 1j * T))
+        slope = np.asarray(2 * b * (b * S + 1j * T), dtype=np.complex128)
+        return x, u, 2 * (b**2 * S + T**2 / S), 1 / slope
 
     def summed(self, term: Callable[[Complex, Array], Complex], u: Complex, w: Array) -> Complex:
         """Return the sum over the eigenvalues of w·term(u, τ), one for each u."""
@@ -185,6 +188,12 @@ class Population:
         blocks = [u[i : i + rows, None] for i in range(0, len(u), rows)]
         parts = [np.empty(0), *(term(one, self.eigenvalues) @ (self.shares * w) for one in blocks)]
         return np.concatenate(parts)
+
+    def density(self, points: Points, w: Array) -> Array:
+        """Return the density of p⁻¹ tr w(Σ) f(Σ̂) at positive eigenvalues."""
+        u = points.u
+        shares = self.summed(lambda u, tau: tau / np.abs(u - tau) ** 2, u, w)
+        return u.imag / (np.pi * points.x) * shares.real
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,29 +225,28 @@ class Rule:
         return found, (half * w * width / 2 * np.sin(angle)).ravel() * found.stretch
 
 
-def rule(population: Population, phase: float) -> Rule:
-    """Return panels that resolve the density, decades of eigenvalues and phases up to t√x."""
+def rule(population: Population, phase: float, weights: Array, rough: float) -> Rule:
+    """Return panels that resolve densities, decades of eigenvalues and phases up to t√x.
+
+    Each row of ``weights`` is the w of a density. The last Legendre coefficients of the densities
+    on a panel are at most ``rough`` of the largest.
+    """
     edges = population.bands
     angles = np.tile([0.0, np.pi], (len(edges), 1))
-    to_legendre = np.linalg.inv(
-        np.polynomial.legendre.legvander(
-            np.polynomial.legendre.leggauss(PANEL_NODES)[0], PANEL_NODES - 1
-        )
-    )
+    nodes, gauss = np.polynomial.legendre.leggauss(PANEL_NODES)
+    to_legendre = np.linalg.inv(np.polynomial.legendre.legvander(nodes, PANEL_NODES - 1)).T
     done: list[tuple[Array, Array]] = [(np.empty((0, 2)), np.empty((0, 2)))]
     for _ in range(PANEL_HALVINGS):
         if not 0 < len(edges) <= MOST_PANELS:
             break
-        points, weights = Rule(population, edges, angles).points(PANEL_NODES)
+        points, by_x = Rule(population, edges, angles).points(PANEL_NODES)
         x = points.x.reshape(-1, PANEL_NODES)
-        smooth = (weights * points.u.imag).reshape(-1, PANEL_NODES)
-        smooth /= np.polynomial.legendre.leggauss(PANEL_NODES)[1]
-        coefficients = np.abs(smooth @ to_legendre.T)
-        fine = (
-            (x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0])
-            & (phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL)
-            & (coefficients[:, -2:].max(axis=1) <= SMOOTH_PANEL * coefficients.max(axis=1))
-        )
+        fine = x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0]
+        fine &= phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL
+        for w in weights:
+            density = (by_x * population.density(points, w)).reshape(-1, PANEL_NODES) / gauss
+            coefficients = np.abs(density @ to_legendre)
+            fine &= coefficients[:, -2:].max(axis=1) <= rough * coefficients.max(axis=1)
         done.append((edges[fine], angles[fine]))
         edges = np.repeat(edges[~fine], 2, axis=0)
         middle = angles[~fine].mean(axis=1)

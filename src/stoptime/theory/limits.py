@@ -26,7 +26,9 @@ from stoptime.support.arrays import EPS
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory.limiting_spectrum import (
     CHECK_NODES,
+    PAIRED_PANEL,
     PANEL_NODES,
+    SMOOTH_PANEL,
     Points,
     Population,
     Rule,
@@ -38,7 +40,7 @@ from stoptime.theory.signals import PowerSignal, Target, check_target
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from stoptime.methods.base import Method
+    from stoptime.methods.base import Complex, Method
     from stoptime.support.arrays import Array
 
     Covariance = tuple[ArrayLike, ArrayLike]
@@ -82,9 +84,7 @@ class Limit:
         null = self.population.null_point
         with np.errstate(invalid="ignore"):
             at_zero = np.where(tau > 0, null / (null - tau), 1.0)
-        u = self.points.u
-        density = self.population.summed(lambda u, tau: tau / np.abs(u - tau) ** 2, u, w)
-        bulk = self.weights * u.imag / (np.pi * self.points.x) * density
+        bulk = self.weights * self.population.density(self.points, w)
         return np.append(at_zero @ (self.population.shares * w), bulk)
 
     def paired(self, w: Array) -> Array:
@@ -93,7 +93,8 @@ class Limit:
         if len(x) > MOST_PAIRED_NODES:
             raise ValueError(
                 f"The prediction risk of this signal needs {len(x)} nodes, and at most "
-                f"{MOST_PAIRED_NODES} are possible. Take earlier stops."
+                f"{MOST_PAIRED_NODES} are possible. Take earlier stops, or fewer eigenvalues of "
+                "the covariance."
             )
         h, A, dh, dA = self._transforms(w)
         alpha = (h * A).imag / np.pi
@@ -111,7 +112,7 @@ class Limit:
         corner, side = self._null_pairs(w, alpha, beta)
         return np.block([[np.array([[corner]]), side[None, :]], [side[:, None], kernel]])
 
-    def _transforms(self, w: Array) -> tuple[Array, Array, Array, Array]:
+    def _transforms(self, w: Array) -> tuple[Complex, Complex, Complex, Complex]:
         """Return h = -u/x, the sum A of wτ/(u - τ), and their derivatives by x."""
         x, u, du = self.points.x, self.points.u, self.points.du
         A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
@@ -147,9 +148,9 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     (1.0, 1.0)
     """
     population = population_of(IDENTITY, aspect)
-    points, weights = rule(population, phase).points(PANEL_NODES)
-    limit = Limit(population, points, weights)
-    return points.x, limit.single(np.ones(1))[1:]
+    panels = rule(population, phase, np.ones((1, 1)), SMOOTH_PANEL)
+    limit = Limit(population, *panels.points(PANEL_NODES))
+    return limit.points.x, limit.single(np.ones(1))[1:]
 
 
 def limiting_risk(
@@ -168,8 +169,9 @@ def limiting_risk(
         \qquad \int g^2\,d\mu_{r^2\tau} + \sigma^2 c \int s\varphi^2\,d\mu_\tau
         \quad\text{(prediction)}
 
-    Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`. Where
-    the signal depends on the direction, the bias of prediction is an integral over two eigenvalues.
+    Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`.
+    Where the signal depends on the direction, the bias of prediction is an integral over two
+    eigenvalues.
 
     Parameters
     ----------
@@ -237,16 +239,18 @@ def limiting_naive_gcv(
     >>> limiting_naive_gcv("gradient-flow", [100.0], **known).round(1)
     array([32.8])
     >>> round(float(limiting_risk("gradient-flow", [100.0], **known).total[0]) + 1, 1)
-    4.0
+    6.2
     """
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
     last = float(np.max(t, initial=0, where=np.isfinite(t)))
-    tuned, panels = tuned_rule(method, population, last)
+    r2 = energies(signal, population)
+    ones = np.ones(len(r2))
+    tuned, panels = tuned_rule(method, population, last, np.stack([r2, ones]), SMOOTH_PANEL)
     limit = Limit(population, *panels.points(PANEL_NODES))
-    count = aspect * limit.single(np.ones(len(population.shares)))
+    count = aspect * limit.single(ones)
     # the training error of a direction is s g², and zero in null directions
-    energy = limit.single(energies(signal, population)) * limit.eigenvalues
+    energy = limit.single(r2) * limit.eigenvalues
     g = tuned.shrinkage(limit.eigenvalues[:, None], t)
     count[0] = 0.0  # null directions are no degrees of freedom
     left = 1 - count @ (1 - g)
@@ -285,22 +289,35 @@ def energies(signal: ArrayLike | PowerSignal, population: Population) -> Array:
     return np.broadcast_to(r2, population.shares.shape)
 
 
-def tuned_rule(method: str | Method, population: Population, last: float) -> tuple[Method, Rule]:
-    """Return the method tuned to the limiting spectrum, and panels for stops up to ``last``."""
+def tuned_to_limit(method: str | Method, population: Population) -> Method:
+    """Return the method tuned to the edges of the limiting spectrum."""
     method = get_method(method)
     method.require_filter()
     if method.counts_eigenvalues:
         raise ValueError(f"{method.name} counts eigenvalues, and in the limit there is no number.")
     lowest, highest = population.support
-    # the smallest node is not the edge of the support, so the method is tuned to the edges
-    tuned = method.tuned_to([lowest, highest])
-    if tuned.order == 1:
-        return tuned, rule(population, 0.0)
-    rate = 2 * tuned.pace  # the square of a filter oscillates twice as fast
-    if rate * last * np.sqrt(highest) > LATEST_LIMIT_PHASE:
-        latest = LATEST_LIMIT_PHASE / (rate * np.sqrt(highest))
+    return method.tuned_to([0.0 if population.has_null else lowest, highest])
+
+
+def oscillation(tuned: Method) -> float:
+    """Return the change of phase of g² with t√s, zero where g does not oscillate."""
+    # the filters of first order are smooth on the scale of s itself, which panels resolve
+    return 0.0 if tuned.order == 1 or tuned.is_smooth else 2 * tuned.pace
+
+
+def tuned_rule(
+    method: str | Method, population: Population, last: float, weights: Array, rough: float
+) -> tuple[Method, Rule]:
+    """Return the method tuned to the limiting spectrum, and panels for stops up to ``last``.
+
+    The densities of these weights are resolved up to ``rough``; see :func:`rule`.
+    """
+    tuned = tuned_to_limit(method, population)
+    rate = oscillation(tuned) * np.sqrt(population.support[1])
+    if rate * last > LATEST_LIMIT_PHASE:
+        latest = LATEST_LIMIT_PHASE / rate
         raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
-    return tuned, rule(population, rate * last)
+    return tuned, rule(population, oscillation(tuned) * last, weights, rough)
 
 
 def limit_models(
@@ -311,17 +328,19 @@ def limit_models(
     noise: float,
     target: Target,
 ) -> tuple[RiskModel, RiskModel]:
-    """Return the model of the limit by a fine rule and by a coarse one, for stops up to ``last``."""
+    """Return the model of the limit by a fine and by a coarse rule, for stops up to ``last``."""
     check_target(target)
     level = float(nonnegative("noise", noise)) * population.aspect
     r2 = energies(signal, population)
-    tuned, panels = tuned_rule(method, population, last)
+    # one eigenvalue is enough where Σ or the signal is the same in all directions
+    alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(population.eigenvalues) == 0
     error = population.eigenvalues if target == "prediction" else np.ones(len(r2))
+    weights = np.stack([r2 * error, error]) if alike else np.stack([r2, error])
+    rough = SMOOTH_PANEL if alike else PAIRED_PANEL
+    tuned, panels = tuned_rule(method, population, last, weights, rough)
 
     def model(n_nodes: int) -> RiskModel:
         limit = Limit(population, *panels.points(n_nodes))
-        # one eigenvalue is enough where Σ or the signal is the same in all directions
-        alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(population.eigenvalues) == 0
         bias = limit.single(r2 * error) if alike else limit.paired(r2)
         return RiskModel(tuned, limit.eigenvalues, bias, level * limit.single(error))
 

@@ -108,7 +108,7 @@ def _linear_and_other_part(activation: Activation | None) -> tuple[float, float]
             return float(activation(z) ** power * z**degree * np.exp(-z * z / 2))
 
         below = quad(integrand, -np.inf, 0.0)[0]
-        return float(below + quad(integrand, 0.0, np.inf)[0]) / np.sqrt(2 * np.pi)
+        return float((below + quad(integrand, 0.0, np.inf)[0]) / np.sqrt(2 * np.pi))
 
     linear = mean(1, 1)
     other = mean(2, 0) - mean(1, 0) ** 2 - linear**2
