@@ -12,14 +12,7 @@ from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import TINY
 from stoptime.support.checks import positive_number
 from stoptime.support.progress import progress
-from stoptime.theory import search
-from stoptime.theory.limits import (
-    LATEST_LIMIT_PHASE,
-    limit_models,
-    oscillation,
-    population_of,
-    tuned_to_limit,
-)
+from stoptime.theory import limits, search
 from stoptime.theory.risk import FIRST_PHASE, LAST_PHASE
 
 if TYPE_CHECKING:
@@ -29,14 +22,11 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
     from stoptime.theory.limiting_spectrum import Population
-    from stoptime.theory.limits import Covariance
-    from stoptime.theory.risk import RiskModel
-    from stoptime.theory.signals import PowerSignal, Target
+    from stoptime.theory.limits import Covariance, Signal
+    from stoptime.theory.signals import Target
 
-FIRST_SHARE = 1e-3  # of the gain of the best ridge, at which the search for the best stop begins
-SEARCH_GROWTH = 4.0  # factor by which the search goes on where the best stop is its last
-SCALE_PER_DECADE = 6  # stops that find the least risk roughly
-LAST_STOPS = 0.99  # of the last stop: a best stop beyond is at the end of the search
+SEARCHED_GAINS = (1e-3, 16.0)  # of oscillating methods, in units of the gain of the best ridge
+STOPS_PER_SCALE = 6  # in each decade, to find the least risk roughly
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +38,7 @@ class LearningCurve:
     risk: Array
     stop: Array
     quadrature_error: Array
-    """The difference between this risk and that of a rule with fewer nodes."""
+    """The difference from the risk by a rule with fewer nodes."""
 
     @property
     def exponents(self) -> Array:
@@ -69,7 +59,7 @@ class LearningCurve:
 def learning_curve(
     method: str | Method,
     covariance: Covariance,
-    signal: ArrayLike | PowerSignal,
+    signal: Signal,
     noise: float,
     *,
     n: ArrayLike,
@@ -79,25 +69,19 @@ def learning_curve(
 ) -> LearningCurve:
     r"""Return the least limiting risk of a method and its best stop, for each number of rows.
 
-    With p features, n rows have the risk of :func:`limiting_risk` at the aspect p/n, whose error
-    falls like a power of n. For eigenvalues :math:`i^{-a}` and ``signal=power_signal(b)`` the risk
-    falls with the power of n that :func:`risk_exponent` gives (the capacity condition is a, the
-    source condition b), as long as the last eigenvalues are not yet learned.
+    The risk of n rows is that of :func:`limiting_risk` at the aspect p/n. For eigenvalues
+    :math:`i^{-a}` (the capacity condition) and ``signal=power_signal(b)`` (the source condition) it
+    falls with the power of n that :func:`risk_exponent` gives, until the last eigenvalues matter.
 
     Parameters
     ----------
-    method : Method or str
-        The method; its stops up to a phase t√s of 30 000 are searched.
-    covariance : pair of array-like
-        Eigenvalues of the covariance of the rows, and how often each occurs, up to a factor.
-    signal, noise : as for :func:`limiting_risk`
-        The noise must be positive.
+    method, covariance, signal, noise, target : as for :func:`limiting_risk`
+        The noise must be positive. Oscillating methods are searched up to 16 times the gain of the
+        best ridge.
     n : array-like of shape (n_sizes,)
         Numbers of rows.
     n_features : float, optional
         The number p of features. By default there is one for each eigenvalue.
-    target : {"prediction", "estimation"}, default="prediction"
-        The risk; see :func:`limiting_risk`.
     verbose : bool, default=False
         Whether to show progress.
 
@@ -109,66 +93,48 @@ def learning_curve(
     >>> curve.risk.round(4), curve.exponents.round(2)
     (array([0.0256, 0.0103]), array([-0.66]))
     """
-    sizes = np.array([positive_number("n", one) for one in np.atleast_1d(n)])
+    sizes = np.array([positive_number("n", one) for one in np.atleast_1d(n).tolist()])
     p = positive_number("n_features", np.size(covariance[0]) if n_features is None else n_features)
     positive_number("noise", noise)
     method = get_method(method)
-    found = [
-        _Problem(population_of(covariance, p / size), signal, noise, target).least(method)
-        for size in progress(sizes.tolist(), "Learning curve", verbose)
-    ]
-    stop, risk, error = np.array(found).T
-    return LearningCurve(method, sizes, risk, stop, error)
+    found = []
+    for size in progress(sizes.tolist(), "Learning curve", verbose):
+        population = limits.population_of(covariance, p / size)
+        found.append(_least(method, population, (signal, noise, target)))
+    return LearningCurve(method, sizes, *np.array(found).T)
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """A limiting problem in which methods are stopped where their risk is least."""
+def _least(
+    method: Method, population: Population, known: tuple[Signal, float, Target]
+) -> tuple[float, float, float]:
+    """Return the least risk, its stop, and the error of the integration."""
+    tuned = limits.tuned_to_limit(method, population)
+    rate = limits.oscillation(tuned)
+    model, check = limits.limit_models(Ridge() if rate else method, population, 0.0, *known)
+    stops = _scale(model.method, population)
+    best = int(np.argmin(model.total(stops)))
+    first, last = stops[[max(best - 1, 0), min(best + 1, len(stops) - 1)]]
+    if rate:
+        # oscillations need nodes, so that only stops around that of the best ridge are searched
+        first, last = (search.stop_with_gain(tuned, one * stops[best]) for one in SEARCHED_GAINS)
+        latest = limits.LATEST_LIMIT_PHASE / (rate * np.sqrt(population.support[1]))
+        first, last = min(first, latest), min(last, latest, tuned.horizon)
+        model, check = limits.limit_models(method, population, last, *known)
+    # the search may begin after nothing is learned, and end before least squares
+    ends = np.array([model.minimum(first, last)[0], 0.0, np.inf])
+    totals = model.total(ends)
+    least = int(np.argmin(totals))
+    error = abs(check.total(ends[[least]])[0] - totals[least])
+    return float(totals[least]), float(ends[least]), float(error)
 
-    population: Population
-    signal: ArrayLike | PowerSignal
-    noise: float
-    target: Target
 
-    def models(self, method: Method, last: float) -> tuple[RiskModel, RiskModel]:
-        """Return the model of the limit by a fine rule and by a coarse one."""
-        known = (self.signal, self.noise, self.target)
-        return limit_models(method, self.population, last, *known)
-
-    def least(self, method: Method) -> tuple[float, float, float]:
-        """Return the best stop, its risk, and the error of the integration."""
-        tuned = tuned_to_limit(method, self.population)
-        rate = oscillation(tuned)
-        model, check = self.models(Ridge() if rate else method, 0.0)
-        stops = self._scale(model.method)
-        place = int(np.argmin(model.total(stops)))
-        first, last = stops[max(place - 1, 0)], stops[min(place + 1, len(stops) - 1)]
-        if rate:
-            # oscillations need nodes, so that only stops around the best ridge are searched
-            latest = LATEST_LIMIT_PHASE / (rate * np.sqrt(self.population.support[1]))
-            first, last = self._range(tuned, stops[place], latest)
-            model, check = self.models(method, last)
-            while model.minimum(first, last)[0] > LAST_STOPS * last and last < latest:
-                last = min(SEARCH_GROWTH * last, latest)
-                model, check = self.models(method, last)
-        # the search may begin after nothing is learned, and end before least squares
-        ends = np.array([model.minimum(first, last)[0], 0.0, np.inf])
-        totals = model.total(ends)
-        best = int(np.argmin(totals))
-        error = abs(check.total(ends[[best]])[0] - totals[best])
-        return float(ends[best]), float(totals[best]), float(error)
-
-    def _scale(self, tuned: Method) -> Array:
-        """Return stops from nothing learned to everything learned, a few for each decade."""
-        power = 1 / tuned.order
-        lowest, highest = self.population.support
-        begin = FIRST_PHASE / highest**power / tuned.pace
-        end = LAST_PHASE / max(lowest, TINY) ** power / tuned.pace
-        stops = np.geomspace(begin, end, int(SCALE_PER_DECADE * np.log10(end / begin)) + 2)
-        return np.unique(np.ceil(stops)) if tuned.whole_stops else stops
-
-    def _range(self, tuned: Method, gain: float, latest: float) -> tuple[float, float]:
-        """Return the first and the last stop around the one with the gain of the best ridge."""
-        first = search.stop_with_gain(tuned, FIRST_SHARE * gain)
-        last = search.stop_with_gain(tuned, SEARCH_GROWTH * gain)
-        return min(first, latest), min(last, latest)
+def _scale(tuned: Method, population: Population) -> Array:
+    """Return a few stops in each decade, from nothing learned to everything learned."""
+    lowest, highest = population.support
+    first, last = (
+        phase / max(s, TINY) ** (1 / tuned.order) / tuned.pace
+        for phase, s in ((FIRST_PHASE, highest), (LAST_PHASE, lowest))
+    )
+    last = min(last, tuned.horizon)
+    stops = np.geomspace(first, last, int(STOPS_PER_SCALE * np.log10(last / first)) + 2)
+    return np.unique(np.floor(stops)) if tuned.whole_stops else stops

@@ -11,15 +11,15 @@ On the real line, with :math:`u = a + ib`, the imaginary part of this equation i
 .. math:: c\sum_j \frac{w_j\tau_j^2}{(a - \tau_j)^2 + b^2} = 1,
 
 which falls with b. So each a has at most one b, found without a search in the complex plane, and a
-runs over intervals on which the sum at b = 0 exceeds one. All other quantities are then sums of
-terms of one sign: the eigenvalue is :math:`x = c|u|^2\sum_j w_j\tau_j/|u - \tau_j|^2`.
+runs over the *bands*: the intervals on which the sum at b = 0 exceeds one. All other quantities are
+sums of terms of one sign. The eigenvalue is :math:`x = c|u|^2\sum_j w_j\tau_j/|u - \tau_j|^2`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -33,68 +33,74 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 PANEL_NODES = 16  # of the Gauss rule on each panel
-CHECK_NODES = 11  # of the second rule, which states the error of the first
 PHASE_PER_PANEL = 6.0
 EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
-SMOOTH_PANEL = 1e-9  # last Legendre coefficient of the density on a panel, relative to the largest
 PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
-PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, with tables of all pairs
 MOST_PANELS = 20_000
 MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
 POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
-LEAST_GAP = 1e-12  # of one: gaps in which the sum is closer to one are ignored
+LEAST_GAP = 1e-12  # gaps in which the sum is closer to one are ignored
+
+
+class Points(NamedTuple):
+    """Points of the support: the eigenvalue x, u, dx/da and du/dx."""
+
+    x: Array
+    u: Complex
+    stretch: Array
+    du: Complex
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Eigenvalues of a population covariance, their shares of all directions, and c = p/n."""
+    """Eigenvalues of Σ in units of the largest, their shares of all directions, and c = p/n."""
 
     eigenvalues: Array
     shares: Array
     aspect: float
+    unit: float
 
     @cached_property
     def positive(self) -> tuple[Array, Array]:
         """The positive eigenvalues, in ascending order, and their shares times c."""
         order = np.argsort(self.eigenvalues, kind="stable")
-        order = order[(self.eigenvalues[order] > 0) & (self.shares[order] > 0)]
+        order = order[(self.eigenvalues * self.shares)[order] > 0]
         return self.eigenvalues[order], self.aspect * self.shares[order]
 
     @cached_property
-    def spare(self) -> float:
-        """How many positive eigenvalues there are per row, less one: above zero, rows fit."""
-        spare = float(self.positive[1].sum()) - 1
+    def surplus(self) -> float:
+        """The number of positive eigenvalues of Σ per row, less one."""
+        surplus = float(self.positive[1].sum()) - 1
         # shares that sum to one up to rounding must not make a tiny gap at zero
-        return 0.0 if abs(spare) < PANEL_NODES * EPS else spare
+        return 0.0 if abs(surplus) < PANEL_NODES * EPS else surplus
+
+    @property
+    def has_null(self) -> bool:
+        """Whether eigenvalues of XᵀX/n are zero, or come arbitrarily close to it."""
+        return self.surplus >= 0 or bool(self.shares[self.eigenvalues == 0].any())
+
+    @cached_property
+    def null_point(self) -> float:
+        """The u at z = 0, below zero where there are more positive eigenvalues than rows."""
+        tau, load = self.positive
+        if self.surplus <= 0:
+            return 0.0
+
+        def excess(u: float) -> float:
+            return self.surplus + float(load @ (u / (tau - u)))
+
+        return float(brentq(excess, -float(load @ tau), 0.0, xtol=TINY))
 
     def excess(self, a: Array, square: Array) -> tuple[Array, Array]:
         """Return the sum that is one on the support, less one, and its derivative by -b²."""
         tau, load = self.positive
         distance = (a[:, None] - tau) ** 2 + square[:, None]
-        # Write τ²/|u - τ|² - 1 with a common denominator: it is exact where u is close to zero.
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            level = 2 * a[:, None] * tau - (a**2 + square)[:, None]
-            return self.spare + (level / distance) @ load, (tau / distance) ** 2 @ load
+        # τ²/|u - τ|² - 1 with a common denominator is accurate where u is close to zero
+        level = 2 * a[:, None] * tau - (a**2 + square)[:, None]
+        return self.surplus + (level / distance) @ load, (tau / distance) ** 2 @ load
 
-    def height(self, a: Array) -> Array:
-        """Return b at points a of the support, by Newton's method for 1/sum as a function of b²."""
-        tau, load = self.positive
-        # No single term exceeds one. The reciprocal of the sum is concave in b², so that Newton's
-        # method rises from this start to the root and never passes it.
-        square = np.max(load * tau**2 - (a[:, None] - tau) ** 2, axis=1, initial=0.0)
-        open_ = np.arange(len(a))
-        for _ in range(MOST_HEIGHT_STEPS):
-            excess, slope = self.excess(a[open_], square[open_])
-            step = excess * (1 + excess) / slope
-            square[open_] += step
-            # convergence is quadratic: the step after such a small one is below rounding
-            open_ = open_[step > HEIGHT_STEP * square[open_]]
-            if not open_.size:
-                break
-        return np.asarray(np.sqrt(np.maximum(square, TINY)))
-
-    def _excess_at(self, a: float) -> float:
+    def _edge_at(self, a: float) -> float:
         # one less the reciprocal root of the sum: it is nearly linear in a next to an eigenvalue
         excess = float(self.excess(np.array([a]), np.zeros(1))[0][0])
         root = np.sqrt(max(1 + excess, TINY))
@@ -104,22 +110,21 @@ class Population:
         tau, load = self.positive
         return float((load * tau**2) @ (a - tau) ** -3.0)
 
-    def _gaps(self) -> Iterator[tuple[float, float]]:
-        """Yield the intervals of a between two eigenvalues that are outside the support."""
+    def _gaps(self) -> Iterator[float]:
+        """Yield both ends of each interval of a between two eigenvalues that is in no band."""
         tau, load = self.positive
         reach = np.sqrt(load) * tau  # within it, the term of one eigenvalue exceeds one
-        # the least sum of the two terms next to a gap; more terms only raise it
+        # the least sum of the two terms next to a gap; other terms only raise it
         least = (reach[:-1] ** (2 / 3) + reach[1:] ** (2 / 3)) ** 3
         for j in np.flatnonzero(least < np.diff(tau) ** 2):
             left = tau[j] + reach[j]
             right = tau[j + 1] - reach[j + 1]
+            # the sum is convex, so that it is below one around its minimum or nowhere
             if left < right and self._falls(left) > 0 > self._falls(right):
                 lowest = brentq(self._falls, left, right)
-                if self._excess_at(lowest) < -LEAST_GAP:
-                    yield (
-                        brentq(self._excess_at, left, lowest, xtol=TINY),
-                        brentq(self._excess_at, lowest, right, xtol=TINY),
-                    )
+                if self._edge_at(lowest) < -LEAST_GAP:
+                    yield brentq(self._edge_at, left, lowest, xtol=TINY)
+                    yield brentq(self._edge_at, lowest, right, xtol=TINY)
 
     @cached_property
     def bands(self) -> Array:
@@ -127,88 +132,73 @@ class Population:
         tau, load = self.positive
         if not tau.size:
             return np.empty((0, 2))
-        reach = np.sqrt(load) * tau / 2  # where the term of one eigenvalue is four
-        # all terms together are at most one at this distance from the outermost eigenvalues
-        far = 4 * np.linalg.norm(reach)
+        near = np.sqrt(load) * tau / 2  # the term of one eigenvalue is four
+        far = 4 * np.linalg.norm(near)  # all terms together are at most a quarter
         first = 0.0
-        if self.spare:
-            first = brentq(self._excess_at, tau[0] - far, tau[0] - reach[0], xtol=TINY)
-        last = brentq(self._excess_at, tau[-1] + reach[-1], tau[-1] + far, xtol=TINY)
-        return np.array([first, *(edge for gap in self._gaps() for edge in gap), last]).reshape(
-            -1, 2
-        )
-
-    @cached_property
-    def null_point(self) -> float:
-        """The u at z = 0, below zero where there are more positive eigenvalues than rows."""
-        tau, load = self.positive
-        if self.spare <= 0:
-            return 0.0
-
-        def surplus(u: float) -> float:
-            return self.spare + float(load @ (u / (tau - u)))
-
-        return float(brentq(surplus, -float(load @ tau), 0.0, xtol=TINY))
-
-    @property
-    def has_null(self) -> bool:
-        """Whether eigenvalues of XᵀX/n are zero, or come arbitrarily close to it."""
-        return self.spare >= 0 or bool(self.shares[self.eigenvalues == 0].any())
+        if self.surplus:
+            first = brentq(self._edge_at, tau[0] - far, tau[0] - near[0], xtol=TINY)
+        last = brentq(self._edge_at, tau[-1] + near[-1], tau[-1] + far, xtol=TINY)
+        return np.array([first, *self._gaps(), last]).reshape(-1, 2)
 
     @property
     def support(self) -> tuple[float, float]:
-        """The smallest and the largest positive eigenvalue in the limit."""
+        """The smallest and the largest positive eigenvalue in the limit, not in units."""
         if not self.bands.size:
             return 0.0, 0.0
-        lowest, highest = self.points(self.bands.ravel()[[0, -1]]).x
+        lowest, highest = self.unit * self.points(self.bands.ravel()[[0, -1]]).x
         return float(lowest), float(highest)
 
-    def points(self, a: Array) -> Points:
-        """Return eigenvalues and densities at points a of the support."""
-        rows = max(1, POPULATION_ENTRIES // max(1, len(self.positive[0])))
-        blocks = [self._points(a[i : i + rows]) for i in range(0, len(a), rows)]
-        parts = zip(*blocks, strict=True)
-        return Points(*(np.concatenate(one) for one in parts))
+    def height(self, a: Array) -> Array:
+        """Return b at points a of the bands, by Newton's method for 1/sum as a function of b²."""
+        tau, load = self.positive
+        # No single term exceeds one. The reciprocal of the sum is concave in b², so that Newton's
+        # method rises from this start to the root and never passes it.
+        square = np.max(load * tau**2 - (a[:, None] - tau) ** 2, axis=1, initial=0.0)
+        moving = np.arange(len(a))
+        for _ in range(MOST_HEIGHT_STEPS):
+            excess, slope = self.excess(a[moving], square[moving])
+            step = excess * (1 + excess) / slope
+            square[moving] += step
+            # convergence is quadratic: the step after such a small one is below rounding
+            moving = moving[step > HEIGHT_STEP * square[moving]]
+            if not moving.size:
+                break
+        return np.asarray(np.sqrt(np.maximum(square, TINY)))
 
-    def _points(self, a: Array) -> tuple[Array, Complex, Array, Complex]:
+    def points(self, a: Array) -> Points:
+        """Return the points of the support at points a of the bands."""
+        rows = max(1, POPULATION_ENTRIES // max(1, len(self.positive[0])))
+        blocks = [self._points(a[i : i + rows]) for i in range(0, max(1, len(a)), rows)]
+        return Points(*(np.concatenate(one) for one in zip(*blocks, strict=True)))
+
+    def _points(self, a: Array) -> Points:
         tau, load = self.positive
         b = self.height(a)
         u = np.asarray(a + 1j * b, dtype=np.complex128)
         distance = (a[:, None] - tau) ** 2 + b[:, None] ** 2
         x = np.abs(u) ** 2 * ((tau / distance) @ load)
-        # z'(u) = 2b(b S + iT): on the support its real part is this sum of positive terms
+        # z'(u) = 2b(bS + iT): on the support its real part is this sum of positive terms
         S = (tau / distance) ** 2 @ load
         T = ((tau / distance) ** 2 * (a[:, None] - tau)) @ load
         slope = np.asarray(2 * b * (b * S + 1j * T), dtype=np.complex128)
-        return x, u, 2 * (b**2 * S + T**2 / S), 1 / slope
+        return Points(x, u, 2 * (b**2 * S + T**2 / S), 1 / slope)
 
     def summed(self, term: Callable[[Complex, Array], Complex], u: Complex, w: Array) -> Complex:
         """Return the sum over the eigenvalues of w·term(u, τ), one for each u."""
         rows = max(1, POPULATION_ENTRIES // len(self.eigenvalues))
         blocks = [u[i : i + rows, None] for i in range(0, len(u), rows)]
-        parts = [np.empty(0), *(term(one, self.eigenvalues) @ (self.shares * w) for one in blocks)]
-        return np.concatenate(parts)
+        parts = [term(one, self.eigenvalues) @ (self.shares * w) for one in blocks]
+        return np.concatenate([np.empty(0), *parts])
 
     def density(self, points: Points, w: Array) -> Array:
-        """Return the density of p⁻¹ tr w(Σ) f(Σ̂) at positive eigenvalues."""
-        u = points.u
-        shares = self.summed(lambda u, tau: tau / np.abs(u - tau) ** 2, u, w)
-        return u.imag / (np.pi * points.x) * shares.real
+        """Return the density of p⁻¹ tr w(Σ) f(Σ̂) at positive eigenvalues, for one w per τ."""
+        total = self.summed(lambda u, tau: tau / np.abs(u - tau) ** 2, points.u, w)
+        return points.u.imag / (np.pi * points.x) * total.real
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """Points of the support: eigenvalue x, u, dx/da and du/dx."""
-
-    x: Array
-    u: Complex
-    stretch: Array
-    du: Complex
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """Panels in the angle θ of each band, a = a₁ + (a₂ - a₁) sin²(θ/2), which is smooth there."""
+class Panels:
+    """Panels in the angle θ of each band, a = a₁ + (a₂ - a₁) sin²(θ/2), in which b is smooth."""
 
     population: Population
     edges: Array  # a₁ and a₂ of the band of each panel, of shape (n_panels, 2)
@@ -225,7 +215,7 @@ class Rule:
         return found, (half * w * width / 2 * np.sin(angle)).ravel() * found.stretch
 
 
-def rule(population: Population, phase: float, weights: Array, rough: float) -> Rule:
+def panels_for(population: Population, phase: float, weights: Array, rough: float) -> Panels:
     """Return panels that resolve densities, decades of eigenvalues and phases up to t√x.
 
     Each row of ``weights`` is the w of a density. The last Legendre coefficients of the densities
@@ -235,21 +225,21 @@ def rule(population: Population, phase: float, weights: Array, rough: float) -> 
     angles = np.tile([0.0, np.pi], (len(edges), 1))
     nodes, gauss = np.polynomial.legendre.leggauss(PANEL_NODES)
     to_legendre = np.linalg.inv(np.polynomial.legendre.legvander(nodes, PANEL_NODES - 1)).T
-    done: list[tuple[Array, Array]] = [(np.empty((0, 2)), np.empty((0, 2)))]
+    done = []
     for _ in range(PANEL_HALVINGS):
         if not 0 < len(edges) <= MOST_PANELS:
             break
-        points, by_x = Rule(population, edges, angles).points(PANEL_NODES)
+        points, by_x = Panels(population, edges, angles).points(PANEL_NODES)
         x = points.x.reshape(-1, PANEL_NODES)
         fine = x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0]
         fine &= phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL
         for w in weights:
             density = (by_x * population.density(points, w)).reshape(-1, PANEL_NODES) / gauss
-            coefficients = np.abs(density @ to_legendre)
-            fine &= coefficients[:, -2:].max(axis=1) <= rough * coefficients.max(axis=1)
+            sizes = np.abs(density @ to_legendre)
+            fine &= sizes[:, -2:].max(axis=1) <= rough * sizes.max(axis=1)
         done.append((edges[fine], angles[fine]))
         edges = np.repeat(edges[~fine], 2, axis=0)
         middle = angles[~fine].mean(axis=1)
         angles = np.stack([angles[~fine, 0], middle, middle, angles[~fine, 1]], 1).reshape(-1, 2)
-    done.append((edges, angles))
-    return Rule(population, *(np.concatenate(one) for one in zip(*done, strict=True)))
+    parts = zip(*done, (edges, angles), strict=True)
+    return Panels(population, *(np.concatenate(one) for one in parts))

@@ -1,16 +1,7 @@
-r"""The limit of the risk as n and p grow together with p/n → c, for rows of any covariance.
+"""The limit of the risk as n and p grow together with p/n → c, for rows of any covariance.
 
-``docs/limits.md`` derives the formulas. With the notation of ``limiting_spectrum``, a signal of
-energy :math:`r_j^2` per direction of the eigenvalue :math:`\tau_j` and :math:`h = -u/x`,
-
-.. math:: \tfrac1p\operatorname{tr} w(\Sigma) f(\hat\Sigma) \to \int f\,d\mu_w, \qquad
-    \frac{d\mu_w}{dx} = \frac{b}{\pi x}\sum_j \frac{w_j\tau_j\,w(\tau_j)}{|u - \tau_j|^2},
-
-and two filters around Σ have a density on the diagonal and one beside it,
-
-.. math:: \frac{\beta(x)\alpha(y) - \alpha(x)\beta(y)}{x - y}, \qquad
-    \beta = \tfrac1\pi\operatorname{Im} h, \quad
-    \alpha = \tfrac1\pi\operatorname{Im} h\sum_j \frac{w_j\tau_j\,r_j^2}{u - \tau_j}.
+For a filter f, p⁻¹ tr w(Σ) f(Σ̂) tends to an integral over one eigenvalue of Σ̂ = XᵀX/n, and
+p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂) to an integral over two. The documentation derives both.
 """
 
 from __future__ import annotations
@@ -24,29 +15,24 @@ import numpy as np
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import EPS
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.theory.limiting_spectrum import (
-    CHECK_NODES,
-    PAIRED_PANEL,
-    PANEL_NODES,
-    SMOOTH_PANEL,
-    Points,
-    Population,
-    Rule,
-    rule,
-)
+from stoptime.theory.limiting_spectrum import PANEL_NODES, Panels, Points, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
 from stoptime.theory.signals import PowerSignal, Target, check_target
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from stoptime.methods.base import Complex, Method
+    from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
     Covariance = tuple[ArrayLike, ArrayLike]
+    Signal = ArrayLike | PowerSignal
 
+CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
+SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
+PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, which have tables of all pairs
+MOST_PAIRED_NODES = 5000  # of such a table: it has 200 MB
 LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
-MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
 IDENTITY = (1.0, 1.0)
 
 
@@ -58,9 +44,9 @@ class LimitCurve(RiskCurve):
 
     @cached_property
     def quadrature_error(self) -> Array:
-        """The difference between this risk and that of a rule with fewer nodes, at every stop.
+        """The difference from the risk by a rule with fewer nodes, at every stop.
 
-        It is mostly much larger than the error of the risk itself.
+        The error of the risk itself is mostly much smaller.
         """
         return np.abs(self.total - self.check.total(self.stops))
 
@@ -76,60 +62,58 @@ class Limit:
     @property
     def eigenvalues(self) -> Array:
         """Zero and the nodes."""
-        return np.append(0.0, self.points.x)
+        return np.append(0.0, self.population.unit * self.points.x)
 
     def single(self, w: Array) -> Array:
         """Return the weights of p⁻¹ tr w(Σ) f(Σ̂), for one w per population eigenvalue."""
         tau = self.population.eigenvalues
         null = self.population.null_point
-        with np.errstate(invalid="ignore"):
-            at_zero = np.where(tau > 0, null / (null - tau), 1.0)
+        # a direction without variance stays null, others by the resolvent at z = 0
+        at_zero = np.divide(null, null - tau, out=np.ones(len(tau)), where=tau > 0)
         bulk = self.weights * self.population.density(self.points, w)
         return np.append(at_zero @ (self.population.shares * w), bulk)
 
     def paired(self, w: Array) -> Array:
-        """Return the matrix of p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂) as a quadratic form of f."""
-        x = self.points.x
+        r"""Return the matrix of p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂), a quadratic form of f.
+
+        The density beside the diagonal is :math:`(\beta(x)\alpha(y) - \alpha(x)\beta(y))/(x - y)`
+        with :math:`\pi\beta = \operatorname{Im} h`, :math:`\pi\alpha = \operatorname{Im} hA`,
+        :math:`h = -u/x`; on the diagonal it is :math:`-|h|^2\operatorname{Im} A/\pi`.
+        """
+        x, u, _, du = self.points
         if len(x) > MOST_PAIRED_NODES:
             raise ValueError(
                 f"The prediction risk of this signal needs {len(x)} nodes, and at most "
                 f"{MOST_PAIRED_NODES} are possible. Take earlier stops, or fewer eigenvalues of "
                 "the covariance."
             )
-        h, A, dh, dA = self._transforms(w)
+        h = -u / x
+        A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
         alpha = (h * A).imag / np.pi
         beta = h.imag / np.pi
-        numerator = np.multiply.outer(beta, alpha)
-        numerator -= numerator.T
+        matrix = np.zeros((len(x) + 1, len(x) + 1))
+        kernel = matrix[1:, 1:]
+        np.multiply.outer(beta, alpha, out=kernel)
+        kernel -= kernel.T.copy()
         between = np.subtract.outer(x, x)
         np.fill_diagonal(between, 1.0)
-        kernel = numerator / between
-        slopes = dh.imag * alpha - (dh * A + h * dA).imag * beta
-        np.fill_diagonal(kernel, slopes / np.pi)
+        kernel /= between
+        # the limit of the quotient on the diagonal is a difference of derivatives by x
+        dA = du * self.population.summed(lambda u, tau: -tau / (u - tau) ** 2, u, w)
+        dh = (u / x - du) / x
+        np.fill_diagonal(kernel, (dh.imag * alpha - (dh * A + h * dA).imag * beta) / np.pi)
         kernel *= np.multiply.outer(self.weights, self.weights)
-        diagonal = -self.weights * np.abs(h) ** 2 * A.imag / np.pi
-        kernel[np.diag_indices(len(x))] += diagonal
-        corner, side = self._null_pairs(w, alpha, beta)
-        return np.block([[np.array([[corner]]), side[None, :]], [side[:, None], kernel]])
-
-    def _transforms(self, w: Array) -> tuple[Complex, Complex, Complex, Complex]:
-        """Return h = -u/x, the sum A of wτ/(u - τ), and their derivatives by x."""
-        x, u, du = self.points.x, self.points.u, self.points.du
-        A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
-        slope = self.population.summed(lambda u, tau: -tau / (u - tau) ** 2, u, w)
-        return -u / x, A, (u / x - du) / x, slope * du
-
-    def _null_pairs(self, w: Array, alpha: Array, beta: Array) -> tuple[float, Array]:
-        """Return the weights of the pairs with one or two zero eigenvalues."""
+        kernel[np.diag_indices(len(x))] -= self.weights * np.abs(h) ** 2 * A.imag / np.pi
         null = self.population.null_point
-        if null == 0:
-            return 0.0, np.zeros(len(alpha))
-        tau = self.population.eigenvalues
-        share = tau / (null - tau) * self.population.shares
-        A = float(share @ w)
-        at_null = self.population.excess(np.array([null]), np.zeros(1))[0][0]
-        corner = float((share * w) @ (null**2 / (tau - null))) / at_null
-        return corner, -null * self.weights * (alpha - A * beta) / self.points.x
+        if null < 0:
+            # h has a pole at zero, so that null directions pair with themselves and with others
+            share = self.population.shares * self.population.eigenvalues
+            share /= null - self.population.eigenvalues
+            matrix[0, 1:] = -null * self.weights * (alpha - (share @ w) * beta) / x
+            matrix[1:, 0] = matrix[0, 1:]
+            outside = self.population.excess(np.array([null]), np.zeros(1))[0][0]
+            matrix[0, 0] = (share * w) @ (null**2 / (self.population.eigenvalues - null)) / outside
+        return self.population.unit * matrix
 
 
 def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
@@ -148,7 +132,7 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     (1.0, 1.0)
     """
     population = population_of(IDENTITY, aspect)
-    panels = rule(population, phase, np.ones((1, 1)), SMOOTH_PANEL)
+    panels = panels_for(population, phase, np.ones((1, 1)), SMOOTH_PANEL)
     limit = Limit(population, *panels.points(PANEL_NODES))
     return limit.points.x, limit.single(np.ones(1))[1:]
 
@@ -158,7 +142,7 @@ def limiting_risk(
     stops: ArrayLike,
     *,
     aspect: float,
-    signal: ArrayLike | PowerSignal,
+    signal: Signal,
     noise: float,
     covariance: Covariance = IDENTITY,
     target: Target = "estimation",
@@ -209,8 +193,7 @@ def limiting_risk(
     """
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
-    last = float(np.max(t, initial=0, where=np.isfinite(t)))
-    model, check = limit_models(method, population, last, signal, noise, target)
+    model, check = limit_models(method, population, _last(t), signal, noise, target)
     curve = curve_of(model, t)
     return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
 
@@ -220,7 +203,7 @@ def limiting_naive_gcv(
     stops: ArrayLike,
     *,
     aspect: float,
-    signal: ArrayLike | PowerSignal,
+    signal: Signal,
     noise: float,
     covariance: Covariance = IDENTITY,
 ) -> Array:
@@ -229,7 +212,7 @@ def limiting_naive_gcv(
     .. math:: \frac{\int s g^2\,d\mu_{r^2} + \sigma^2(1 - c + c\int g^2\,d\mu_1)}
         {(1 - c\int (1 - g)\,d\mu_1)^2}
 
-    The right value, to which leave-one-out and :func:`path_gcv` converge, is the total of
+    Leave-one-out and :func:`path_gcv` converge to the right value: the total of
     :func:`limiting_risk` with ``target="prediction"``, plus the noise. The parameters are those of
     :func:`limiting_risk`; the value is infinite where every degree of freedom is used.
 
@@ -243,38 +226,38 @@ def limiting_naive_gcv(
     """
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
-    last = float(np.max(t, initial=0, where=np.isfinite(t)))
-    r2 = energies(signal, population)
-    ones = np.ones(len(r2))
-    tuned, panels = tuned_rule(method, population, last, np.stack([r2, ones]), SMOOTH_PANEL)
+    weights = np.stack([energies(signal, population), np.ones(len(population.shares))])
+    tuned, panels = _tuned_panels(method, population, _last(t), weights, SMOOTH_PANEL)
     limit = Limit(population, *panels.points(PANEL_NODES))
-    count = aspect * limit.single(ones)
-    # the training error of a direction is s g², and zero in null directions
-    energy = limit.single(r2) * limit.eigenvalues
-    g = tuned.shrinkage(limit.eigenvalues[:, None], t)
+    energy, count = (limit.single(w) for w in weights)
     count[0] = 0.0  # null directions are no degrees of freedom
-    left = 1 - count @ (1 - g)
-    error = energy @ g**2 + nonnegative("noise", noise) * (1 - count @ (1 - g**2))
+    g = tuned.shrinkage(limit.eigenvalues[:, None], t)
+    left = 1 - aspect * count @ (1 - g)
+    error = (energy * limit.eigenvalues) @ g**2
+    error += nonnegative("noise", noise) * (1 - aspect * count @ (1 - g**2))
     return np.where(left > PANEL_NODES * EPS, error / np.maximum(left, EPS) ** 2, np.inf)
+
+
+def _last(t: Array) -> float:
+    return float(np.max(t, initial=0, where=np.isfinite(t)))
 
 
 def population_of(covariance: Covariance, aspect: float) -> Population:
     """Return the population of checked eigenvalues, with shares that sum to one."""
-    try:
-        given, found = covariance
-    except (TypeError, ValueError):
-        raise ValueError("covariance must be a pair: eigenvalues, and how often each.") from None
-    tau = np.atleast_1d(nonnegative("The eigenvalues of covariance", given))
-    weights = np.atleast_1d(nonnegative("The weights of covariance", found))
+    tau, weights = (np.atleast_1d(nonnegative("covariance", one)) for one in covariance)
     if tau.ndim != 1 or tau.shape != weights.shape or not weights.any():
         raise ValueError(
-            "covariance must have as many weights as eigenvalues, not all zero; got the shapes "
+            "covariance must be eigenvalues and as many weights, not all zero; got the shapes "
             f"{tau.shape} and {weights.shape}."
         )
-    return Population(tau, weights / weights.sum(), positive_number("aspect", aspect))
+    # in units of the largest eigenvalue, so that squares do not overflow
+    unit = float(tau.max()) or 1.0
+    shares = weights / weights.max()
+    aspect = positive_number("aspect", aspect)
+    return Population(tau / unit, shares / shares.sum(), aspect, unit)
 
 
-def energies(signal: ArrayLike | PowerSignal, population: Population) -> Array:
+def energies(signal: Signal, population: Population) -> Array:
     """Return r² for each population eigenvalue."""
     if isinstance(signal, PowerSignal):
         # an eigenvalue without directions has no energy
@@ -283,8 +266,8 @@ def energies(signal: ArrayLike | PowerSignal, population: Population) -> Array:
     r2 = nonnegative("signal", signal)
     if r2.ndim and r2.shape != population.shares.shape:
         raise ValueError(
-            f"signal must be one number, or one per eigenvalue, {len(population.shares)}; got "
-            f"{r2.shape}."
+            f"signal must be one number, or {len(population.shares)}, one per eigenvalue of the "
+            f"covariance; got the shape {r2.shape}."
         )
     return np.broadcast_to(r2, population.shares.shape)
 
@@ -305,26 +288,24 @@ def oscillation(tuned: Method) -> float:
     return 0.0 if tuned.order == 1 or tuned.is_smooth else 2 * tuned.pace
 
 
-def tuned_rule(
+def _tuned_panels(
     method: str | Method, population: Population, last: float, weights: Array, rough: float
-) -> tuple[Method, Rule]:
-    """Return the method tuned to the limiting spectrum, and panels for stops up to ``last``.
-
-    The densities of these weights are resolved up to ``rough``; see :func:`rule`.
-    """
+) -> tuple[Method, Panels]:
+    """Return the tuned method, and panels that resolve its filters up to the stop ``last``."""
     tuned = tuned_to_limit(method, population)
-    rate = oscillation(tuned) * np.sqrt(population.support[1])
-    if rate * last > LATEST_LIMIT_PHASE:
-        latest = LATEST_LIMIT_PHASE / rate
+    phase = oscillation(tuned) * last * np.sqrt(population.support[1])
+    if phase > LATEST_LIMIT_PHASE:
+        latest = last * LATEST_LIMIT_PHASE / phase
         raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
-    return tuned, rule(population, oscillation(tuned) * last, weights, rough)
+    in_units = oscillation(tuned) * last * np.sqrt(population.unit)
+    return tuned, panels_for(population, in_units, weights, rough)
 
 
 def limit_models(
     method: str | Method,
     population: Population,
     last: float,
-    signal: ArrayLike | PowerSignal,
+    signal: Signal,
     noise: float,
     target: Target,
 ) -> tuple[RiskModel, RiskModel]:
@@ -332,16 +313,17 @@ def limit_models(
     check_target(target)
     level = float(nonnegative("noise", noise)) * population.aspect
     r2 = energies(signal, population)
+    tau = population.unit * population.eigenvalues
+    error = tau if target == "prediction" else np.ones(len(tau))
     # one eigenvalue is enough where Σ or the signal is the same in all directions
-    alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(population.eigenvalues) == 0
-    error = population.eigenvalues if target == "prediction" else np.ones(len(r2))
-    weights = np.stack([r2 * error, error]) if alike else np.stack([r2, error])
+    alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(tau) == 0
+    weights = np.stack([r2 * error if alike else r2, error])
     rough = SMOOTH_PANEL if alike else PAIRED_PANEL
-    tuned, panels = tuned_rule(method, population, last, weights, rough)
+    tuned, panels = _tuned_panels(method, population, last, weights, rough)
 
     def model(n_nodes: int) -> RiskModel:
         limit = Limit(population, *panels.points(n_nodes))
-        bias = limit.single(r2 * error) if alike else limit.paired(r2)
+        bias = limit.single(weights[0]) if alike else limit.paired(r2)
         return RiskModel(tuned, limit.eigenvalues, bias, level * limit.single(error))
 
     return model(PANEL_NODES), model(CHECK_NODES)

@@ -8,9 +8,8 @@ Inputs z of dimension d are standard normal, the response is :math:`z^T\theta + 
     \mu_*^2 = \operatorname{Var}\phi(\zeta) - \mu_1^2, \quad \zeta \sim N(0, 1),
 
 with ξ independent of z. Their covariance is :math:`\Sigma = \mu_1^2 WW^T + \mu_*^2 I`. The best
-linear prediction from them has the coefficients :math:`\Sigma^{-1}\mu_1 W\theta`, whose variance
-depends on the eigenvalue of Σ alone, and what it misses is independent of the features: it acts as
-noise. The eigenvalues of :math:`WW^T` have the Marchenko-Pastur law of aspect p/d.
+linear prediction has the coefficients :math:`\Sigma^{-1}\mu_1 W\theta`, whose variance depends on
+the eigenvalue of Σ alone. What it misses is independent of the features: it acts as noise.
 """
 
 from __future__ import annotations
@@ -28,34 +27,34 @@ from stoptime.theory.limits import marchenko_pastur
 if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
-    Activation = Callable[[Any], Any]
-
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """The linear model that random features follow: arguments of :func:`limiting_risk`."""
+    """The linear model that random features follow; ``noise`` includes what they miss."""
 
     covariance: tuple[Array, Array]
     signal: Array
     noise: float
-    """The variance of the noise, with what the features miss."""
     missed: float
-    """The part of the response that no linear function of the features predicts."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Covariance, signal and noise by their names."""
+        """Covariance, signal and noise, for :func:`limiting_risk`."""
         return {"covariance": self.covariance, "signal": self.signal, "noise": self.noise}
 
 
 def random_features(
-    ratio: float, *, signal: float, noise: float, activation: Activation | None = None
+    ratio: float,
+    *,
+    signal: float,
+    noise: float,
+    activation: Callable[[float], float] = lambda z: z,
 ) -> RandomFeatures:
     r"""Return the linear model that least squares on random features follows in the limit.
 
-    The prediction risk of :func:`limiting_risk` for this model, with ``aspect`` the number of
-    features per row, is the distance from the best linear function of the features. Add ``missed``
-    for the distance from the truth.
+    Its prediction risk by :func:`limiting_risk`, with ``aspect`` the number of features per row, is
+    the distance from the best linear function of the features. Add ``missed``, the part of the
+    response that no linear function of the features predicts, for the distance from the truth.
 
     Parameters
     ----------
@@ -63,8 +62,8 @@ def random_features(
         Features per input dimension, p/d.
     signal, noise : float
         The squared length r² = E‖θ‖² of the coefficients of the inputs, and the noise variance σ².
-    activation : callable, optional
-        The function φ of a number. The default is the identity: linear random features.
+    activation : callable, default=identity
+        The function φ of a number, smooth except at zero.
 
     Examples
     --------
@@ -76,41 +75,28 @@ def random_features(
     >>> round(float(curve.total[0]), 4)
     0.2253
 
-    References
-    ----------
-    Mei, Montanari (2022), The generalization error of random features regression.
+    See Mei, Montanari (2022), The generalization error of random features regression.
     """
-    ratio = positive_number("ratio", ratio)
     r2 = float(nonnegative("signal", signal))
-    linear, other = _linear_and_other_part(activation)
-    nodes, weights = marchenko_pastur(ratio)
+    nodes, weights = marchenko_pastur(positive_number("ratio", ratio))
     # the eigenvalues of WWᵀ, with those that are zero where there are more features than inputs
     squares = np.append(0.0, nodes)
     shares = np.append(max(0.0, 1 - 1 / ratio), weights)
-    tau = linear**2 * squares + other
-    explained = np.divide(linear**2 * squares, tau, out=np.zeros_like(tau), where=tau > 0)
-    # the prior variance of a coefficient is r²/d, and the signal of the limit is p times it
-    energy = np.divide(ratio * r2 * explained, tau, out=np.zeros_like(tau), where=tau > 0)
-    # no more can be missed than there is, but rounding may say so where nothing is missed
-    missed = r2 * max(0.0, 1 - ratio * float(shares @ explained))
-    return RandomFeatures(
-        (tau, shares), energy, float(nonnegative("noise", noise)) + missed, missed
-    )
-
-
-def _linear_and_other_part(activation: Activation | None) -> tuple[float, float]:
-    """Return μ₁ and μ⋆² of an activation, which may have a kink at zero."""
-    if activation is None:
-        return 1.0, 0.0
 
     def mean(power: int, degree: int) -> float:
         def integrand(z: float) -> float:
             return float(activation(z) ** power * z**degree * np.exp(-z * z / 2))
 
-        below = quad(integrand, -np.inf, 0.0)[0]
-        return float((below + quad(integrand, 0.0, np.inf)[0]) / np.sqrt(2 * np.pi))
+        halves = quad(integrand, -np.inf, 0.0)[0] + quad(integrand, 0.0, np.inf)[0]
+        return float(halves / np.sqrt(2 * np.pi))
 
-    linear = mean(1, 1)
-    other = mean(2, 0) - mean(1, 0) ** 2 - linear**2
-    # the square of the part beyond a line is not negative, except by the error of the integrals
-    return linear, max(other, 0.0)
+    linear = mean(1, 1) ** 2
+    # the part beyond a line is not negative, except by the error of the integrals
+    other = mean(2, 0) - mean(1, 0) ** 2 - linear
+    tau = linear * squares + (other if other > 1e-8 * linear else 0.0)
+    explained = np.divide(linear * squares, tau, out=np.zeros_like(tau), where=tau > 0)
+    # the prior variance of a coefficient is r²/d, and the signal of the limit is p times it
+    energy = np.divide(ratio * r2 * explained, tau, out=np.zeros_like(tau), where=tau > 0)
+    missed = r2 * max(0.0, 1 - ratio * float(shares @ explained))
+    level = float(nonnegative("noise", noise)) + missed
+    return RandomFeatures((tau, shares), energy, level, missed)

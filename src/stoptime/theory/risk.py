@@ -145,7 +145,7 @@ class RiskCurve:
 
     def __repr__(self) -> str:
         least = f"least risk {self.best_total:.4g} at {self.best:.4g}"
-        return f"RiskCurve({self.method}, {len(self.stops)} stops, {least})"
+        return f"{type(self).__name__}({self.method}, {len(self.stops)} stops, {least})"
 
 
 @dataclass(frozen=True)
