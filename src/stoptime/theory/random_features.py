@@ -48,7 +48,7 @@ def random_features(
     *,
     signal: float,
     noise: float,
-    activation: Callable[[float], float] = lambda z: z,
+    activation: Callable[[float], float] | None = None,
 ) -> RandomFeatures:
     r"""Return the linear model that least squares on random features follows in the limit.
 
@@ -62,8 +62,8 @@ def random_features(
         Features per input dimension, p/d.
     signal, noise : float
         The squared length r² = E‖θ‖² of the coefficients of the inputs, and the noise variance σ².
-    activation : callable, default=identity
-        The function φ of a number, smooth except at zero.
+    activation : callable, optional
+        The function φ of a number, smooth except at zero; the identity by default.
 
     Examples
     --------
@@ -83,6 +83,19 @@ def random_features(
     squares = np.append(0.0, nodes)
     shares = np.append(max(0.0, 1 - 1 / ratio), weights)
 
+    linear, other = (1.0, 0.0) if activation is None else _squared_parts(activation)
+    tau = linear * squares + other
+    explained = np.divide(linear * squares, tau, out=np.zeros_like(tau), where=tau > 0)
+    # the prior variance of a coefficient is r²/d, and the signal of the limit is p times it
+    energy = np.divide(ratio * r2 * explained, tau, out=np.zeros_like(tau), where=tau > 0)
+    missed = r2 * max(0.0, 1 - ratio * float(shares @ explained))
+    level = float(nonnegative("noise", noise)) + missed
+    return RandomFeatures((tau, shares), energy, level, missed)
+
+
+def _squared_parts(activation: Callable[[float], float]) -> tuple[float, float]:
+    """Return μ₁² and μ⋆² of an activation, by integrals on both sides of zero."""
+
     def mean(power: int, degree: int) -> float:
         def integrand(z: float) -> float:
             return float(activation(z) ** power * z**degree * np.exp(-z * z / 2))
@@ -92,11 +105,4 @@ def random_features(
 
     linear = mean(1, 1) ** 2
     # the part beyond a line is not negative, except by the error of the integrals
-    other = mean(2, 0) - mean(1, 0) ** 2 - linear
-    tau = linear * squares + (other if other > 1e-8 * linear else 0.0)
-    explained = np.divide(linear * squares, tau, out=np.zeros_like(tau), where=tau > 0)
-    # the prior variance of a coefficient is r²/d, and the signal of the limit is p times it
-    energy = np.divide(ratio * r2 * explained, tau, out=np.zeros_like(tau), where=tau > 0)
-    missed = r2 * max(0.0, 1 - ratio * float(shares @ explained))
-    level = float(nonnegative("noise", noise)) + missed
-    return RandomFeatures((tau, shares), energy, level, missed)
+    return linear, max(0.0, mean(2, 0) - mean(1, 0) ** 2 - linear)
