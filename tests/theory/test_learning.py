@@ -5,7 +5,7 @@ import pytest
 
 import stoptime as st
 
-POWERS = np.arange(1.0, 121)
+POWERS = np.arange(1.0, 61)
 
 
 def exponent(method, a, b, directions, **known):
@@ -97,7 +97,7 @@ def test_the_linear_model_of_random_features():
 @pytest.mark.parametrize("activation", [None, relu])
 @pytest.mark.parametrize(("ratio", "aspect"), [(0.5, 0.4), (2.0, 1.5)])
 def test_random_features_in_simulation(activation, ratio, aspect):
-    n, targets = 200, 100
+    n, targets = 200, 60
     p = int(aspect * n)
     d = int(p / ratio)
     apply = activation or (lambda z: z)
@@ -108,7 +108,7 @@ def test_random_features_in_simulation(activation, ratio, aspect):
         rng = np.random.default_rng(seed)
         W = rng.standard_normal((d, p)) / np.sqrt(d)
         theta = rng.standard_normal((d, targets)) / np.sqrt(d)
-        Z, new = rng.standard_normal((n, d)), rng.standard_normal((2000, d))
+        Z, new = rng.standard_normal((n, d)), rng.standard_normal((600, d))
         y = Z @ theta + 0.5 * rng.standard_normal((n, targets))
         path = st.path(apply(Z @ W) - centre, y, "nesterov-flow", stops, fit_intercept=False)
         gap = np.einsum("mp,tpq->tmq", apply(new @ W) - centre, path.coef) - new @ theta

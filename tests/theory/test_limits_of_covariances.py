@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.theory.limiting_spectrum import PANEL_NODES, panels_for
-from stoptime.theory.limits import SMOOTH_PANEL, Limit, population_of
+from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, panels_for
+from stoptime.theory.limits import SMOOTH_PANEL, population_of
 
 TWO_POINT = ([1.0, 5.0], [0.5, 0.5])
 COVARIANCES = {

@@ -94,7 +94,8 @@ def learning_curve(
     (array([0.0256, 0.0103]), array([-0.66]))
     """
     sizes = np.array([positive_number("n", one) for one in np.atleast_1d(n).tolist()])
-    p = positive_number("n_features", np.size(covariance[0]) if n_features is None else n_features)
+    given = limits.population_of(covariance, 1.0).shares.size if n_features is None else n_features
+    p = positive_number("n_features", given)
     positive_number("noise", noise)
     method = get_method(method)
     found = []
@@ -110,7 +111,7 @@ def _least(
     """Return the least risk, its stop, and the error of the integration."""
     tuned = limits.tuned_to_limit(method, population)
     rate = limits.oscillation(tuned)
-    model, check = limits.limit_models(Ridge() if rate else method, population, 0.0, *known)
+    model, check = limits.limit_models(Ridge() if rate else method, population, np.zeros(1), *known)
     stops = _scale(model.method, population)
     best = int(np.argmin(model.total(stops)))
     first, last = stops[[max(best - 1, 0), min(best + 1, len(stops) - 1)]]
@@ -119,7 +120,7 @@ def _least(
         first, last = (search.stop_with_gain(tuned, one * stops[best]) for one in SEARCHED_GAINS)
         latest = limits.LATEST_LIMIT_PHASE / (rate * np.sqrt(population.support[1]))
         first, last = min(first, latest), min(last, latest, tuned.horizon)
-        model, check = limits.limit_models(method, population, last, *known)
+        model, check = limits.limit_models(method, population, np.array([last]), *known)
     # the search may begin after nothing is learned, and end before least squares
     ends = np.array([model.minimum(first, last)[0], 0.0, np.inf])
     totals = model.total(ends)

@@ -37,6 +37,7 @@ PHASE_PER_PANEL = 6.0
 EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
 PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
 MOST_PANELS = 20_000
+MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
 MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
 POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
@@ -198,7 +199,7 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """Panels in the angle θ of each band, a = a₁ + (a₂ - a₁) sin²(θ/2), in which b is smooth."""
+    """Panels in the angle θ of each band, a = a₁ + (a₂ - a₁) sin²(θ/2): b is smooth."""
 
     population: Population
     edges: Array  # a₁ and a₂ of the band of each panel, of shape (n_panels, 2)
@@ -243,3 +244,68 @@ def panels_for(population: Population, phase: float, weights: Array, rough: floa
         angles = np.stack([angles[~fine, 0], middle, middle, angles[~fine, 1]], 1).reshape(-1, 2)
     parts = zip(*done, (edges, angles), strict=True)
     return Panels(population, *(np.concatenate(one) for one in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The limiting eigenvalues of XᵀX/n, zero first, as nodes of an integral."""
+
+    population: Population
+    points: Points
+    weights: Array
+
+    @property
+    def eigenvalues(self) -> Array:
+        """Zero and the nodes."""
+        return np.append(0.0, self.population.unit * self.points.x)
+
+    def single(self, w: Array) -> Array:
+        """Return the weights of p⁻¹ tr w(Σ) f(Σ̂), for one w per population eigenvalue."""
+        tau = self.population.eigenvalues
+        null = self.population.null_point
+        # a direction without variance stays null, others by the resolvent at z = 0
+        at_zero = np.divide(null, null - tau, out=np.ones(len(tau)), where=tau > 0)
+        bulk = self.weights * self.population.density(self.points, w)
+        return np.append(at_zero @ (self.population.shares * w), bulk)
+
+    def paired(self, w: Array) -> Array:
+        r"""Return the matrix of p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂), a quadratic form of f.
+
+        The density beside the diagonal is :math:`(\beta(x)\alpha(y) - \alpha(x)\beta(y))/(x - y)`
+        with :math:`\pi\beta = \operatorname{Im} h`, :math:`\pi\alpha = \operatorname{Im} hA`,
+        :math:`h = -u/x`; on the diagonal it is :math:`-|h|^2\operatorname{Im} A/\pi`.
+        """
+        x, u, _, du = self.points
+        if len(x) > MOST_PAIRED_NODES:
+            raise ValueError(
+                f"The prediction risk of this signal needs {len(x)} nodes, and at most "
+                f"{MOST_PAIRED_NODES} are possible. Take earlier stops, or fewer eigenvalues of "
+                "the covariance."
+            )
+        h = -u / x
+        A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
+        alpha = (h * A).imag / np.pi
+        beta = h.imag / np.pi
+        matrix = np.zeros((len(x) + 1, len(x) + 1))
+        kernel = matrix[1:, 1:]
+        np.multiply.outer(beta, alpha, out=kernel)
+        kernel -= kernel.T.copy()
+        between = np.subtract.outer(x, x)
+        np.fill_diagonal(between, 1.0)
+        kernel /= between
+        # the limit of the quotient on the diagonal is a difference of derivatives by x
+        dA = du * self.population.summed(lambda u, tau: -tau / (u - tau) ** 2, u, w)
+        dh = (u / x - du) / x
+        np.fill_diagonal(kernel, (dh.imag * alpha - (dh * A + h * dA).imag * beta) / np.pi)
+        kernel *= np.multiply.outer(self.weights, self.weights)
+        kernel[np.diag_indices(len(x))] -= self.weights * np.abs(h) ** 2 * A.imag / np.pi
+        null = self.population.null_point
+        if null < 0:
+            # h has a pole at zero, so that null directions pair with themselves and with others
+            share = self.population.shares * self.population.eigenvalues
+            share /= null - self.population.eigenvalues
+            matrix[0, 1:] = -null * self.weights * (alpha - (share @ w) * beta) / x
+            matrix[1:, 0] = matrix[0, 1:]
+            outside = self.population.excess(np.array([null]), np.zeros(1))[0][0]
+            matrix[0, 0] = (share * w) @ (null**2 / (self.population.eigenvalues - null)) / outside
+        return self.population.unit * matrix

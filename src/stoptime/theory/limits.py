@@ -15,7 +15,7 @@ import numpy as np
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import EPS
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.theory.limiting_spectrum import PANEL_NODES, Panels, Points, Population, panels_for
+from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
 from stoptime.theory.signals import PowerSignal, Target, check_target
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
 PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, which have tables of all pairs
-MOST_PAIRED_NODES = 5000  # of such a table: it has 200 MB
 LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
 IDENTITY = (1.0, 1.0)
 
@@ -49,71 +48,6 @@ class LimitCurve(RiskCurve):
         The error of the risk itself is mostly much smaller.
         """
         return np.abs(self.total - self.check.total(self.stops))
-
-
-@dataclass(frozen=True, eq=False)
-class Limit:
-    """The limiting eigenvalues of XᵀX/n, zero first, as nodes of an integral."""
-
-    population: Population
-    points: Points
-    weights: Array
-
-    @property
-    def eigenvalues(self) -> Array:
-        """Zero and the nodes."""
-        return np.append(0.0, self.population.unit * self.points.x)
-
-    def single(self, w: Array) -> Array:
-        """Return the weights of p⁻¹ tr w(Σ) f(Σ̂), for one w per population eigenvalue."""
-        tau = self.population.eigenvalues
-        null = self.population.null_point
-        # a direction without variance stays null, others by the resolvent at z = 0
-        at_zero = np.divide(null, null - tau, out=np.ones(len(tau)), where=tau > 0)
-        bulk = self.weights * self.population.density(self.points, w)
-        return np.append(at_zero @ (self.population.shares * w), bulk)
-
-    def paired(self, w: Array) -> Array:
-        r"""Return the matrix of p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂), a quadratic form of f.
-
-        The density beside the diagonal is :math:`(\beta(x)\alpha(y) - \alpha(x)\beta(y))/(x - y)`
-        with :math:`\pi\beta = \operatorname{Im} h`, :math:`\pi\alpha = \operatorname{Im} hA`,
-        :math:`h = -u/x`; on the diagonal it is :math:`-|h|^2\operatorname{Im} A/\pi`.
-        """
-        x, u, _, du = self.points
-        if len(x) > MOST_PAIRED_NODES:
-            raise ValueError(
-                f"The prediction risk of this signal needs {len(x)} nodes, and at most "
-                f"{MOST_PAIRED_NODES} are possible. Take earlier stops, or fewer eigenvalues of "
-                "the covariance."
-            )
-        h = -u / x
-        A = self.population.summed(lambda u, tau: tau / (u - tau), u, w)
-        alpha = (h * A).imag / np.pi
-        beta = h.imag / np.pi
-        matrix = np.zeros((len(x) + 1, len(x) + 1))
-        kernel = matrix[1:, 1:]
-        np.multiply.outer(beta, alpha, out=kernel)
-        kernel -= kernel.T.copy()
-        between = np.subtract.outer(x, x)
-        np.fill_diagonal(between, 1.0)
-        kernel /= between
-        # the limit of the quotient on the diagonal is a difference of derivatives by x
-        dA = du * self.population.summed(lambda u, tau: -tau / (u - tau) ** 2, u, w)
-        dh = (u / x - du) / x
-        np.fill_diagonal(kernel, (dh.imag * alpha - (dh * A + h * dA).imag * beta) / np.pi)
-        kernel *= np.multiply.outer(self.weights, self.weights)
-        kernel[np.diag_indices(len(x))] -= self.weights * np.abs(h) ** 2 * A.imag / np.pi
-        null = self.population.null_point
-        if null < 0:
-            # h has a pole at zero, so that null directions pair with themselves and with others
-            share = self.population.shares * self.population.eigenvalues
-            share /= null - self.population.eigenvalues
-            matrix[0, 1:] = -null * self.weights * (alpha - (share @ w) * beta) / x
-            matrix[1:, 0] = matrix[0, 1:]
-            outside = self.population.excess(np.array([null]), np.zeros(1))[0][0]
-            matrix[0, 0] = (share * w) @ (null**2 / (self.population.eigenvalues - null)) / outside
-        return self.population.unit * matrix
 
 
 def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
@@ -155,7 +89,7 @@ def limiting_risk(
 
     Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`.
     Where the signal depends on the direction, the bias of prediction is an integral over two
-    eigenvalues.
+    eigenvalues. "critical" damping and "auto" steps are those of the edges of the limit.
 
     Parameters
     ----------
@@ -175,12 +109,6 @@ def limiting_risk(
         "prediction" is at new rows, :math:`E(x^T(\hat\beta - \beta_0))^2`, less the noise itself;
         leave-one-out and path GCV converge to this plus the noise. For the identity both are equal.
 
-    Returns
-    -------
-    LimitCurve
-        A :class:`RiskCurve` with ``quadrature_error``. "critical" damping and "auto" steps are
-        those of the edges of the limiting spectrum.
-
     Examples
     --------
     >>> curve = limiting_risk("ridge", [0.1, 10.0], aspect=1.0, signal=1.0, noise=1.0)
@@ -193,7 +121,7 @@ def limiting_risk(
     """
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
-    model, check = limit_models(method, population, _last(t), signal, noise, target)
+    model, check = limit_models(method, population, t, signal, noise, target)
     curve = curve_of(model, t)
     return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
 
@@ -227,7 +155,7 @@ def limiting_naive_gcv(
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
     weights = np.stack([energies(signal, population), np.ones(len(population.shares))])
-    tuned, panels = _tuned_panels(method, population, _last(t), weights, SMOOTH_PANEL)
+    tuned, panels = _tuned_panels(method, population, t, weights, SMOOTH_PANEL)
     limit = Limit(population, *panels.points(PANEL_NODES))
     energy, count = (limit.single(w) for w in weights)
     count[0] = 0.0  # null directions are no degrees of freedom
@@ -238,13 +166,14 @@ def limiting_naive_gcv(
     return np.where(left > PANEL_NODES * EPS, error / np.maximum(left, EPS) ** 2, np.inf)
 
 
-def _last(t: Array) -> float:
-    return float(np.max(t, initial=0, where=np.isfinite(t)))
-
-
 def population_of(covariance: Covariance, aspect: float) -> Population:
     """Return the population of checked eigenvalues, with shares that sum to one."""
-    tau, weights = (np.atleast_1d(nonnegative("covariance", one)) for one in covariance)
+    try:
+        eigenvalues, counts = covariance
+    except (TypeError, ValueError):
+        advice = "covariance must be a pair: eigenvalues, and how often each occurs"
+        raise ValueError(f"{advice}; got {covariance!r}.") from None
+    tau, weights = (np.atleast_1d(nonnegative("covariance", v)) for v in (eigenvalues, counts))
     if tau.ndim != 1 or tau.shape != weights.shape or not weights.any():
         raise ValueError(
             "covariance must be eigenvalues and as many weights, not all zero; got the shapes "
@@ -289,10 +218,11 @@ def oscillation(tuned: Method) -> float:
 
 
 def _tuned_panels(
-    method: str | Method, population: Population, last: float, weights: Array, rough: float
+    method: str | Method, population: Population, stops: Array, weights: Array, rough: float
 ) -> tuple[Method, Panels]:
-    """Return the tuned method, and panels that resolve its filters up to the stop ``last``."""
+    """Return the tuned method, and panels that resolve its filters up to the last finite stop."""
     tuned = tuned_to_limit(method, population)
+    last = float(np.max(stops, initial=0, where=np.isfinite(stops)))
     phase = oscillation(tuned) * last * np.sqrt(population.support[1])
     if phase > LATEST_LIMIT_PHASE:
         latest = last * LATEST_LIMIT_PHASE / phase
@@ -304,12 +234,12 @@ def _tuned_panels(
 def limit_models(
     method: str | Method,
     population: Population,
-    last: float,
+    stops: Array,
     signal: Signal,
     noise: float,
     target: Target,
 ) -> tuple[RiskModel, RiskModel]:
-    """Return the model of the limit by a fine and by a coarse rule, for stops up to ``last``."""
+    """Return the model of the limit up to the last of these stops, by a fine and a coarse rule."""
     check_target(target)
     level = float(nonnegative("noise", noise)) * population.aspect
     r2 = energies(signal, population)
@@ -319,7 +249,7 @@ def limit_models(
     alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(tau) == 0
     weights = np.stack([r2 * error if alike else r2, error])
     rough = SMOOTH_PANEL if alike else PAIRED_PANEL
-    tuned, panels = _tuned_panels(method, population, last, weights, rough)
+    tuned, panels = _tuned_panels(method, population, stops, weights, rough)
 
     def model(n_nodes: int) -> RiskModel:
         limit = Limit(population, *panels.points(n_nodes))
