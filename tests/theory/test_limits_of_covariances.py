@@ -237,3 +237,26 @@ def test_refusals(changed, message):
     given = {"method": "nesterov-flow", "stops": [1.0]} | known | changed
     with pytest.raises(ValueError, match=message):
         st.limiting_risk(given.pop("method"), given.pop("stops"), **given)
+
+
+def test_extreme_populations_keep_mass_and_mean():
+    """Eigenvalues over twelve decades, rare ones, nearly equal ones, and every aspect."""
+    rng = np.random.default_rng(5)
+    kinds = (
+        lambda k: rng.uniform(0, 1, k),
+        lambda k: 10 ** rng.uniform(-12, 0, k),
+        lambda k: 1 + 1e-9 * rng.standard_normal(k),
+        lambda k: rng.choice([0.0, 1.0, 2.0, 2.0000001], k),
+    )
+    for case in range(60):
+        k = int(rng.choice([1, 2, 5, 20]))
+        tau = np.append(kinds[case % 4](k), 1.0)
+        counts = 10 ** (rng.uniform(-10, 0, k + 1) * (case % 3 == 0))
+        aspect = float(rng.choice([1e-6, 1e-2, 0.3, 0.999999, 1.0, 1.0000001, 3.0, 100.0, 1e4]))
+        limit = limit_of((tau, counts), aspect)
+        shares = counts / counts.sum()
+        mass = limit.single(np.ones(k + 1))
+        assert mass.min() >= 0
+        assert mass.sum() == pytest.approx(1.0, rel=1e-6)
+        assert mass @ limit.eigenvalues == pytest.approx(shares @ tau, rel=1e-9)
+        assert len(mass) < 10_000

@@ -37,6 +37,7 @@ PHASE_PER_PANEL = 6.0
 EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
 PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
 MOST_PANELS = 20_000
+ROUNDINGS_OF_PANEL = 10.0  # how many rounding errors pass for smooth
 MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
 MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
@@ -114,12 +115,12 @@ class Population:
     def _gaps(self) -> Iterator[float]:
         """Yield both ends of each interval of a between two eigenvalues that is in no band."""
         tau, load = self.positive
-        reach = np.sqrt(load) * tau  # within it, the term of one eigenvalue exceeds one
+        near = np.sqrt(load) * tau / 2  # within it, the term of one eigenvalue exceeds four
         # the least sum of the two terms next to a gap; other terms only raise it
-        least = (reach[:-1] ** (2 / 3) + reach[1:] ** (2 / 3)) ** 3
+        least = 4 * (near[:-1] ** (2 / 3) + near[1:] ** (2 / 3)) ** 3
         for j in np.flatnonzero(least < np.diff(tau) ** 2):
-            left = tau[j] + reach[j]
-            right = tau[j + 1] - reach[j + 1]
+            left = tau[j] + near[j]
+            right = tau[j + 1] - near[j + 1]
             # the sum is convex, so that it is below one around its minimum or nowhere
             if left < right and self._falls(left) > 0 > self._falls(right):
                 lowest = brentq(self._falls, left, right)
@@ -133,8 +134,8 @@ class Population:
         tau, load = self.positive
         if not tau.size:
             return np.empty((0, 2))
-        near = np.sqrt(load) * tau / 2  # the term of one eigenvalue is four
-        far = 4 * np.linalg.norm(near)  # all terms together are at most a quarter
+        near = np.sqrt(load) * tau / 2
+        far = 4 * np.linalg.norm(near)  # beyond it, all terms together are at most a quarter
         first = 0.0
         if self.surplus:
             first = brentq(self._edge_at, tau[0] - far, tau[0] - near[0], xtol=TINY)
@@ -234,10 +235,15 @@ def panels_for(population: Population, phase: float, weights: Array, rough: floa
         x = points.x.reshape(-1, PANEL_NODES)
         fine = x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0]
         fine &= phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL
+        # the relative rounding error of b, from that of the sum and of a: no panel resolves less
+        slope = 1 / points.du
+        rounding = EPS * (1 + np.abs(points.u.real * slope.imag) / points.u.imag) / slope.real
         for w in weights:
-            density = (by_x * population.density(points, w)).reshape(-1, PANEL_NODES) / gauss
-            sizes = np.abs(density @ to_legendre)
-            fine &= sizes[:, -2:].max(axis=1) <= rough * sizes.max(axis=1)
+            density = by_x * population.density(points, w)
+            noise = (density * np.minimum(rounding, 1.0)).reshape(-1, PANEL_NODES) / gauss
+            sizes = np.abs((density.reshape(-1, PANEL_NODES) / gauss) @ to_legendre)
+            least = np.maximum(rough * sizes.max(axis=1), ROUNDINGS_OF_PANEL * noise.max(axis=1))
+            fine &= sizes[:, -2:].max(axis=1) <= least
         done.append((edges[fine], angles[fine]))
         edges = np.repeat(edges[~fine], 2, axis=0)
         middle = angles[~fine].mean(axis=1)
