@@ -174,7 +174,8 @@ def compare(covariance: str, ratio: float, n: int, draws: int) -> list[dict]:
         limit = st.limiting_risk(method, stops, signal=r2, target=target, **known)
         bias, variance = risks.mean(axis=0)
         total = bias + variance
-        spread = risks.sum(axis=1).std(axis=0, ddof=1) if draws > 1 else np.full(len(stops), np.nan)
+        # of one draw the spread is not known, and is zero here
+        spread = risks.sum(axis=1).std(axis=0, ddof=min(draws - 1, 1))
         # relative to the risk: the bias alone may be zero up to rounding
         found = {
             "bias": (limit.bias - bias) / total,
@@ -188,7 +189,7 @@ def compare(covariance: str, ratio: float, n: int, draws: int) -> list[dict]:
         for part, values in found.items():
             row[part] = max(row.get(part, 0.0), float(np.max(np.abs(values))))
         # what three standard errors of the simulation do not explain
-        beyond = np.abs(found["total"]) - 3 * np.nan_to_num(found["standard_error"])
+        beyond = np.abs(found["total"]) - 3 * found["standard_error"]
         row["beyond"] = max(row.get("beyond", 0.0), float(np.max(beyond)))
     return list(rows.values())
 
@@ -212,6 +213,8 @@ def main() -> None:
             file.write_text(json.dumps(rows, indent=0), encoding="utf-8")
         print(f"{covariance}, p/n = {ratio:g}: {worst(found)}", flush=True)
     print(f"all {len(rows)}: {worst(rows)}")
+    if {(row["covariance"], row["ratio"]) for row in rows} == set(product(COVARIANCES, RATIOS)):
+        print(table(rows))
 
 
 def worst(rows: list[dict]) -> str:
@@ -222,6 +225,23 @@ def worst(rows: list[dict]) -> str:
         where = f"{one['method']}, {one['covariance']}, {one['ratio']:g}"
         texts.append(f"{part} {one[part]:.2e} ({where})")
     return "; ".join(texts)
+
+
+def table(rows: list[dict]) -> str:
+    """Return the largest differences of the risk in percent, in brackets those of heavy balls."""
+    lines = ["| p/n | " + " | ".join(f"{ratio:g}" for ratio in RATIOS) + " |"]
+    lines.append("|---" * (1 + len(RATIOS)) + "|")
+    for covariance in COVARIANCES:
+        cells = []
+        for ratio in RATIOS:
+            found = [
+                [row["total"] for row in rows if row["covariance"] == covariance
+                 and row["ratio"] == ratio and row["method"].startswith("HeavyBall") == heavy]
+                for heavy in (False, True)
+            ]  # fmt: skip
+            cells.append("{:.2f} ({:.2f})".format(*(100 * max(part) for part in found)))
+        lines.append(f"| {covariance} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

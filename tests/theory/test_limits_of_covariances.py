@@ -248,7 +248,7 @@ def test_extreme_populations_keep_mass_and_mean():
         lambda k: 1 + 1e-9 * rng.standard_normal(k),
         lambda k: rng.choice([0.0, 1.0, 2.0, 2.0000001], k),
     )
-    for case in range(60):
+    for case in range(36):
         k = int(rng.choice([1, 2, 5, 20]))
         tau = np.append(kinds[case % 4](k), 1.0)
         counts = 10 ** (rng.uniform(-10, 0, k + 1) * (case % 3 == 0))
