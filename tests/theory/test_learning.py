@@ -120,3 +120,14 @@ def test_random_features_in_simulation(activation, ratio, aspect):
     spread = np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors))
     expected = limit.total + model.missed
     assert np.all(np.abs(np.mean(errors, axis=0) - expected) <= 5 * spread + 5 / n * expected)
+
+
+def test_the_best_stop_may_be_the_end_or_the_start():
+    """With a strong signal in few directions of a wide design, many small ones act as a penalty."""
+    known = {"covariance": ([1.0, 0.01], [1, 9]), "n": [50], "n_features": 200}
+    ridge = st.learning_curve("ridge", signal=[1.0, 0.0], noise=1e-6, **known)
+    assert np.isinf(ridge.stop[0])
+    flow = st.learning_curve("nesterov-flow", signal=[1.0, 0.0], noise=1e-6, **known)
+    assert flow.risk[0] <= ridge.risk[0]
+    nothing = st.learning_curve("nesterov-flow", signal=0.0, noise=1.0, **known)
+    assert (nothing.stop[0], nothing.risk[0]) == (0.0, 0.0)

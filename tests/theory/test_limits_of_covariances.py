@@ -260,3 +260,11 @@ def test_extreme_populations_keep_mass_and_mean():
         assert mass.sum() == pytest.approx(1.0, rel=1e-6)
         assert mass @ limit.eigenvalues == pytest.approx(shares @ tau, rel=1e-9)
         assert len(mass) < 10_000
+
+
+def test_damped_oscillations_need_no_nodes_at_late_stops():
+    known = {"signal": [1.0, 2.0], "noise": 1.0, "covariance": TWO_POINT, "target": "prediction"}
+    curve = st.limiting_risk(st.HeavyBallFlow(0.3), [10.0, 1e6, np.inf], aspect=0.5, **known)
+    assert curve.total[1] == pytest.approx(curve.total[2], rel=1e-12)
+    assert curve.total[0] > 1.01 * curve.total[1]
+    assert curve.quadrature_error.max() < 1e-10

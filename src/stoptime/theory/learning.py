@@ -13,7 +13,6 @@ from stoptime.support.arrays import TINY
 from stoptime.support.checks import positive_number
 from stoptime.support.progress import progress
 from stoptime.theory import limits, search
-from stoptime.theory.risk import FIRST_PHASE, LAST_PHASE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from stoptime.theory.signals import Target
 
 SEARCHED_GAINS = (1e-3, 16.0)  # of oscillating methods, in units of the gain of the best ridge
-STOPS_PER_SCALE = 6  # in each decade, to find the least risk roughly
+STOPS_LEFT_OUT = 10  # of the grid of a search for the least risk, at first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,30 +111,22 @@ def _least(
     tuned = limits.tuned_to_limit(method, population)
     rate = limits.oscillation(tuned)
     model, check = limits.limit_models(Ridge() if rate else method, population, np.zeros(1), *known)
-    stops = _scale(model.method, population)
+    # a few stops in each decade find the least risk roughly
+    stops = model.grid(0.0, model.method.horizon)[::STOPS_LEFT_OUT]
+    stops = np.unique(np.ceil(stops)) if model.method.whole_stops else stops
     best = int(np.argmin(model.total(stops)))
     first, last = stops[[max(best - 1, 0), min(best + 1, len(stops) - 1)]]
     if rate:
         # oscillations need nodes, so that only stops around that of the best ridge are searched
-        first, last = (search.stop_with_gain(tuned, one * stops[best]) for one in SEARCHED_GAINS)
-        latest = limits.LATEST_LIMIT_PHASE / (rate * np.sqrt(population.support[1]))
+        lowest, highest = population.support
+        gain = min(max(stops[best], stops[1]), 1 / max(lowest, TINY))
+        first, last = (search.stop_with_gain(tuned, one * gain) for one in SEARCHED_GAINS)
+        latest = limits.LATEST_LIMIT_PHASE / (rate * np.sqrt(highest))
         first, last = min(first, latest), min(last, latest, tuned.horizon)
         model, check = limits.limit_models(method, population, np.array([last]), *known)
-    # the search may begin after nothing is learned, and end before least squares
+    # the search may begin after the start, and end before least squares
     ends = np.array([model.minimum(first, last)[0], 0.0, np.inf])
     totals = model.total(ends)
     least = int(np.argmin(totals))
     error = abs(check.total(ends[[least]])[0] - totals[least])
     return float(totals[least]), float(ends[least]), float(error)
-
-
-def _scale(tuned: Method, population: Population) -> Array:
-    """Return a few stops in each decade, from nothing learned to everything learned."""
-    lowest, highest = population.support
-    first, last = (
-        phase / max(s, TINY) ** (1 / tuned.order) / tuned.pace
-        for phase, s in ((FIRST_PHASE, highest), (LAST_PHASE, lowest))
-    )
-    last = min(last, tuned.horizon)
-    stops = np.geomspace(first, last, int(STOPS_PER_SCALE * np.log10(last / first)) + 2)
-    return np.unique(np.floor(stops)) if tuned.whole_stops else stops

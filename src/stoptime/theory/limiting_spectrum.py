@@ -88,11 +88,9 @@ class Population:
         tau, load = self.positive
         if self.surplus <= 0:
             return 0.0
-
-        def excess(u: float) -> float:
-            return self.surplus + float(load @ (u / (tau - u)))
-
-        return float(brentq(excess, -float(load @ tau), 0.0, xtol=TINY))
+        return float(
+            brentq(lambda u: self.surplus + load @ (u / (tau - u)), -load @ tau, 0.0, xtol=TINY)
+        )
 
     def excess(self, a: Array, square: Array) -> tuple[Array, Array]:
         """Return the sum that is one on the support, less one, and its derivative by -b²."""
@@ -102,10 +100,10 @@ class Population:
         level = 2 * a[:, None] * tau - (a**2 + square)[:, None]
         return self.surplus + (level / distance) @ load, (tau / distance) ** 2 @ load
 
-    def _edge_at(self, a: float) -> float:
+    def _excess_at(self, a: float) -> float:
         # one less the reciprocal root of the sum: it is nearly linear in a next to an eigenvalue
         excess = float(self.excess(np.array([a]), np.zeros(1))[0][0])
-        root = np.sqrt(max(1 + excess, TINY))
+        root = np.sqrt(1 + excess)
         return float(excess / (root * (1 + root)))
 
     def _falls(self, a: float) -> float:
@@ -124,9 +122,9 @@ class Population:
             # the sum is convex, so that it is below one around its minimum or nowhere
             if left < right and self._falls(left) > 0 > self._falls(right):
                 lowest = brentq(self._falls, left, right)
-                if self._edge_at(lowest) < -LEAST_GAP:
-                    yield brentq(self._edge_at, left, lowest, xtol=TINY)
-                    yield brentq(self._edge_at, lowest, right, xtol=TINY)
+                if self._excess_at(lowest) < -LEAST_GAP:
+                    yield brentq(self._excess_at, left, lowest, xtol=TINY)
+                    yield brentq(self._excess_at, lowest, right, xtol=TINY)
 
     @cached_property
     def bands(self) -> Array:
@@ -138,8 +136,8 @@ class Population:
         far = 4 * np.linalg.norm(near)  # beyond it, all terms together are at most a quarter
         first = 0.0
         if self.surplus:
-            first = brentq(self._edge_at, tau[0] - far, tau[0] - near[0], xtol=TINY)
-        last = brentq(self._edge_at, tau[-1] + near[-1], tau[-1] + far, xtol=TINY)
+            first = brentq(self._excess_at, tau[0] - far, tau[0] - near[0], xtol=TINY)
+        last = brentq(self._excess_at, tau[-1] + near[-1], tau[-1] + far, xtol=TINY)
         return np.array([first, *self._gaps(), last]).reshape(-1, 2)
 
     @property

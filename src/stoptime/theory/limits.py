@@ -222,7 +222,9 @@ def _tuned_panels(
 ) -> tuple[Method, Panels]:
     """Return the tuned method, and panels that resolve its filters up to the last finite stop."""
     tuned = tuned_to_limit(method, population)
-    last = float(np.max(stops, initial=0, where=np.isfinite(stops)))
+    # oscillations that a damping has extinguished need no nodes; zero means that none is known
+    visible = tuned.visible_until(EPS)[1] or np.inf
+    last = min(float(np.max(stops, initial=0, where=np.isfinite(stops))), visible)
     phase = oscillation(tuned) * last * np.sqrt(population.support[1])
     if phase > LATEST_LIMIT_PHASE:
         latest = last * LATEST_LIMIT_PHASE / phase
