@@ -224,6 +224,8 @@ def test_a_limit_is_printed_and_pickled():
     [
         ({"covariance": ([1.0, 2.0], [1.0])}, "as many weights"),
         ({"covariance": ([1.0], [0.0])}, "not all zero"),
+        ({"covariance": 1.0}, "must be a pair"),
+        ({"aspect": 1e-12}, "aspect must be a number between"),
         ({"covariance": ([-1.0], [1.0])}, "non-negative"),
         ({"signal": [1.0, 2.0, 3.0]}, "one number, or 2, one per eigenvalue"),
         ({"target": "both"}, "target must be"),

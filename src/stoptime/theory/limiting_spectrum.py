@@ -42,6 +42,7 @@ MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 2
 MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
 POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
+LEAST_LOAD = 1e-24  # of a share times c; the relative width of a band is about its root
 LEAST_GAP = 1e-12  # gaps in which the sum is closer to one are ignored
 
 
@@ -68,7 +69,8 @@ class Population:
         """The positive eigenvalues, in ascending order, and their shares times c."""
         order = np.argsort(self.eigenvalues, kind="stable")
         order = order[(self.eigenvalues * self.shares)[order] > 0]
-        return self.eigenvalues[order], self.aspect * self.shares[order]
+        # a wider band of a rare eigenvalue has the same mass, and rounding leaves it open
+        return self.eigenvalues[order], np.maximum(self.aspect * self.shares[order], LEAST_LOAD)
 
     @cached_property
     def surplus(self) -> float:

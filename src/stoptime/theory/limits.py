@@ -32,6 +32,7 @@ CHECK_NODES = 11  # of the second rule on each panel, which states the error of 
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
 PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, which have tables of all pairs
 LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
+POSSIBLE_ASPECTS = (1e-9, 1e9)  # beyond them, rounding hides the bulk
 IDENTITY = (1.0, 1.0)
 
 
@@ -182,7 +183,8 @@ def population_of(covariance: Covariance, aspect: float) -> Population:
     # in units of the largest eigenvalue, so that squares do not overflow
     unit = float(tau.max()) or 1.0
     shares = weights / weights.max()
-    aspect = positive_number("aspect", aspect)
+    low, high = POSSIBLE_ASPECTS
+    aspect = positive_number("aspect", aspect, low=low, high=high)
     return Population(tau / unit, shares / shares.sum(), aspect, unit)
 
 
