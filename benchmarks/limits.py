@@ -154,6 +154,11 @@ def stops_of(method: st.Method, mean: float) -> np.ndarray:
     return np.ceil(stops) if method.whole_stops else stops
 
 
+def rounded(value: float) -> float:
+    """Return a number with four digits, for the file."""
+    return float(f"{value:.4g}")
+
+
 def compare(covariance: str, ratio: float, n: int, draws: int) -> list[dict]:
     """Return the largest differences of each method, over stops, signals and targets."""
     p = round(ratio * n)
@@ -187,10 +192,10 @@ def compare(covariance: str, ratio: float, n: int, draws: int) -> list[dict]:
         row = rows.setdefault(str(method), {"covariance": covariance, "ratio": ratio, "n": n})
         row |= {"draws": draws, "method": str(method)}
         for part, values in found.items():
-            row[part] = max(row.get(part, 0.0), float(np.max(np.abs(values))))
+            row[part] = max(row.get(part, 0.0), rounded(np.max(np.abs(values))))
         # what three standard errors of the simulation do not explain
         beyond = np.abs(found["total"]) - 3 * found["standard_error"]
-        row["beyond"] = max(row.get("beyond", 0.0), float(np.max(beyond)))
+        row["beyond"] = max(row.get("beyond", 0.0), rounded(np.max(beyond)))
     return list(rows.values())
 
 
@@ -210,7 +215,8 @@ def main() -> None:
         rows += found
         # written after every case, so that an interruption loses one case at most
         with atomic(RESULTS) as file:
-            file.write_text(json.dumps(rows, indent=0), encoding="utf-8")
+            lines = ",\n".join(json.dumps(row) for row in rows)
+            file.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"{covariance}, p/n = {ratio:g}: {worst(found)}", flush=True)
     print(f"all {len(rows)}: {worst(rows)}")
     if {(row["covariance"], row["ratio"]) for row in rows} == set(product(COVARIANCES, RATIOS)):

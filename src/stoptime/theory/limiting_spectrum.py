@@ -43,7 +43,6 @@ MOST_HEIGHT_STEPS = 100
 HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
 POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
 LEAST_LOAD = 1e-24  # of a share times c; the relative width of a band is about its root
-LEAST_GAP = 1e-12  # gaps in which the sum is closer to one are ignored
 
 
 class Points(NamedTuple):
@@ -124,7 +123,7 @@ class Population:
             # the sum is convex, so that it is below one around its minimum or nowhere
             if left < right and self._falls(left) > 0 > self._falls(right):
                 lowest = brentq(self._falls, left, right)
-                if self._excess_at(lowest) < -LEAST_GAP:
+                if self._excess_at(lowest) < 0:
                     yield brentq(self._excess_at, left, lowest, xtol=TINY)
                     yield brentq(self._excess_at, lowest, right, xtol=TINY)
 
