@@ -124,7 +124,11 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
             return regressor.left_out_predictions_
         # the regressor leaves residuals of many targets out
-        options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
+        options: Any = {
+            "sample_weight": weights,
+            "fit_intercept": regressor.fit_intercept,
+            "penalty_matrix": regressor.penalty_matrix,
+        }
         return left_out_predictions(X, response, regressor.method_, regressor.stop_, **options)
 
     _taken_over: ClassVar[tuple[str, ...]] = (
@@ -164,7 +168,7 @@ class StoppedClassifier(_LinearClassifier):
 
     Parameters
     ----------
-    method, stop, fit_intercept
+    method, stop, fit_intercept, penalty_matrix
         As in :class:`stoptime.StoppedRegressor`; an iteration takes the step of
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
@@ -203,11 +207,14 @@ class StoppedClassifier(_LinearClassifier):
         stop: float | None = None,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.penalty_matrix = penalty_matrix
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the coefficients at the stop, and the probabilities.
@@ -223,7 +230,10 @@ class StoppedClassifier(_LinearClassifier):
         """
         place = self._places(y)
         regressor = StoppedRegressorCV(
-            self.method, rule="plug-in", fit_intercept=self.fit_intercept
+            self.method,
+            rule="plug-in",
+            fit_intercept=self.fit_intercept,
+            penalty_matrix=self.penalty_matrix,
         )
         if self.stop is not None:
             stop = nonnegative("stop", self.stop, infinite=True)
@@ -244,7 +254,7 @@ class StoppedClassifierCV(_LinearClassifier):
 
     Parameters
     ----------
-    method, stops, rule, fit_intercept, verbose
+    method, stops, rule, fit_intercept, verbose, penalty_matrix
         As in :class:`stoptime.StoppedRegressorCV`; a ``HoldOut`` has labels.
     cv : int, splitter or iterable, optional
         Any scikit-learn splitter; replaces ``rule``. A number of folds is stratified by class.
@@ -286,6 +296,8 @@ class StoppedClassifierCV(_LinearClassifier):
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         verbose: bool = False,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -295,6 +307,7 @@ class StoppedClassifierCV(_LinearClassifier):
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self,
@@ -329,6 +342,7 @@ class StoppedClassifierCV(_LinearClassifier):
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
             scoring=scoring,
+            penalty_matrix=self.penalty_matrix,
         )
         return self._fitted(regressor, X, place, sample_weight, groups)
 

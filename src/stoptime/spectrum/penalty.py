@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_AXES = 3
 BOUNDARIES = ("free", "periodic", "zero")
 LARGEST_SVD = 2000  # columns of a sparse matrix, or coefficients along an axis, that are decomposed
-LARGEST_BASIS = 5000  # columns up to which a pseudo-inverse of differences is stored as an array
+LARGEST_BASIS = 2500  # columns up to which a pseudo-inverse of differences is stored as an array
 STORED_COLUMNS = 64  # columns of an operator that are computed together
 
 
