@@ -124,11 +124,8 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
             return regressor.left_out_predictions_
         # the regressor leaves residuals of many targets out
-        options: Any = {
-            "sample_weight": weights,
-            "fit_intercept": regressor.fit_intercept,
-            "penalty_matrix": regressor.penalty_matrix,
-        }
+        options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
+        options["penalty_matrix"] = regressor.penalty_matrix
         return left_out_predictions(X, response, regressor.method_, regressor.stop_, **options)
 
     _taken_over: ClassVar[tuple[str, ...]] = (

@@ -63,8 +63,9 @@ def decompose(
         or a LinearOperator. Directions with Lβ = 0 are never shrunk. "standardise" penalises each
         coefficient in the unit of its column's standard deviation on all rows. Where such a
         direction has a constant fit, as columns of splines that add up to one do, the intercept
-        takes it, and the coefficients of least norm are returned. X must be an array, a tensor, or
-        a sparse matrix that fits into memory as an array.
+        takes it, and the coefficients of least norm are returned. A sparse X that fits into memory
+        as an array is made one; with an operator or a larger sparse X, the Krylov space is one in
+        this geometry, and ``tol`` is an error of Lβ. Streamed data have no penalty matrix.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with

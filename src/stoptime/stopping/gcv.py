@@ -65,9 +65,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     return _path_gcv(spectrum, method, stops)[0]
 
 
-def _path_gcv(
-    spectrum: Spectrum, method: str | Method, stops: ArrayLike
-) -> tuple[Floats, Floats]:
+def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tuple[Floats, Floats]:
     """Return the same, and the share of all directions on which each estimate rests."""
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:

@@ -72,8 +72,9 @@ def test_operators_agree_with_arrays_to_the_error_bound(number, kind, method):
     np.testing.assert_allclose(free.intercept, dense.intercept, rtol=0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("only_solves")
 @pytest.mark.parametrize("kind", ["differences", "image", "periodic", "zero"])
-def test_solves_are_the_pseudo_inverse(kind, only_solves):
+def test_solves_are_the_pseudo_inverse(kind):
     L = PENALTIES[kind]
     form = L.standard_form(P)
     inverse = form.inverse
@@ -91,8 +92,9 @@ def test_solves_are_the_pseudo_inverse(kind, only_solves):
     np.testing.assert_array_equal(again @ some, inverse @ some)
 
 
+@pytest.mark.usefixtures("only_solves")
 @pytest.mark.parametrize("unit", [1e-140, 1.0, 1e140])
-def test_null_spaces_of_sparse_matrices_are_found(unit, only_solves):
+def test_null_spaces_of_sparse_matrices_are_found(unit):
     hidden = np.random.default_rng(1).normal(size=(60, 9))
     blocks = [sparse.csr_array(np.linalg.qr(hidden, mode="complete")[0][:, 9:].T)]
     L = sparse.block_diag([*blocks, st.Differences(2).matrix(40)]).tocsr() * unit
@@ -108,7 +110,8 @@ def test_null_spaces_of_sparse_matrices_are_found(unit, only_solves):
     np.testing.assert_allclose(by_solves, by_svd, rtol=0, atol=1e-9 * abs(by_svd).max())
 
 
-def test_too_many_free_directions_and_ill_conditioned_matrices_are_refused(only_solves):
+@pytest.mark.usefixtures("only_solves")
+def test_too_many_free_directions_and_ill_conditioned_matrices_are_refused():
     few = sparse.csr_array(np.eye(3, 90) + np.eye(3, 90, 1))
     X, y, _ = data(30, 90, targets=1)
     with pytest.raises(ValueError, match="leaves more than 64 directions unpenalised"):

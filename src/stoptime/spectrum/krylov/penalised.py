@@ -104,11 +104,13 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         form = cast("StandardForm", self.form)
         mean, target_mean = self.means
         largest = np.full(form.null.shape[1], self._size())
-        free = free_directions(form.null, largest, mean, self.operator.__matmul__, self.rounding)
-        images = product(self.X, free) - mean @ free if free.shape[1] else self.y[:, :0]
-        weighted = np.sqrt(self.shares)[:, None] * images
-        response = weighted.T @ self.targets
-        mix = form.inverse.of_rows((self.operator.T @ weighted).T)
+        free = free_directions(form.null, largest, mean, self._weighted_images, self.rounding)
+        images = self.y[:, :0]
+        mix = np.empty((0, form.inverse.width))
+        if free.shape[1]:
+            images = product(self.X, free) - mean @ free
+            mix = form.inverse.of_rows((self.operator.T @ self._weighted_images(free)).T)
+        response = images.T @ (self.shares[:, None] * (self.y - target_mean))
         one = (..., 0) if self.single_target else ...
         precision = None if self.precision == self.dtype else self.precision
         geometry = Geometry(free, response[one], form.inverse.rank)
@@ -117,6 +119,10 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         given = {one.name: getattr(self, one.name) for one in fields(MatrixFreeData)}
         given |= {"X": X, "y": self.y - images @ response}
         return StandardMatrixFreeData(**given, restored=back)
+
+    def _weighted_images(self, vectors: Floats) -> Floats:
+        # an operator need not accept a matrix without columns
+        return np.asarray(self.operator @ vectors if vectors.shape[1] else self.y[:, :0])
 
     def _size(self) -> float:
         """Estimate the root of the sum of the squares of all singular values of X."""
