@@ -18,9 +18,7 @@ ABOUT = (
     "One design matrix and many targets with different smoothness and noise, in single precision. "
     "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime chooses the stop "
     "of each target among 100, by path GCV and by exact leave-one-out. The scores are the mean R² "
-    "over targets on 1 000 test rows. Peak memory is the memory beyond X and Y. With bands, both "
-    "choose among 20 random draws of their scales for each target, in double precision: himalaya "
-    "by 20 penalties and 5 folds, stoptime by path GCV."
+    "over targets on 1 000 test rows. Peak memory is the memory beyond X and Y."
 )
 SHAPE, QUICK_SHAPE, TEST_ROWS = (3000, 500), (1000, 200), 1000
 SIZES = {"path-gcv": 100_000, "loo": 10_000}  # number of targets for each rule
@@ -106,7 +104,11 @@ def banded_data(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, ..
 
 
 def against_banded_ridge(shape: tuple[int, int], n_targets: int) -> Work:
-    """Compare the time and the score on test rows of a random search for scales of bands."""
+    """Compare the time and the score on test rows of a random search for scales of bands.
+
+    Both choose among 20 draws for each target, in double precision: himalaya by 20 penalties and 5
+    folds, stoptime by path GCV.
+    """
     from himalaya.ridge import GroupRidgeCV  # noqa: PLC0415 - an optional peer
 
     X, Y, X_test, Y_test, groups = banded_data(*shape, n_targets)
