@@ -46,10 +46,7 @@ class Scaling:
         """Number of columns that are penalised."""
         return len(self.columns)
 
-    @property
-    def width(self) -> int:
-        """Number of columns of B."""
-        return self.rank
+    width = rank  # B has as many columns
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
@@ -79,10 +76,7 @@ class Product:
         """The rank of L."""
         return int(self.matrix.shape[1])
 
-    @property
-    def width(self) -> int:
-        """Number of columns of B."""
-        return self.rank
+    width = rank  # B has as many columns
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""

@@ -245,3 +245,21 @@ def test_a_penalised_spectrum_of_an_operator_is_pickled():
     basis = pickle.loads(pickle.dumps(spectrum.basis))
     unit = np.eye(spectrum.rank)[:, :2]
     np.testing.assert_allclose(basis @ unit, spectrum.vectors[:, :2], rtol=0, atol=1e-12)
+
+
+def test_constant_columns_and_constant_targets_have_no_coefficients():
+    X, y, _ = data(targets=1)
+    steps = st.Differences(1)
+    flat = st.path(aslinearoperator(np.full_like(X, 2.0)), y, "ridge", [1.0], penalty_matrix=steps)
+    assert not flat.coef.any()
+    assert flat.intercept == pytest.approx(y.mean())
+    dull = st.path(aslinearoperator(X), np.full(N, 2.0), "ridge", [1.0], penalty_matrix=steps)
+    np.testing.assert_allclose(dull.coef, 0, atol=1e-14)
+
+
+def test_far_means_are_harmless():
+    X, y, _ = data(targets=1)
+    options = {"penalty_matrix": st.Differences(2)}
+    expected = st.path(X, y, "ridge", [1.0], **options).coef
+    far = st.path(aslinearoperator(X + 1e4), y, "ridge", [1.0], **options).coef
+    np.testing.assert_allclose(far, expected, rtol=0, atol=1e-6 * abs(expected).max())

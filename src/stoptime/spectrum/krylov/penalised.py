@@ -16,15 +16,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.accuracy import constant
 from stoptime.spectrum.base import Geometry
 from stoptime.spectrum.centred import product
-from stoptime.spectrum.krylov.operator import MatrixFreeData
+from stoptime.spectrum.krylov.operator import MEAN_ROUNDINGS, MatrixFreeData
 from stoptime.spectrum.penalised import Back, Restoration, free_directions
 from stoptime.spectrum.penalty import StandardForm, standard_form
+from stoptime.support.arrays import EPS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +60,18 @@ class StandardOperator(LinearOperator):  # type: ignore[misc]
 class StandardMatrixFreeData(MatrixFreeData):
     """The X̃ and ỹ above, whose spectra are in the coordinates of X."""
 
-    restored: Restoration | None = None
+    restored: Any = None  # a Restoration
+
+    @cached_property
+    def floor(self) -> float:
+        """Largest length of the image of a unit vector that may be rounding of the means of X."""
+        # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
+        rounding = MEAN_ROUNDINGS * EPS * float(linalg.norm(self.restored.feature_mean))
+        return rounding and rounding * _size(self.restored.back.form.inverse, self.n_features)
 
     def assembled(self, *parts: Any) -> Spectrum:
         """Assemble a spectrum, and map it back."""
-        return cast("Restoration", self.restored)(super().assembled(*parts))
+        return self.restored(super().assembled(*parts))
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         """The problem in standard form."""
         form = cast("StandardForm", self.form)
         mean, target_mean = self.means
-        largest = np.full(form.null.shape[1], self._size())
+        largest = np.full(form.null.shape[1], _size(self.operator, self.n_features))
         free = free_directions(form.null, largest, mean, self._weighted_images, self.rounding)
         images = self.y[:, :0]
         mix = np.empty((0, form.inverse.width))
@@ -124,10 +132,10 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         # an operator need not accept a matrix without columns
         return np.asarray(self.operator @ vectors if vectors.shape[1] else self.y[:, :0])
 
-    def _size(self) -> float:
-        """Estimate the root of the sum of the squares of all singular values of X."""
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], self.n_features)
-        return float(np.linalg.norm(self.operator @ signs))
+
+def _size(matrix: Any, columns: int) -> float:
+    """Estimate the root of the sum of the squares of all entries of a matrix."""
+    return float(linalg.norm(matrix @ np.random.default_rng(0).choice([-1.0, 1.0], columns)))
 
 
 def _deviations(data: MatrixFreeData) -> Floats:
