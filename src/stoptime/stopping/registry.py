@@ -46,7 +46,7 @@ class PathGCV(CurveRule):
     """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
 
     Where random probes estimate a trace, the standard error is that of the trace alone. The error
-    is infinite where it would rest on a few directions of the residual, as near interpolation.
+    is raised where it rests on a few directions of the residual, as it does near interpolation.
     """
 
     name: ClassVar[str] = "path-gcv"
