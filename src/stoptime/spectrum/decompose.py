@@ -121,7 +121,9 @@ def open_data(
         raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
     if penalty_matrix is not None and kind == "sparse" and np.prod(X.shape) <= MOST_FILLED:
         # an array has exact leave-one-out, and its factorisation needs no iterations
-        X, kind, options = X.toarray(), "dense", {}
+        X = X.toarray()
+        kind = "dense"
+        options = {}
     if kind in {"sparse", "operator"}:
         free = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
         free = replace(free, options=options)

@@ -113,14 +113,10 @@ class StandardForm:
                 with np.errstate(divide="ignore"):
                     return cls.of_scales(1 / diagonal)
         if sparse.issparse(matrix) and matrix.shape[1] > LARGEST_SVD and matrix.nnz:
-            return cls.of_sparse(matrix, null_space(matrix))
+            null = null_space(matrix)
+            return cls(Solves(sparse.csr_array(matrix), null), null)
         L = matrix.toarray() if sparse.issparse(matrix) else matrix
         return cls.of_singular(*singular(L))
-
-    @classmethod
-    def of_sparse(cls, matrix: Any, null: Floats) -> StandardForm:
-        """Return that of a sparse L whose null space has this basis, without a dense array."""
-        return cls(Solves(sparse.csr_array(matrix), null), null)
 
     @classmethod
     def of_singular(cls, values: Floats, vectors: Floats) -> StandardForm:
@@ -193,7 +189,7 @@ class Differences:
         sizes = self._sizes(n_features)
         if max(sizes) > LARGEST_SVD or n_features > LARGEST_BASIS:
             null = reduce(np.kron, [self._unpenalised(size) for size in sizes])
-            return StandardForm.of_sparse(self.matrix(n_features), null)
+            return StandardForm(Solves(self.matrix(n_features), null), null)
         axes = [singular(self._along(size).toarray()) for size in sizes]
         # LᵀL is a Kronecker sum: its eigenvectors are products, its eigenvalues sums over the axes
         squares = reduce(np.add.outer, [values**2 for values, _ in axes]).ravel()

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
-from stoptime.support.arrays import EPS, Array, Floats, as_dtype, like, on_host
+from stoptime.support.arrays import EPS, TINY, Array, Floats, as_dtype, like, on_host
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
@@ -96,10 +96,8 @@ class Solves:
             return splu(sparse.vstack([self._scaled, pinned]).tocsc())
         normal = self._scaled.T @ self._scaled + pinned.T @ pinned
         # a positive definite matrix needs no pivots, and an ordering of its own pattern fills least
-        symmetric = {"SymmetricMode": True}
-        return splu(
-            normal.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric
-        )
+        options: Any = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
+        return splu(normal.tocsc(), diag_pivot_thresh=0.0, **options)
 
     @cached_property
     def _refinements(self) -> int:
@@ -110,7 +108,7 @@ class Solves:
         change = self._factors.solve(given - L.T @ (L @ found))
         # every correction multiplies the error by about this ratio
         ratio = float(np.linalg.norm(change) / np.linalg.norm(found))
-        count = int(np.ceil(np.log(SOLVE_ACCURACY) / np.log(ratio))) - 1 if ratio < 1 else np.inf
+        count = np.ceil(np.log(SOLVE_ACCURACY) / np.log(np.clip(ratio, TINY, 1 - EPS))) - 1
         if count > MOST_REFINEMENTS:
             raise ValueError(
                 "penalty_matrix is too ill-conditioned to be solved as a sparse matrix: use "

@@ -121,6 +121,14 @@ def test_too_many_free_directions_and_ill_conditioned_matrices_are_refused():
         steep.standard_form(2000).inverse @ np.ones(2000)
 
 
+@pytest.mark.usefixtures("only_solves")
+def test_solutions_without_any_error_need_no_correction():
+    X, y, _ = data(targets=1)
+    twice = sparse.vstack([2 * sparse.eye_array(P), 2 * sparse.eye_array(P)]).tocsr()
+    found = st.path(X, y, "ridge", [8.0], penalty_matrix=twice).coef
+    np.testing.assert_allclose(found, st.path(X, y, "ridge", [1.0]).coef, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_periodic_deblurring_is_a_quotient_of_fourier_series(order):
     size = 51  # 2601 pixels, too many for a singular value decomposition

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data
-    from stoptime.spectrum.dense import DenseData
     from stoptime.spectrum.krylov.spaces import KrylovSpaces
     from stoptime.support.arrays import Floats
 
@@ -87,10 +86,6 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         form = standard_form(penalty_matrix, data.n_features, partial(_deviations, data))
         given = {one.name: getattr(data, one.name) for one in fields(data)}
         return cls(**given, form=form)
-
-    def subset(self, rows: NDArray[np.intp]) -> DenseData:
-        """Return some of the rows, with the same penalty."""
-        return replace(cast("PenalisedMatrixFreeData", super().subset(rows)), form=self.form)
 
     def training_set(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> Data:
         """Return a training set with the same penalty."""
