@@ -1,4 +1,4 @@
-"""Many targets, each with its own stop, compared with himalaya's RidgeCV."""
+"""Many targets, each with its own stop or scales of bands, compared with himalaya."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ MEMORY = 6.0  # GiB
 PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones are well inside this range
 BATCH = 2000  # targets
 TYPE = np.float32
+BANDED_SHAPE, QUICK_BANDED_SHAPE = (1000, 1500), (120, 180)
+BANDED_TARGETS, QUICK_BANDED_TARGETS = 2000, 30
+DRAWS = 20
+BANDED_GOAL = 8.0  # times as fast
+R2_MARGIN = 0.002  # by which the mean R² may be below that of the peer
 METHOD = "gradient-flow"
 WHY = {
     "path-gcv": "Probably both are limited by the product of rows and targets.",
     "loo": "Nearly all the time is spent on the leave-one-out operators of every block of rows at "
     "every stop.",
+    "bands": "Nearly all the time is spent on one eigendecomposition for each draw.",
 }
 
 
@@ -86,6 +92,45 @@ def against_himalaya(rule: str, shape: tuple[int, int], n_targets: int) -> Work:
     return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
 
 
+def banded_data(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, ...]:
+    """Return training and test sets, and labels of three bands that matter to different degrees."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(columns) * 3 // columns
+    X = rng.standard_normal((rows + TEST_ROWS, columns))
+    scales = np.array([1.0, 0.3, 0.05])[:, None] * rng.choice([0.2, 1.0], (3, n_targets))
+    signal = X @ (rng.standard_normal((columns, n_targets)) * scales[groups])
+    Y = signal + 2 * signal.std(axis=0) * rng.standard_normal(signal.shape)
+    return X[:rows], Y[:rows], X[rows:], Y[rows:], groups
+
+
+def against_banded_ridge(shape: tuple[int, int], n_targets: int) -> Work:
+    """Compare the time and the score on test rows of a random search for scales of bands.
+
+    Both choose among 20 draws for each target, in double precision: himalaya by 20 penalties and 5
+    folds, stoptime by path GCV.
+    """
+    from himalaya.ridge import GroupRidgeCV  # noqa: PLC0415 - an optional peer
+
+    X, Y, X_test, Y_test, groups = banded_data(*shape, n_targets)
+
+    def scores(ours: Any, peer: Any) -> tuple[Measure, ...]:
+        mine = score(X_test, Y_test, ours.coef_, ours.intercept_)
+        other = score(X_test, Y_test, peer.coef_.T, peer.intercept_)
+        return (
+            Measure("mean R²", mine, other - R2_MARGIN),
+            Measure("mean R² of the peer", other),
+        )
+
+    options = {"n_iter": DRAWS, "alphas": PENALTIES, "n_targets_batch": BATCH}
+    options |= {"n_targets_batch_refit": BATCH, "progress_bar": False}
+    search = {"solver": "random_search", "solver_params": options, "random_state": 0}
+    peer = GroupRidgeCV(groups=groups, fit_intercept=True, cv=5, **search)
+    ours = st.BandedRegressorCV(
+        groups, per_target=True, search="random", n_draws=DRAWS, rule="path-gcv"
+    )
+    return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
+
+
 def memory(shape: tuple[int, int], n_targets: int) -> Work:
     """Measure the peak memory."""
     X, Y, *_ = data(*shape, n_targets)
@@ -109,6 +154,19 @@ def cases(quick: bool) -> list[Case]:
         )
         for rule, n in sizes.items()
     ]
+    banded = (QUICK_BANDED_SHAPE, QUICK_BANDED_TARGETS) if quick else (BANDED_SHAPE, BANDED_TARGETS)
+    against.append(
+        Case(
+            GROUP,
+            f"{label(*banded[0])} in 3 bands, {label(banded[1])} targets, {DRAWS} draws",
+            "himalaya GroupRidgeCV",
+            partial(against_banded_ridge, *banded),
+            WHY["bands"],
+            goal=BANDED_GOAL,
+            rounds=1,
+            needs=("himalaya",),
+        )
+    )
     n = sizes["path-gcv"]
     name = f"{label(*shape)}, {label(n)} targets by path-gcv"
     why = "Probably the coefficients of all targets."

@@ -10,6 +10,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.spectrum.dense import DenseData
@@ -214,3 +215,27 @@ def test_units_of_the_bands_do_not_matter():
     same = st.BandedRegressorCV(**options).fit(X * units, y[:, 0])
     assert abs(same.best_score_ / model.best_score_ - 1) < 1e-3
     np.testing.assert_allclose(same.predict(X * units), model.predict(X), atol=0.02)
+
+
+@parametrize_with_checks(
+    [st.BandedRegressorCV({"first": slice(0, 1), "rest": slice(1, None)}, n_draws=1, n_starts=1)]
+)
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_near_interpolation_no_target_is_fitted_by_luck():
+    # with as many columns in the large bands as rows, path GCV at late stops rests on a single
+    # direction of the residual, along which some of many targets have hardly any response
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(260, 90))
+    signal = X @ rng.normal(size=(90, 200))
+    Y = signal + 2 * signal.std(axis=0) * rng.normal(size=signal.shape)
+    groups = [0] * 30 + [1] * 30 + [2] * 30
+    model = st.BandedRegressorCV(groups, per_target=True, search="random", rule="path-gcv")
+    fit = model.fit(X[:60], Y[:60]).predict(X[60:])
+    scores = 1 - ((Y[60:] - fit) ** 2).mean(axis=0) / Y[60:].var(axis=0)
+    assert np.isfinite(model.stop_).all()
+    assert scores.mean() > -0.1
+    assert scores.min() > -3

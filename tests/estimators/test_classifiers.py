@@ -291,3 +291,25 @@ def test_digits_are_recognised():
     model = st.StoppedClassifierCV("ridge").fit(train, labels)
     assert model.score(new, truth) > 0.92
     assert log_loss(truth, model.predict_proba(new)) < 0.4
+
+
+def test_classifiers_take_a_penalty_matrix():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[::4, :12]
+    y = y[::4]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    for one in (st.StoppedClassifier("ridge"), st.StoppedClassifierCV("ridge")):
+        plain = one.fit(scaled, y)
+        given = clone(one).set_params(penalty_matrix="standardise").fit(X, y)
+        np.testing.assert_allclose(given.predict_proba(X), plain.predict_proba(scaled), atol=1e-8)
+        np.testing.assert_allclose(
+            given.left_out_decisions_, plain.left_out_decisions_, rtol=0, atol=1e-7
+        )
+    # many classes have their left-out decisions from a second computation
+    labels = np.arange(len(X)) % 17
+    smooth = st.StoppedClassifier("ridge", stop=1.0, penalty_matrix=st.Differences(1))
+    found = smooth.fit(scaled, labels).left_out_decisions_[3]
+    rest = np.arange(len(X)) != 3
+    coded = np.where(labels[:, None] == np.arange(17), 1.0, -1.0)
+    refit = st.path(scaled[rest], coded[rest], "ridge", [1.0], penalty_matrix=st.Differences(1))
+    np.testing.assert_allclose(found, refit.predict(scaled[3:4])[0, 0], rtol=0, atol=1e-8)

@@ -409,8 +409,8 @@ def test_undetermined_directions_are_refused():
 
 def test_what_has_no_array_is_refused_with_advice():
     X, y, _ = data()
-    with pytest.raises(ValueError, match="For an invertible L"):
-        st.path(aslinearoperator(X), y, "ridge", [1.0], penalty_matrix=np.eye(P))
+    with pytest.raises(ValueError, match="Streamed data have no penalty_matrix"):
+        st.path(st.Chunks.of(X, y), "ridge", [1.0], penalty_matrix=np.eye(P))
     spectrum = st.decompose(X, y)
     with pytest.raises(ValueError, match="without penalty_matrix"):
         st.leave_one_out(X, y, "ridge", [1.0], penalty_matrix=np.eye(P), spectrum=spectrum)
@@ -432,3 +432,23 @@ def test_models_with_a_penalty_are_saved(tmp_path):
     model = st.StoppedRegressorCV("ridge", penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
     st.save(model, tmp_path / "model.json")
     np.testing.assert_array_equal(st.load(tmp_path / "model.json").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["differences", "wide", "bands", "standardise"])
+def test_weights_constant_columns_and_few_rows(kind):
+    X, y, _ = data(targets=1)
+    y = y[:, 0]
+    X[:, 5] = 7.0
+    model = st.StoppedRegressorCV("ridge", stops=[1.0], penalty_matrix=PENALTIES[kind])
+    twice = model.fit(X, y, np.r_[np.full(5, 2.0), np.ones(N - 6), 0.0]).coef_
+    copies = clone(model).fit(np.r_[X, X[:5]][np.arange(N + 5) != N - 1], np.r_[y[:-1], y[:5]])
+    np.testing.assert_allclose(twice, copies.coef_, rtol=0, atol=1e-12)
+    if kind in {"bands", "standardise"}:
+        assert abs(twice[5]) < 1e-12
+    with pytest.raises(ValueError, match="n_samples=1"):
+        clone(model).fit(X[:1], y[:1])
+    alone = st.StoppedRegressor("ridge", stop=1.0, penalty_matrix=PENALTIES[kind])
+    assert not alone.fit(X[:1], y[:1]).coef_.any()
+    constant = clone(model).fit(np.full((N, P), 3.0), y)
+    np.testing.assert_allclose(constant.coef_, 0, atol=1e-12)
+    assert constant.intercept_ == pytest.approx(y.mean())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import j1, y1
 
+import stoptime as st
 from stoptime import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, decompose, path
 from stoptime.left_out.exact import leave_one_out
 from stoptime.stopping.gcv import naive_gcv, path_gcv
@@ -118,3 +119,21 @@ def test_ends():
         path_gcv(spectrum, "ridge", [[1.0]])
     with pytest.raises(ValueError, match="three rows"):
         path_gcv(decompose(X[:1], y[:1]), "ridge", [1.0])
+
+
+@pytest.mark.parametrize(("shape", "noise"), [((60, 60), 2.0), ((120, 113), 0.01)])
+def test_least_squares_is_chosen_for_its_small_error_but_not_by_luck(shape, noise):
+    n, p = shape
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + 200, p))
+    signal = X @ rng.normal(size=(p, 60)) / np.sqrt(p)
+    Y = signal + noise * rng.normal(size=signal.shape)
+    options = {"per_target": True, "rule": "path-gcv"}
+    model = st.StoppedRegressorCV("ridge", **options).fit(X[:n], Y[:n])
+    errors = ((model.predict(X[n:]) - signal[n:]) ** 2).mean(axis=0)
+    # in a square problem least squares is far worse than zero; with little noise and six directions
+    # of the residual it is nearly the best fit
+    assert errors.max() < 6
+    if noise < 1:
+        assert np.median(model.stop_) > 100
+        assert np.median(errors) < 0.02

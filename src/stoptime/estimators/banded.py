@@ -141,6 +141,7 @@ class BandedRegressorCV(LinearRegressor):
         if self.search not in {"gradient", "random"}:
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
         options = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        options["ensure_min_samples"] = 2  # with one row there is nothing to choose by
         X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
         X = X.toarray() if issparse(X) else X
         names = getattr(self, "feature_names_in_", None)

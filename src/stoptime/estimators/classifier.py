@@ -151,7 +151,7 @@ class StoppedClassifier(_LinearClassifier):
 
     Parameters
     ----------
-    method, stop, fit_intercept
+    method, stop, fit_intercept, penalty_matrix
         As in :class:`stoptime.StoppedRegressor`; an iteration takes the step of
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
@@ -189,11 +189,14 @@ class StoppedClassifier(_LinearClassifier):
         stop: float | None = None,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.penalty_matrix = penalty_matrix
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the coefficients at the stop, and the probabilities.
@@ -209,7 +212,10 @@ class StoppedClassifier(_LinearClassifier):
         """
         place = self._places(y)
         regressor = StoppedRegressorCV(
-            self.method, rule="plug-in", fit_intercept=self.fit_intercept
+            self.method,
+            rule="plug-in",
+            fit_intercept=self.fit_intercept,
+            penalty_matrix=self.penalty_matrix,
         )
         if self.stop is not None:
             stop = nonnegative("stop", self.stop, infinite=True)
@@ -230,7 +236,7 @@ class StoppedClassifierCV(_LinearClassifier):
 
     Parameters
     ----------
-    method, stops, rule, fit_intercept, verbose
+    method, stops, rule, fit_intercept, verbose, penalty_matrix
         As in :class:`stoptime.StoppedRegressorCV`; a ``HoldOut`` has labels.
     cv : int, splitter or iterable, optional
         Any scikit-learn splitter; replaces ``rule``. A number of folds is stratified by class.
@@ -272,6 +278,8 @@ class StoppedClassifierCV(_LinearClassifier):
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         verbose: bool = False,
+        *,
+        penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stops = stops
@@ -281,6 +289,7 @@ class StoppedClassifierCV(_LinearClassifier):
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.penalty_matrix = penalty_matrix
 
     def fit(
         self,
@@ -315,6 +324,7 @@ class StoppedClassifierCV(_LinearClassifier):
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
             scoring=scoring,
+            penalty_matrix=self.penalty_matrix,
         )
         return self._fitted(regressor, X, place, sample_weight, groups)
 

@@ -1,4 +1,4 @@
-"""Conventions of scikit-learn: parameters of methods, alpha, pickles, and rows in batches."""
+"""Conventions of scikit-learn: parameters of methods, alpha, and pickles."""
 
 from __future__ import annotations
 
@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import DTYPES
-from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.version import __version__
 from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
     from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
     from stoptime.support.arrays import Floats
 
 PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
@@ -92,31 +82,3 @@ class Versioned(BaseEstimator):
                 stacklevel=2,
             )
         super().__setstate__(state)
-
-
-class Incremental(BaseEstimator):
-    """Fits rows that come in batches, without keeping them."""
-
-    fit_intercept: bool
-    _seen: Statistics
-    _fitted: Callable[[Data], Self]
-
-    @available_if(lambda self: self._streams)  # type: ignore[untyped-decorator]
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
-
-        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
-        factors them anew, so that batches of at least as many rows as columns cost the least.
-        :meth:`fit` forgets the rows seen so far.
-        X, y and sample_weight are arrays as for :meth:`fit`.
-        """
-        first = not hasattr(self, "_seen")
-        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=first, **options)
-        new = Statistics.of(X, y, sample_weight)
-        seen = new if first else self._seen + new
-        self._fitted(open_data(seen, fit_intercept=self.fit_intercept))
-        self._seen = seen
-        return self

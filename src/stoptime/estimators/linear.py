@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.conventions import Incremental
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
-from stoptime.estimators.regressor import LeavesRowsOut, LinearRegressor
+from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import goals

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import array_options, kind_of
+from stoptime.spectrum.kinds import DTYPES, array_options, kind_of
 from stoptime.spectrum.new_rows import NewChunks, open_rows
+from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.arrays import on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
@@ -153,3 +157,31 @@ class LeavesRowsOut(BaseEstimator):
         if fits is not None and not fits.keeps_rows:
             self._left_out_rows()  # which a pickle without the training rows cannot compute
         return super().__getstate__()  # type: ignore[no-any-return]
+
+
+class Incremental(BaseEstimator):
+    """Fits rows that come in batches, without keeping them."""
+
+    fit_intercept: bool
+    _seen: Statistics
+    _fitted: Callable[[Data], Self]
+
+    @available_if(lambda self: self._streams)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
+
+        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
+        factors them anew, so that batches of at least as many rows as columns cost the least.
+        :meth:`fit` forgets the rows seen so far.
+        X, y and sample_weight are arrays as for :meth:`fit`.
+        """
+        first = not hasattr(self, "_seen")
+        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=first, **options)
+        new = Statistics.of(X, y, sample_weight)
+        seen = new if first else self._seen + new
+        self._fitted(open_data(seen, fit_intercept=self.fit_intercept))
+        self._seen = seen
+        return self

@@ -12,6 +12,7 @@ from stoptime.spectrum.data import Data, worst_goals
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
+from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.streamed.data import StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
@@ -62,8 +63,9 @@ def decompose(
         or a LinearOperator. Directions with Lβ = 0 are never shrunk. "standardise" penalises each
         coefficient in the unit of its column's standard deviation on all rows. Where such a
         direction has a constant fit, as columns of splines that add up to one do, the intercept
-        takes it, and the coefficients of least norm are returned. X must be an array, a tensor, or
-        a sparse matrix that fits into memory as an array.
+        takes it, and the coefficients of least norm are returned. A sparse X that fits into memory
+        as an array is made one; with an operator or a larger sparse X, the Krylov space is one in
+        this geometry, and ``tol`` is an error of Lβ. Streamed data have no penalty matrix.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
@@ -114,33 +116,29 @@ def open_data(
     kind = kind_of(X)
     fit_intercept = truth_value("fit_intercept", fit_intercept)
     penalty_matrix = options.pop("penalty_matrix", None)
-    if penalty_matrix is not None:
-        data = DenseData.validated(_as_array(X, kind), y, sample_weight, fit_intercept)
-        return PenalisedData.of(data, penalty_matrix)
+    if kind in {"sparse", "operator"} and (unknown := options.keys() - KRYLOV_OPTIONS):
+        names = ", ".join(sorted(KRYLOV_OPTIONS))
+        raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
+    if penalty_matrix is not None and kind == "sparse" and np.prod(X.shape) <= MOST_FILLED:
+        # an array has exact leave-one-out, and its factorisation needs no iterations
+        X = X.toarray()
+        kind = "dense"
+        options = {}
     if kind in {"sparse", "operator"}:
-        if unknown := options.keys() - KRYLOV_OPTIONS:
-            names = ", ".join(sorted(KRYLOV_OPTIONS))
-            raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
-        data = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
-        return replace(data, options=options)
+        free = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
+        free = replace(free, options=options)
+        return free if penalty_matrix is None else PenalisedMatrixFreeData.of(free, penalty_matrix)
     if options:
         raise TypeError(
             f"{', '.join(options)}: only for sparse matrices and operators; see "
             "scipy.sparse.linalg.aslinearoperator."
         )
     if kind == "dense":
-        return DenseData.validated(X, y, sample_weight, fit_intercept)
-    return StreamedData(as_stream(X, y, sample_weight), fit_intercept)
-
-
-def _as_array(X: Any, kind: str) -> Any:
-    """Return X as an array, as a penalty matrix needs it."""
-    if kind == "sparse" and X.shape[0] * X.shape[1] <= MOST_FILLED:
-        return X.toarray()
-    if kind != "dense":
+        data = DenseData.validated(X, y, sample_weight, fit_intercept)
+        return data if penalty_matrix is None else PenalisedData.of(data, penalty_matrix)
+    if penalty_matrix is not None:
         raise ValueError(
-            "penalty_matrix needs X as an array, or as a sparse matrix that fits into memory as an "
-            "array. For an invertible L, fit X @ inverse(L) without it, as a sparse matrix or an "
-            "operator, and multiply the coefficients by inverse(L)."
+            "Streamed data have no penalty_matrix: give rows in memory, a sparse matrix or an "
+            "operator. A scaling of columns can be applied to the rows as they are read."
         )
-    return X
+    return StreamedData(as_stream(X, y, sample_weight), fit_intercept)

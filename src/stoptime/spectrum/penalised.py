@@ -11,7 +11,7 @@ is ordinary data. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -22,12 +22,16 @@ from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.support.arrays import as_dtype, like, on_host
+from stoptime.support.arrays import as_dtype, is_device_array, like, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from stoptime.support.arrays import Floats
+
+    Images = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,46 @@ class MappedRows:
         return self.rows @ self.back.of_rows(other.T).T
 
 
-class Standard(NamedTuple):
-    """Ordinary data, the way back, the directions that are not shrunk, and means of X and y."""
+@dataclass(frozen=True)
+class MappedVectors:
+    """Vectors of a problem in standard form, in the coordinates of X, formed on demand."""
 
-    data: DenseData
+    vectors: Any
+    back: Back
+
+    def __matmul__(self, components: Any) -> Any:
+        return self.back @ (self.vectors @ components)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return np.asarray(self.back @ self.vectors.__array__(copy=copy), dtype=dtype)
+
+
+class Restoration(NamedTuple):
+    """The way back from standard form: the M above, unshrunk directions, means, and precision."""
+
     back: Back
     geometry: Geometry
-    means: tuple[Any, Any]
+    feature_mean: Any
+    target_mean: Any
+    precision: Any
+
+    def __call__(self, spectrum: Spectrum) -> Spectrum:
+        """Return a spectrum of ordinary data in the coordinates of X."""
+        basis: Any = spectrum.basis
+        if isinstance(basis, DualVectors):
+            basis = DualVectors(MappedRows(basis.rows, self.back), basis.mix)
+        elif isinstance(basis, np.ndarray) or is_device_array(basis):
+            basis = self.back @ basis
+        else:
+            basis = MappedVectors(basis, self.back)
+        return replace(
+            spectrum,
+            basis=basis,
+            feature_mean=self.feature_mean,
+            target_mean=self.target_mean,
+            precision=self.precision,
+            geometry=self.geometry,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,42 +144,31 @@ class PenalisedData(DenseData):
 
     @cached_property
     def _by_gram(self) -> Spectrum:
-        return self._restored(self.standard.data._by_gram)
+        data, restored = self.standard
+        return restored(data._by_gram)
 
     @cached_property
     def _by_svd(self) -> tuple[Spectrum, Floats]:
-        spectrum, powers = self.standard.data._by_svd
-        return self._restored(spectrum), powers
-
-    def _restored(self, spectrum: Spectrum) -> Spectrum:
-        """Return a spectrum of the ordinary data in the coordinates of X."""
-        _, back, geometry, means = self.standard
-        basis: Any = spectrum.basis
-        if isinstance(basis, DualVectors):
-            basis = DualVectors(MappedRows(basis.rows, back), basis.mix)
-        else:
-            basis = back @ basis
-        one = (..., 0) if self.single_target else ...
-        return replace(
-            spectrum,
-            basis=basis,
-            feature_mean=means[0],
-            target_mean=means[1][one],
-            precision=None if self.precision == self.dtype else self.precision,
-            geometry=replace(geometry, response=geometry.response[one]),
-        )
+        data, restored = self.standard
+        spectrum, powers = data._by_svd
+        return restored(spectrum), powers
 
     @cached_property
     @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_features
-    def standard(self) -> Standard:
-        """The problem in standard form."""
+    def standard(self) -> tuple[DenseData, Restoration]:
+        """The problem in standard form, and the way back."""
         form = cast("StandardForm", self.form)
         X = as_dtype(self.X, self.dtype)
         y = as_dtype(self.y, self.dtype)
         means = self._means()
         powers = self._squares(self.X, self.shares)
         self.check_features(powers, means[0])
-        free = as_dtype(like(X, self._free(on_host(means[0]), np.sqrt(powers))), self.dtype)
+        mean = on_host(means[0])
+        # lengths of images are compared with the largest that the directions could have
+        largest = np.abs(form.null).T @ np.sqrt(powers).astype(np.float64)
+        weighted_images = partial(self._weighted_images, mean)
+        found = free_directions(form.null, largest, mean, weighted_images, self.rounding)
+        free = as_dtype(like(X, found), self.dtype)
         images = self.rotated(slice(None), means[0], free)
         weighted = (self.shares[:, None] * images).T
         response = weighted @ (y - means[1])
@@ -157,8 +183,11 @@ class PenalisedData(DenseData):
             y = y - images @ response
         sizes = self.n_samples, self.n_observations, self.fit_intercept, self.single_target
         data = DenseData(features, y, self.uneven_shares, *sizes, self._known_in(form))
-        geometry = Geometry(free, on_host(response), form.inverse.rank)
-        return Standard(data, Back(form, free, mix), geometry, means)
+        one = (..., 0) if self.single_target else ...
+        geometry = Geometry(free, on_host(response)[one], form.inverse.rank)
+        precision = None if self.precision == self.dtype else self.precision
+        back = Back(form, free, mix)
+        return data, Restoration(back, geometry, means[0], means[1][one], precision)
 
     def _known_in(self, form: StandardForm) -> Moments | None:
         """Return the moments of scaled columns, if those of X are known."""
@@ -172,36 +201,37 @@ class PenalisedData(DenseData):
         mean = self.known.feature_mean[columns] * scales
         return Moments(mean, self.known.target_mean, gram, cross)
 
-    def _free(self, mean: Floats, sizes: Floats) -> Floats:
-        """Return a basis F of the directions that are not penalised, with FᵀXᵀXF/n = I.
-
-        ``sizes`` are the root mean squares of the columns of X. Of two directions that give the
-        same predictions up to a constant, which the intercept takes, the shorter one is taken.
-        """
-        null = cast("StandardForm", self.form).null
-        if not null.shape[1]:
-            return null
-        # lengths of images are compared with the largest that the directions could have
-        largest = np.abs(null).T @ sizes.astype(np.float64)
-        scaled = null / np.where(largest > 0, largest, 1)
-        lengths, turn = singular(self._weighted_images(mean, scaled))
-        seen = lengths > self.rounding
-        free = scaled @ (turn[:, seen] / lengths[seen])
-        hidden = scaled @ turn[:, ~seen]
-        if hidden.shape[1]:
-            if np.abs(mean @ hidden).max() <= np.sqrt(self.rounding):
-                raise ValueError(
-                    f"penalty_matrix does not penalise {hidden.shape[1]} direction(s) on which X "
-                    "has no influence, so that the coefficients are not determined: leave out "
-                    "columns, or append small multiples of unit vectors to penalty_matrix."
-                )
-            hidden = linalg.qr(hidden, mode="economic")[0]
-            free -= hidden @ (hidden.T @ free)
-        # once more, because the first basis is orthonormal only up to its condition number
-        triangle = linalg.qr(self._weighted_images(mean, free), mode="r")[0][: free.shape[1]]
-        return linalg.solve_triangular(triangle, free.T, trans="T").T
-
     def _weighted_images(self, mean: Floats, vectors: Floats) -> Floats:
         X = self.X
         images = self.rotated(slice(None), like(X, mean), as_dtype(like(X, vectors), self.dtype))
         return np.asarray(on_host((self.shares**0.5)[:, None] * images), np.float64)
+
+
+def free_directions(
+    null: Floats, largest: Floats, mean: Floats, images: Images, rounding: float
+) -> Floats:
+    """Return a basis F of the directions that are not penalised, with FᵀXᵀXF/n = I.
+
+    ``null`` is a basis of them, ``largest`` has the largest lengths that their images under X may
+    have, and ``images`` returns images, centred and weighted. Of two directions that give the same
+    predictions up to a constant, which the intercept takes, the shorter one is taken.
+    """
+    if not null.shape[1]:
+        return null
+    scaled = null / np.where(largest > 0, largest, 1)
+    lengths, turn = singular(images(scaled))
+    seen = lengths > rounding
+    free = scaled @ (turn[:, seen] / lengths[seen])
+    hidden = scaled @ turn[:, ~seen]
+    if hidden.shape[1]:
+        if np.abs(mean @ hidden).max() <= np.sqrt(rounding):
+            raise ValueError(
+                f"penalty_matrix does not penalise {hidden.shape[1]} direction(s) on which X "
+                "has no influence, so that the coefficients are not determined: leave out "
+                "columns, or append small multiples of unit vectors to penalty_matrix."
+            )
+        hidden = linalg.qr(hidden, mode="economic")[0]
+        free -= hidden @ (hidden.T @ free)
+    # once more, because the first basis is orthonormal only up to its condition number
+    triangle = linalg.qr(images(free), mode="r")[0][: free.shape[1]]
+    return np.asarray(linalg.solve_triangular(triangle, free.T, trans="T").T)

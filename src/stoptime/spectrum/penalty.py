@@ -13,9 +13,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 from scipy import linalg, sparse
-from scipy.sparse.linalg import LinearOperator
 
+from stoptime.spectrum.kinds import checked_matrix, kind_of
+from stoptime.spectrum.solves import Solves, null_space
 from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
 from stoptime.support.checks import whole_number
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_AXES = 3
 BOUNDARIES = ("free", "periodic", "zero")
+LARGEST_SVD = 2000  # columns of a sparse matrix, or coefficients along an axis, that are decomposed
+LARGEST_BASIS = 2500  # columns up to which a pseudo-inverse of differences is stored as an array
+STORED_COLUMNS = 64  # columns of an operator that are computed together
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Scaling:
     def rank(self) -> int:
         """Number of columns that are penalised."""
         return len(self.columns)
+
+    width = rank  # B has as many columns
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
@@ -69,6 +76,8 @@ class Product:
         """The rank of L."""
         return int(self.matrix.shape[1])
 
+    width = rank  # B has as many columns
+
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
         return X @ as_dtype(like(X, self.matrix), X.dtype)
@@ -81,7 +90,7 @@ class Product:
 class StandardForm:
     """The B and the W above; the columns of W, of shape (n_features, n_free), are orthonormal."""
 
-    inverse: Scaling | Product
+    inverse: Scaling | Product | Solves
     null: Floats
 
     @classmethod
@@ -103,6 +112,9 @@ class StandardForm:
             if (matrix != 0).sum() == np.count_nonzero(diagonal):
                 with np.errstate(divide="ignore"):
                     return cls.of_scales(1 / diagonal)
+        if sparse.issparse(matrix) and matrix.shape[1] > LARGEST_SVD and matrix.nnz:
+            null = null_space(matrix)
+            return cls(Solves(sparse.csr_array(matrix), null), null)
         L = matrix.toarray() if sparse.issparse(matrix) else matrix
         return cls.of_singular(*singular(L))
 
@@ -173,8 +185,12 @@ class Differences:
         return sparse.csr_array(sparse.vstack(parts))
 
     def standard_form(self, n_features: int) -> StandardForm:
-        """Return the standard form, from those of the axes."""
-        axes = [singular(self._along(size)) for size in self._sizes(n_features)]
+        """Return the standard form, from those of the axes; by solves if it is too large."""
+        sizes = self._sizes(n_features)
+        if max(sizes) > LARGEST_SVD or n_features > LARGEST_BASIS:
+            null = reduce(np.kron, [self._unpenalised(size) for size in sizes])
+            return StandardForm(Solves(self.matrix(n_features), null), null)
+        axes = [singular(self._along(size).toarray()) for size in sizes]
         # LᵀL is a Kronecker sum: its eigenvectors are products, its eigenvalues sums over the axes
         squares = reduce(np.add.outer, [values**2 for values, _ in axes]).ravel()
         return StandardForm.of_singular(np.sqrt(squares), reduce(np.kron, [v for _, v in axes]))
@@ -188,20 +204,32 @@ class Differences:
             raise ValueError(f"{self} is for {np.prod(sizes)} columns, but X has {n_features}.")
         return sizes
 
-    def _along(self, size: int) -> Floats:
+    def _along(self, size: int) -> sparse.csr_array:
         """Return the differences along one axis."""
         if self.boundary == "free" and size <= self.order:
             raise ValueError(
                 f"Differences of order {self.order} need more than {self.order} coefficients along "
                 f"every axis; got {size}."
             )
-        if self.boundary == "zero":
-            zeros = np.zeros((self.order, size))
-            return np.diff(np.vstack([zeros, np.eye(size), zeros]), self.order, axis=0)
-        if self.boundary == "periodic":
-            step = np.roll(np.eye(size), 1, axis=1) - np.eye(size)
-            return np.linalg.matrix_power(step, self.order)
-        return np.diff(np.eye(size), self.order, axis=0)
+        matrix = sparse.eye_array(size, format="csr")
+        for _ in range(self.order):
+            n = matrix.shape[0]
+            if self.boundary == "free":
+                step = sparse.eye_array(n - 1, n, k=1) - sparse.eye_array(n - 1, n)
+            elif self.boundary == "zero":
+                step = sparse.eye_array(n + 1, n) - sparse.eye_array(n + 1, n, k=-1)
+            else:
+                after = sparse.eye_array(n, k=1) + sparse.eye_array(n, k=1 - n)
+                step = after - sparse.eye_array(n)
+            matrix = step @ matrix
+        return sparse.csr_array(matrix)
+
+    def _unpenalised(self, size: int) -> Floats:
+        """Return an orthonormal basis of the coefficients along one axis without differences."""
+        # polynomials below the order, of which only constants are periodic
+        count = {"free": self.order, "periodic": 1, "zero": 0}[self.boundary]
+        polynomials = legvander(np.linspace(-1, 1, size), max(count - 1, 0))[:, :count]
+        return np.asarray(linalg.qr(polynomials, mode="economic")[0] if count else polynomials)
 
 
 @dataclass(frozen=True)
@@ -328,10 +356,20 @@ def standard_form(
     return form
 
 
+def _stored(operator: Any) -> Any:
+    """Return an operator as an array, or as a sparse matrix if it has many columns."""
+    p = operator.shape[1]
+    if p <= LARGEST_SVD:
+        return operator @ np.eye(p)
+    starts = range(0, p, STORED_COLUMNS)
+    units = (np.eye(p, min(STORED_COLUMNS, p - start), -start) for start in starts)
+    return sparse.hstack([sparse.csc_array(operator @ some) for some in units], format="csr")
+
+
 def _checked(matrix: Any, n_features: int) -> Any:
     """Return L as an array or a sparse matrix in double precision."""
-    if isinstance(matrix, LinearOperator):
-        matrix = matrix @ np.eye(matrix.shape[1])
+    if kind_of(matrix) == "operator":
+        matrix = _stored(checked_matrix(matrix, "penalty_matrix"))
     matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[1] != n_features:
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import standard_error
 from stoptime.left_out.routing import learned
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array, Floats
 
+FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
+LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
+LUCK = 0.01  # probability of an estimate from noise that is too low even after it is raised
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -60,6 +64,11 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
 
     See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
+    return _path_gcv(spectrum, method, stops)[0]
+
+
+def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tuple[Floats, Floats]:
+    """Return the same, and the share of all directions on which each estimate rests."""
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
         fewest = spectrum.n_unpenalised + 2
@@ -101,20 +110,36 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         alpha[end] = 0
         slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
-    return shaped(errors * row.stretch[0] ** 2, spectrum)
+    # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
+    beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
+    squares = beyond * alpha**2 + slopes**2 @ counts
+    directions = squares**2 / (beyond * alpha**4 + slopes**4 @ counts)
+    return shaped(errors * row.stretch[0] ** 2, spectrum), directions
 
 
 def path_gcv_with_spread(
     spectrum: Spectrum, method: str | Method, stops: ArrayLike
 ) -> tuple[Floats, Floats | None]:
-    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error."""
-    errors = path_gcv(spectrum, method, stops)
+    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error.
+
+    An estimate that rests on few directions of the residual is raised: near interpolation a single
+    one may decide, and some of many targets have hardly any response along it.
+    """
+    errors, directions = _path_gcv(spectrum, method, stops)
+    total = spectrum.n_observations - spectrum.n_unpenalised
+    enough = min(FEW_DIRECTIONS, LEAST_SHARE * total)
+    # a mean of k squares of noise is below 1/luck(k) of its expectation with probability LUCK
+    errors = (errors.T * np.maximum(_luck(directions) / _luck(enough), 1)).T
     density = spectrum.density
     if spectrum.is_complete or density is None or density.n_probes < 2:
         return errors, None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
     curves = np.array([path_gcv(one, method, stops) for one in alone])
     return errors, standard_error(curves)
+
+
+def _luck(directions: Floats | float) -> Floats:
+    return np.asarray(directions / (2 * gammaincinv(np.asarray(directions) / 2, LUCK)))
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:

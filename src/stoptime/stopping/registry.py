@@ -45,7 +45,8 @@ ROUNDED_RESIDUAL = 1e4 * EPS  # of the response: such residuals are rounding err
 class PathGCV(CurveRule):
     """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
 
-    Where random probes estimate a trace, the standard error is that of the trace alone.
+    Where random probes estimate a trace, the standard error is that of the trace alone. The error
+    is raised where it rests on a few directions of the residual, as it does near interpolation.
     """
 
     name: ClassVar[str] = "path-gcv"

@@ -84,3 +84,13 @@ def test_a_product_with_y_that_underflows_is_refused_and_zero_is_not(rng):
     only = np.where(np.arange(30) < 15, 1.0, 0.0)
     apart = st.path(Foreign((1 - only)[:, None] * X), only, "ridge", [2.0], fit_intercept=False)
     assert not apart.coef.any()
+
+
+def test_operators_of_other_packages_are_penalty_matrices_too(rng):
+    X = rng.standard_normal((50, 30))
+    y = X.sum(axis=1) + rng.standard_normal(50)
+    steps = np.diff(np.eye(30), axis=0)
+    expected = st.path(X, y, "ridge", [1.0], penalty_matrix=steps).coef
+    for rows in (X, Foreign(X)):
+        found = st.path(rows, y, "ridge", [1.0], penalty_matrix=Foreign(steps)).coef
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

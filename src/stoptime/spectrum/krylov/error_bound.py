@@ -48,10 +48,11 @@ def relative_errors(
     errors = np.empty((len(stops), len(krylov.sizes)))
     if method.has_filter:
         with np.errstate(over="ignore", invalid="ignore"):
-            late = method.gain(0.0, stops) * krylov.largest > INFINITE_GAIN
+            start = method.gain(0.0, stops)
+            late = start * krylov.largest > INFINITE_GAIN
         finite = ~(_at_least_squares(method, stops) | late)
         if finite.any():
-            errors[finite] = _finite(krylov, theta, z, method, stops[finite])
+            errors[finite] = _finite(krylov, theta, z, method, stops[finite], start[finite])
         errors[late] = np.where(learned, 0.0, np.inf)
     else:
         # conjugate gradients are exact up to the dimension of the space
@@ -89,11 +90,12 @@ def step_errors(
     return np.asarray(np.sqrt(ratios).max(axis=1, initial=0))
 
 
-def _finite(krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats) -> Array:
-    """Return the maximum of h on the grid, over the length of the coefficients."""
+def _finite(
+    krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats, start: Floats
+) -> Array:
+    """Return the maximum of h on the grid, over the length of the coefficients; start is φ(0)."""
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
-    start = method.gain(0.0, stops)
     # an iteration diverges beyond its own limit, so there is no eigenvalue to cover there
     unit = min(krylov.largest, method.largest_eigenvalue)
     # paths of second order oscillate in s, and the grid must resolve every oscillation
