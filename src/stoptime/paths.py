@@ -14,8 +14,8 @@ from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
 from stoptime.spectrum.centred import multiplied
-from stoptime.spectrum.data import goals, require_every_eigenvalue, worst_goals
-from stoptime.spectrum.decompose import check_solver, open_data
+from stoptime.spectrum.data import goals, require_every_eigenvalue
+from stoptime.spectrum.decompose import check_solver, open_data, worst_goals
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
@@ -176,9 +176,8 @@ def path(*arguments: Any, **options: Any) -> Path:
         X, y = data if len(data) == 2 else (first, None)
         solver = options.pop("solver", "auto")
         check_solver(solver)
-        wanted = goals(method, stops)
-        if "max_gain" in options:
-            wanted = worst_goals(float(options.pop("max_gain")))
+        gain = options.pop("max_gain", None)
+        wanted = goals(method, stops) if gain is None else worst_goals(float(gain))
         spectrum = open_data(X, y, **options).spectrum(wanted, solver)
     drawn = draw(spectrum, method, stops)
     if spectrum.rounding is None:

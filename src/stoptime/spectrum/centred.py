@@ -13,7 +13,6 @@ from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors
 from stoptime.support.arrays import as_dtype, is_device_array
 
-MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 CONVERTED_NUMBERS = 2**22  # numbers converted to double precision at once, 32 MB
 GRAM_WIDTH = 64  # columns of a product that are formed together
 
@@ -93,40 +92,6 @@ class CentredOperator:
             root = self.root if other.ndim == 1 else self.root[:, None]
             other = other - root * projection
         return (self.root * other.T).T
-
-
-@dataclass(frozen=True)
-class Mirror:
-    r"""The reflection :math:`H = I - 2vv^T/v^Tv`."""
-
-    # centring creates a null direction, the square roots of the weights; once it is mirrored onto
-    # the first axis, it can be cut off, so that its zero does not mix with small eigenvalues
-    normal: Any
-
-    @classmethod
-    def onto_first(cls, unit: Any) -> Mirror:
-        """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
-        normal = 1 * unit
-        normal[0] += 1
-        return cls(normal / float(normal @ normal) ** 0.5)
-
-    def without_first(self, matrix: Any) -> Any:
-        """Return HAH for a symmetric A, which is overwritten, without its first row and column."""
-        image = 2 * (matrix @ self.normal)
-        image -= (self.normal @ image) * self.normal
-        # in blocks of rows: memory for a whole outer product costs more time than the sums
-        height = max(1, MIRROR_NUMBERS // len(matrix))
-        for start in range(0, len(matrix), height):
-            rows = slice(start, start + height)
-            matrix[rows] -= self.normal[rows, None] * image
-            matrix[rows] -= image[rows, None] * self.normal
-        return matrix[1:, 1:]
-
-    def with_first(self, vectors: Any) -> Any:
-        """Return HB, with B the vectors below a row of zeros."""
-        mirrored = (-2 * self.normal)[:, None] * (self.normal[1:] @ vectors)
-        mirrored[1:] += vectors
-        return mirrored
 
 
 def product(X: Any, other: Any, *, transposed: bool = False) -> Any:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from stoptime.methods.flows import GradientFlow, HeavyBallFlow
-from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 from stoptime.support.progress import progress
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Floats
 
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
-NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
 WITHOUT_ROWS = (
     "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a "
     'sparse X of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or '
@@ -43,10 +40,6 @@ class Goal(NamedTuple):
     stop: float
 
 
-EVERYTHING = (Goal(Ridge(), np.inf),)
-"""Least squares: no other path needs more of the data."""
-
-
 def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
     """Return the goals of one path: its largest finite stop, and infinity if it is a stop."""
     stops = np.ravel(stops)
@@ -55,17 +48,6 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
     # a path that ends at ridge depends most on the largest eigenvalue before its end
     last = [finite.max(initial=0)] if method.reaches_least_squares else np.unique([0.0, *finite])
     return tuple(Goal(method, float(stop)) for stop in (*last, *forever))
-
-
-def worst_goals(max_gain: float) -> tuple[Goal, ...]:
-    """Return the most demanding paths among all paths with at most this gain."""
-    if np.isinf(max_gain):
-        return EVERYTHING
-    time = float(np.sqrt(max_gain))
-    # among paths of the same gain, one with hardly any damping oscillates most
-    damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
-    oscillating = Goal(HeavyBallFlow(damping), time)
-    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
 
 
 def require_every_eigenvalue(methods: Iterable[Method]) -> None:
@@ -79,13 +61,17 @@ def require_every_eigenvalue(methods: Iterable[Method]) -> None:
             )
 
 
-def largest_gain(wanted: Sequence[Goal]) -> float:
-    """Return a bound on the gain φ(s, t) that any of these paths reaches."""
+def largest_gain(wanted: Sequence[Goal] | None) -> float:
+    """Return a bound on the gain φ(s, t) that any of these paths reaches; None is least squares."""
+    if wanted is None:
+        return np.inf
     return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
 
 
-def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal]) -> float:
+def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal] | None) -> float:
     """Return the same bound for the data of a spectrum, on which steps and filters may depend."""
+    if wanted is None:
+        return np.inf
     s = spectrum.eigenvalues.astype(np.float64)
     z = spectrum.response.reshape(len(s), -1).astype(np.float64)
     tuned = [(method.tuned_to(spectrum.padded_eigenvalues), stop) for method, stop in wanted]
@@ -145,7 +131,7 @@ class Data(ABC):
         """Raise a ValueError that names alternatives if single rows cannot be read."""
 
     @abstractmethod
-    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
+    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:
         """Factor the data, by the named solver if any, so that all these paths are accurate."""
 
     def opened(
@@ -170,9 +156,9 @@ class Data(ABC):
 
     def pilot(self) -> Spectrum:
         """Return a spectrum that is accurate enough to estimate noise and signal."""
-        return self.spectrum([Goal(Ridge(), 0.0)])
+        return self.spectrum(())
 
-    def complete(self, wanted: Sequence[Goal] = EVERYTHING) -> Spectrum:
+    def complete(self, wanted: Sequence[Goal] | None = None) -> Spectrum:
         """Return the spectrum of all eigenvalues, accurate for these paths."""
         return self.spectrum(wanted)
 

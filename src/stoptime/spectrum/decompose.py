@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from stoptime.methods.flows import GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.centred import owned
-from stoptime.spectrum.data import Data, worst_goals
+from stoptime.spectrum.data import Data, Goal
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
+NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
 KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "rng", "verbose"}
 
 
@@ -101,6 +104,17 @@ def decompose(
     spectrum = data.spectrum(worst_goals(gain), solver)
     # eigenvectors of wide data refer to the user's array, which may change later
     return replace(spectrum, basis=owned(spectrum.basis))
+
+
+def worst_goals(max_gain: float) -> tuple[Goal, ...] | None:
+    """Return the most demanding paths among all paths with at most this gain."""
+    if np.isinf(max_gain):
+        return None  # least squares
+    time = float(np.sqrt(max_gain))
+    # among paths of the same gain, one with hardly any damping oscillates most
+    damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
+    oscillating = Goal(HeavyBallFlow(damping), time)
+    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
 
 
 def check_solver(solver: Any) -> None:

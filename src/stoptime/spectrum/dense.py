@@ -26,7 +26,6 @@ from stoptime.spectrum.accuracy import (
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, multiplied
 from stoptime.spectrum.data import (
-    EVERYTHING,
     Data,
     RowsToTest,
     checked_test,
@@ -165,7 +164,7 @@ class DenseData(Data):
         """Return some centred rows times vectors."""
         return (self.X[index] - mean) @ vectors
 
-    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
+    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:
         """Factor by "gram", by "svd", or by whichever is accurate enough."""
         if solver == "krylov":
             raise TypeError(

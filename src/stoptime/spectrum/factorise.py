@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from scipy import linalg
 
 from stoptime.spectrum.accuracy import constant, reach, reach_of_columns
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.centred import Mirror
 from stoptime.support.arrays import EPS, Floats, array_namespace, is_device_array, like, on_host
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from stoptime.spectrum.dense import DenseData
 
+MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
 LOST_SAFETY = 8.0  # factor of the estimated rounding error of directions that a product has lost
 
@@ -178,3 +179,37 @@ def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
         return basis.T @ targets, triangle
     components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
     return components.T, triangle
+
+
+@dataclass(frozen=True)
+class Mirror:
+    r"""The reflection :math:`H = I - 2vv^T/v^Tv`."""
+
+    # centring creates a null direction, the square roots of the weights; once it is mirrored onto
+    # the first axis, it can be cut off, so that its zero does not mix with small eigenvalues
+    normal: Any
+
+    @classmethod
+    def onto_first(cls, unit: Any) -> Mirror:
+        """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
+        normal = 1 * unit
+        normal[0] += 1
+        return cls(normal / float(normal @ normal) ** 0.5)
+
+    def without_first(self, matrix: Any) -> Any:
+        """Return HAH for a symmetric A, which is overwritten, without its first row and column."""
+        image = 2 * (matrix @ self.normal)
+        image -= (self.normal @ image) * self.normal
+        # in blocks of rows: memory for a whole outer product costs more time than the sums
+        height = max(1, MIRROR_NUMBERS // len(matrix))
+        for start in range(0, len(matrix), height):
+            rows = slice(start, start + height)
+            matrix[rows] -= self.normal[rows, None] * image
+            matrix[rows] -= image[rows, None] * self.normal
+        return matrix[1:, 1:]
+
+    def with_first(self, vectors: Any) -> Any:
+        """Return HB, with B the vectors below a row of zeros."""
+        mirrored = (-2 * self.normal)[:, None] * (self.normal[1:] @ vectors)
+        mirrored[1:] += vectors
+        return mirrored

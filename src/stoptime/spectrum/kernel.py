@@ -19,9 +19,9 @@ from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.centred import Mirror
-from stoptime.spectrum.data import EVERYTHING, Goal, RowsToTest
+from stoptime.spectrum.data import Goal, RowsToTest
 from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.factorise import Mirror
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
 
@@ -101,7 +101,7 @@ class KernelData(DenseData):
             )
         return cast("KernelData", super().validated(K, y, sample_weight, fit_intercept))
 
-    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
+    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:  # noqa: ARG002
         """Diagonalise the centred, weighted kernel matrix."""
         return self._spectrum
 

@@ -15,7 +15,6 @@ from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, check_range
 from stoptime.spectrum.centred import CentredOperator, product
 from stoptime.spectrum.data import (
-    EVERYTHING,
     WITHOUT_ROWS,
     Goal,
     RowsToTest,
@@ -108,20 +107,20 @@ class MatrixFreeData(DenseData):
         """The Krylov spaces of the targets, which grow only as far as needed."""
         return KrylovSpaces(self, **self.options)
 
-    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:
+    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:
         """Return all eigenvalues if X is small, else Krylov spaces accurate for these paths."""
         if self.options:
             _ = self.spaces  # checks the options, even if they are not needed
         if solver == "svd":
             raise ValueError('solver="svd" needs a dense X: use "krylov", "gram" or "auto".')
-        counts = any(method.counts_eigenvalues for method, _ in wanted)
+        counts = any(method.counts_eigenvalues for method, _ in wanted or ())
         if self.is_whole or (counts and min(self.X.shape) <= LARGEST_GRAM):
             return self.complete(wanted)
         if solver == "gram" or (solver == "auto" and self.is_small):
             spectrum = self._by_products
             if solver == "gram" or largest_gain(wanted) <= spectrum.reach:
                 return spectrum
-        return self.spaces.spectrum(wanted)
+        return self.spaces.spectrum([Goal(Ridge(), np.inf)] if wanted is None else wanted)
 
     def is_factored_whole(self, *, rows: bool) -> bool:
         """Whether X is small, or small enough for single rows to be left out."""
@@ -170,7 +169,7 @@ class MatrixFreeData(DenseData):
             time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)
         return Goal(method, float(time))
 
-    def complete(self, wanted: Sequence[Goal] = EVERYTHING) -> Spectrum:
+    def complete(self, wanted: Sequence[Goal] | None = None) -> Spectrum:
         """Return all eigenvalues, from a dense copy of X where squares would lose digits."""
         max_gain = largest_gain(wanted)
         spectrum = self._by_products

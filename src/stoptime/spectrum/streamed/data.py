@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from stoptime.spectrum.data import (
-    EVERYTHING,
     Data,
     Fit,
     Fold,
@@ -96,7 +95,7 @@ class StreamedData(Data):
             'which reads them once, or rule="path-gcv", which needs only the spectrum.'
         )
 
-    def spectrum(self, wanted: Sequence[Goal] = EVERYTHING, solver: str = "auto") -> Spectrum:  # noqa: ARG002
+    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:  # noqa: ARG002
         """Diagonalise XᵀX, the only factorisation that statistics allow."""
         if solver in {"svd", "krylov"}:
             raise ValueError(
