@@ -1,0 +1,176 @@
+r"""Certificates of iterations: the best stop at one step, and the worst step.
+
+.. math:: C(\varepsilon) = \min_{k \ge 0} \max_{0 \le s \le 1/\varepsilon}\ (1 + x) g_k^2
+          + \frac{(1 + x)(1 - g_k)^2}{x}, \qquad x = s/\lambda^*
+
+depends on the step through a² = 1/ελ* alone: with y = εs the inflation is 1 + D² and D = aA - B/a
+as in the module ``iterates``, where A and B do not depend on a. So for fixed k the steps with
+|D| ≤ d for all y form an interval, and a cover of all a > 0 by such intervals proves sup C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
+from stoptime.bounds.heavy_ball_plan import (  # isort: skip
+    COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
+)  # fmt: skip
+from stoptime.bounds.iterates import QUARTER, Iterates, imbalance, largest_excess, prove_excess
+from stoptime.bounds.late_iterates import LateIterates
+from stoptime.bounds.one_variable import flow_inflation, sample
+from stoptime.theory.search import stop_with_gain
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    from stoptime.support.arrays import Array
+
+WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
+MOST_STOPS = 20_000  # that are excluded one by one, at one step
+EVERY_ITERATE = 200  # at least up to here; of later ones a few in a thousand suffice for a cover
+LATER_RATIO = 1.003
+LARGEST_FIRST = 10**6
+LARGEST_D = 10.0
+
+# Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
+BELOW_SHARE = 0.2
+ABOVE_SHARE = 0.4
+
+
+def step_inflation(
+    method: Any, iterates: Iterates, stop: float | None, tolerance: float
+) -> Enclosure:
+    """Enclose C at the step ελ* of the method, or the inflation of one iterate."""
+    step = method.epsilon
+    rho = exact(step).sqrt()
+    if stop is not None:
+        found = largest_excess(iterates.at(int(stop)), rho, QUARTER, tolerance)
+        return _enclosure(found.attained, found.cap, stop)
+    angles, heights = _peaks(method, step)
+    k = int(np.argmin(heights))
+    best = largest_excess(iterates.at(k), rho, QUARTER, (1 - BELOW_SHARE) * tolerance)
+    floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
+    _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
+    return _enclosure(floor, best.cap, k)
+
+
+def _enclosure(attained: float, cap: float, stop: float) -> Enclosure:
+    return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), float(stop))
+
+
+def _peaks(method: Any, step: float) -> tuple[Array, Array]:
+    """Return the angle where |D| is largest, and |D| there, for every stop up to a late one."""
+    centre = stop_with_gain(method)
+    last = 16 * math.ceil(centre) + 16
+    if last > MOST_STOPS:
+        raise WorkLimitError(
+            f"A step of {step:g} has its best stop near iteration {centre:.0f}, and the proof that "
+            "no other stop is better would take too long: give the stop, or take a larger step."
+        )
+    theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
+    sine = np.sin(theta)
+    rho = math.sqrt(step)
+    run = method.with_params(step=1.0).run(sine**2, np.array(1.0))
+    found = []
+    for g in islice(run, last):
+        height = np.abs(sine * g / rho - rho * (1 - g) / sine)
+        i = int(np.argmax(height))
+        found.append((theta[i], height[i]))
+    angles, heights = np.array(found).T
+    return angles, heights
+
+
+def _prove_floor(iterates: Iterates, rho: arb, d: arb, angles: Array) -> None:
+    """Prove that every stop has an angle with |D| ≥ d; ``angles`` has one for the early stops."""
+    for k, angle in enumerate(angles.tolist()):
+        if not abs(imbalance(iterates.at(k), exact(angle), rho)) >= d:
+            raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
+    # Late stops have little shrinkage left at this angle, where the variance alone exceeds d.
+    sine = (rho / (2 * d)).min(exact(1)) if d > 0 else exact(1)
+    theta = sine.asin()
+    last = iterates.at(len(angles))
+    bound = theta.cos().nonnegative_part() ** last.power * last.later(theta)
+    if not bound * (sine / rho + rho / sine) - rho / sine <= -d:
+        raise WorkLimitError("Not proven: every late stop is worse than the best one.")
+
+
+def every_step_inflation(
+    method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
+) -> Enclosure:
+    """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
+    nearest = 0.0 if largest_step is None else downward(1 / exact(largest_step).sqrt())
+    limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
+
+    def excess(d: float, share: float) -> float:
+        return (1 + d**2) * (1 + share * tolerance) - 1
+
+    every = EVERY_ITERATE
+    if largest_step is not None:
+        every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
+    points = _points(iterates, every, every)
+    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
+
+    def cover(d: float, last: int) -> tuple[list[Piece], list[float]]:
+        # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end.
+        sigma = _late_scales(iterates, last, d)[1]
+        return greedy_cover(points, d, max(d, nearest), float(iterates.phase(last)) / sigma)
+
+    d, worst = least_cover(lambda d: cover(d, every), least, LARGEST_D)
+    cap = excess(d, ABOVE_SHARE)
+    level = math.sqrt(excess(d, COVER_SHARE))
+    last = _prove_late(iterates, every, level, exact(cap).sqrt())
+    points = _points(iterates, every, last)
+    pieces, gaps = cover(level, last)
+    if gaps:
+        raise WorkLimitError(f"The cover of all steps has a gap at ελ* = {gaps[0] ** -2:g}.")
+    for piece in pieces:
+        for a in piece[:2]:
+            prove_excess(iterates.at(int(piece.alpha)), 1 / exact(a), cap)
+    upper = upward(1 + exact(cap))
+    # The limit of short steps is the flow, whose constant is a lower bound too.
+    if d <= (1 + 1e-5) * least:
+        return Enclosure(limit.lower, upper, math.inf)
+    step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
+    hardest = step_inflation(method.with_params(step=step), iterates, None, tolerance / 2)
+    return replace(hardest, upper=upper)
+
+
+def _points(iterates: Iterates, every: int, last: int) -> Points:
+    """Return the points (A, B) of the iterates that a cover may use."""
+    later = np.geomspace(every, last, math.ceil(math.log(last / every) / math.log(LATER_RATIO)) + 1)
+    rows = {}
+    for k in np.union1d(np.arange(1, every + 1), np.round(later)).tolist():
+        sine, g = iterates.at(int(k)).sample(QUARTER)
+        rows[k] = corners(np.array([sine * g, (1 - g) / sine]))
+    return points_of(rows)
+
+
+def _late_scales(iterates: Iterates, first: int, d: float) -> tuple[float, float]:
+    """Return an interval of σ in which the flow has |D| ≤ d, just long enough for all k ≥ first."""
+    u, f = sample(iterates.flow)
+    low, high = intervals(points_of({0.0: np.array([u * f, (1 - f) / u])}), d)
+    centre = 1 / math.sqrt(low[0] * high[0])
+    # Between iterates k and k + 1 the scale σ = Nρ of a step grows by this ratio; the factor allows
+    # for rounding.
+    ratio = float(iterates.phase(first + 1) / iterates.phase(first)) * (1 + 1e-9)
+    return centre / math.sqrt(ratio), centre * math.sqrt(ratio)
+
+
+def _prove_late(iterates: Iterates, first: int, level: float, d: arb) -> int:
+    """Return a number from which on all iterates have |D| ≤ d at their scales, which is proven."""
+    while first < LARGEST_FIRST:
+        late = LateIterates(iterates, first)
+        low, high = _late_scales(iterates, first, level)
+        sigmas = (exact(low), exact(high))
+        # A margin at single points leaves room for the variation between them.
+        if late.plausible(sigmas, (level + d) / 2):
+            late.prove(sigmas, d)
+            return first
+        first *= 2
+    raise WorkLimitError("Late iterates are not proven to be close enough to their flow.")
