@@ -7,7 +7,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import Enclosure, require_flint, working_precision
+from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.one_variable import (
     BesselFilter,
     GaussianFilter,
@@ -18,12 +20,14 @@ from stoptime.bounds.one_variable import (
 )
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.checks import positive_number
+from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
+STEP_TOLERANCE = 1e-4
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -32,6 +36,7 @@ def risk_inflation(
     *,
     stop: float | None = None,
     condition_number: float | None = None,
+    largest_step: float | None = None,
     tolerance: float | None = None,
 ) -> Enclosure:
     r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
@@ -45,27 +50,40 @@ def risk_inflation(
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
 
+    For an iteration the stop is the best whole number k, and the eigenvalues go up to 1/ε. Its
+    step is that of the method in units of 1/λ*, the number ελ*; ``step="auto"`` stands for the
+    worst of all steps, as a whole number of steps may fit badly. The ``stop`` is the best k at that
+    step, and infinite where short steps are the worst ones.
+
     Parameters
     ----------
-    method : Ridge, GradientFlow, AcceleratedFlow or HeavyBallFlow
-        Accelerated flow needs friction ≥ 2; heavy-ball flow needs ``damping="critical"``.
+    method : Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow or an iteration
+        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
+        flow needs ``damping="critical"``.
     stop : float, optional
-        The dimensionless τ at which to enclose the maximum over x; by default the best one.
-        Heavy-ball flow does not take it.
+        The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
+        maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
+    largest_step : float, optional
+        For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
-        heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
+        heavy-ball flow, 1e-4 for iterations. If the proof would need too much work, WorkLimitError is raised.
 
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
     [1.59910940072, 1.5991...] at stop 1.75535
+    >>> from stoptime import Nesterov
+    >>> print(risk_inflation(Nesterov(step=0.01)))  # at most 1.234 for the step 0.01/λ*
+    [1.2338..., 1.2339...] at stop 13
     """
     method, proofs = _proofs_of(method)
     argument: float | None = None
+    if largest_step is not None and (proofs.inflation is not _iteration_inflation or method.is_tuned):
+        raise ValueError('largest_step is for iterations with step="auto" only.')
     if proofs.by_condition_number:
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
@@ -74,6 +92,8 @@ def risk_inflation(
         raise ValueError("condition_number is for HeavyBallFlow only.")
     elif stop is not None:
         argument = positive_number("stop", stop)
+    elif largest_step is not None:
+        argument = positive_number("largest_step", largest_step)
     width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
     return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
@@ -108,6 +128,9 @@ def parameter_error(
     [0.765625, 0.765625] at stop 0
     """
     method, proofs = _proofs_of(method)
+    if proofs.error is None:
+        names = ", ".join(cls.__name__ for cls, one in PROOFS.items() if one.error is not None)
+        raise TypeError(f"The parameter error is certified for {names}; got {method!r}.")
     c = positive_number("calibration", calibration)
     width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
     return _proven(proofs.error, *proofs.filter(method), c, width)
@@ -118,7 +141,7 @@ class Proofs(NamedTuple):
 
     filter: Callable[[Any], tuple[Any, ...]]  # the first arguments of both proofs, by method
     inflation: Callable[..., Enclosure]  # next arguments: stop or condition number, and tolerance
-    error: Callable[..., Enclosure]  # next arguments: calibration and tolerance
+    error: Callable[..., Enclosure] | None  # next arguments: calibration and tolerance
     tolerance: float = FLOW_TOLERANCE
     by_condition_number: bool = False
 
@@ -166,6 +189,30 @@ def _critical_damping(method: HeavyBallFlow) -> tuple[()]:
     return ()
 
 
+def _polynomials(method: Any) -> tuple[Any, Iterates]:
+    if not method.universal_guarantee:
+        raise ValueError(
+            f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
+            "constant momentum, or ν ≥ 1/2."
+        )
+    return method, ITERATES[type(method)](method)
+
+
+def _iteration_inflation(
+    method: Any, iterates: Iterates, argument: float | None, tolerance: float
+) -> Enclosure:
+    if not method.is_tuned:
+        return every_step_inflation(method, iterates, argument, tolerance)
+    return step_inflation(method, iterates, argument, tolerance)
+
+
+# The powers and degrees of the polynomials of each iteration.
+ITERATES: dict[type[Method], Callable[[Any], Iterates]] = {
+    GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
+    Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
+    NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
+}
+
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {
     Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error),
@@ -176,4 +223,5 @@ PROOFS: dict[type[Method], Proofs] = {
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
+    **dict.fromkeys(ITERATES, Proofs(_polynomials, _iteration_inflation, None, STEP_TOLERANCE)),
 }

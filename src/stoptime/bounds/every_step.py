@@ -27,6 +27,8 @@ from stoptime.bounds.one_variable import flow_inflation, sample
 from stoptime.theory.search import stop_with_gain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flint import arb
 
     from stoptime.support.arrays import Array
@@ -35,6 +37,7 @@ WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
 EVERY_ITERATE = 200  # at least up to here; of later ones a few in a thousand suffice for a cover
 LATER_RATIO = 1.003
+LOG_RATIO = math.log(LATER_RATIO)
 LARGEST_FIRST = 10**6
 LARGEST_D = 10.0
 
@@ -92,8 +95,8 @@ def _prove_floor(iterates: Iterates, rho: arb, d: arb, angles: Array) -> None:
         if not abs(imbalance(iterates.at(k), exact(angle), rho)) >= d:
             raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
     # Late stops have little shrinkage left at this angle, where the variance alone exceeds d.
-    sine = (rho / (2 * d)).min(exact(1)) if d > 0 else exact(1)
-    theta = sine.asin()
+    theta = exact(math.asin(min(1.0, float(rho / (2 * d)))))
+    sine = theta.sin()
     last = iterates.at(len(angles))
     bound = theta.cos().nonnegative_part() ** last.power * last.later(theta)
     if not bound * (sine / rho + rho / sine) - rho / sine <= -d:
@@ -104,36 +107,40 @@ def every_step_inflation(
     method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
-    nearest = 0.0 if largest_step is None else downward(1 / exact(largest_step).sqrt())
     limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
+    u, f = sample(iterates.flow)
+    flow = points_of({0.0: np.array([u * f, (1 - f) / u])})
+    every = EVERY_ITERATE
+    nearest = 0.0
+    if largest_step is not None:
+        every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
+        nearest = downward(1 / exact(largest_step).sqrt())
 
     def excess(d: float, share: float) -> float:
         return (1 + d**2) * (1 + share * tolerance) - 1
 
-    every = EVERY_ITERATE
-    if largest_step is not None:
-        every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
-    points = _points(iterates, every, every)
-    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
-
-    def cover(d: float, last: int) -> tuple[list[Piece], list[float]]:
+    def cover(points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end.
-        sigma = _late_scales(iterates, last, d)[1]
-        return greedy_cover(points, d, max(d, nearest), float(iterates.phase(last)) / sigma)
+        # The factor moves the end to the safe side of its rounding error.
+        end = float(iterates.phase(last)) / _late_scales(iterates, flow, last, d)[1] * (1 + 1e-10)
+        return greedy_cover(points, d, max(d, nearest), end)
 
-    d, worst = least_cover(lambda d: cover(d, every), least, LARGEST_D)
-    cap = excess(d, ABOVE_SHARE)
+    rows = _rows(iterates, range(1, every + 1))
+    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
+    points = points_of(rows)
+    d, worst = least_cover(lambda d: cover(points, d, every), least, LARGEST_D)
     level = math.sqrt(excess(d, COVER_SHARE))
-    last = _prove_late(iterates, every, level, exact(cap).sqrt())
-    points = _points(iterates, every, last)
-    pieces, gaps = cover(level, last)
-    if gaps:
-        raise WorkLimitError(f"The cover of all steps has a gap at ελ* = {gaps[0] ** -2:g}.")
+    cap = excess(d, ABOVE_SHARE)
+    last, start = _prove_late(iterates, flow, every, level, exact(cap).sqrt())
+    later = np.unique(np.round(every * LATER_RATIO ** np.arange(math.log(last / every) / LOG_RATIO)))
+    pieces, gaps = cover(points_of(rows | _rows(iterates, later[1:].astype(int))), level, last)
+    if gaps or not exact(max(pieces[-1].high, nearest)) >= start:
+        raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
     for piece in pieces:
-        for a in piece[:2]:
+        for a in (piece.low, piece.high):
             prove_excess(iterates.at(int(piece.alpha)), 1 / exact(a), cap)
     upper = upward(1 + exact(cap))
-    # The limit of short steps is the flow, whose constant is a lower bound too.
+    # The limit of short steps is the flow, so its constant is a lower bound, and mostly a lower one.
     if d <= (1 + 1e-5) * least:
         return Enclosure(limit.lower, upper, math.inf)
     step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
@@ -141,20 +148,18 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: Iterates, every: int, last: int) -> Points:
-    """Return the points (A, B) of the iterates that a cover may use."""
-    later = np.geomspace(every, last, math.ceil(math.log(last / every) / math.log(LATER_RATIO)) + 1)
+def _rows(iterates: Iterates, numbers: Iterable[int]) -> dict[float, Array]:
+    """Return the points (A, B) of some iterates."""
     rows = {}
-    for k in np.union1d(np.arange(1, every + 1), np.round(later)).tolist():
+    for k in numbers:
         sine, g = iterates.at(int(k)).sample(QUARTER)
-        rows[k] = corners(np.array([sine * g, (1 - g) / sine]))
-    return points_of(rows)
+        rows[float(k)] = corners(np.array([sine * g, (1 - g) / sine]))
+    return rows
 
 
-def _late_scales(iterates: Iterates, first: int, d: float) -> tuple[float, float]:
+def _late_scales(iterates: Iterates, flow: Points, first: int, d: float) -> tuple[float, float]:
     """Return an interval of σ in which the flow has |D| ≤ d, just long enough for all k ≥ first."""
-    u, f = sample(iterates.flow)
-    low, high = intervals(points_of({0.0: np.array([u * f, (1 - f) / u])}), d)
+    low, high = intervals(flow, d)
     centre = 1 / math.sqrt(low[0] * high[0])
     # Between iterates k and k + 1 the scale σ = Nρ of a step grows by this ratio; the factor allows
     # for rounding.
@@ -162,15 +167,19 @@ def _late_scales(iterates: Iterates, first: int, d: float) -> tuple[float, float
     return centre / math.sqrt(ratio), centre * math.sqrt(ratio)
 
 
-def _prove_late(iterates: Iterates, first: int, level: float, d: arb) -> int:
-    """Return a number from which on all iterates have |D| ≤ d at their scales, which is proven."""
+def _prove_late(
+    iterates: Iterates, flow: Points, first: int, level: float, d: arb
+) -> tuple[int, arb]:
+    """Return the first of the late iterates and the a from which on they are proven to suffice."""
     while first < LARGEST_FIRST:
         late = LateIterates(iterates, first)
-        low, high = _late_scales(iterates, first, level)
+        low, high = _late_scales(iterates, flow, first, level)
         sigmas = (exact(low), exact(high))
         # A margin at single points leaves room for the variation between them.
         if late.plausible(sigmas, (level + d) / 2):
             late.prove(sigmas, d)
-            return first
+            return first, iterates.phase(first) / sigmas[1]
         first *= 2
-    raise WorkLimitError("Late iterates are not proven to be close enough to their flow.")
+    raise WorkLimitError(
+        "Late iterates are not proven to be close enough to their flow; use a larger tolerance."
+    )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from stoptime.support.arrays import Array
 
-PHASE_SPACING = 0.01  # of the grid on which peaks are looked for, in units of 1/√(E T²)
+PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
 LAST_PHASE = 12.0  # |D| has its peak before this phase
 LARGEST_DEGREE = 3000  # of a polynomial that is sampled
 TAIL_GROWTH = 1.1
