@@ -254,6 +254,9 @@ def test_statements_of_the_table():
         "heavy-ball flow, parameter error",
         *(f"heavy-ball flow / ridge, κ = {kappa}" for kappa in (1, 10, 100, 1000)),
         *(f"accelerated flow / ridge, friction {friction}" for friction in (4, 5, 7)),
+        "gradient descent / ridge, any step ≤ 1/L",
+        "Nesterov's method / ridge, any step ≤ 1/L",
+        "ν-method / ridge, any step ≤ 1/L",
         "accelerated flow, parameter error, λ = 5/t²",
         "gradient flow, parameter error, λ = 0.79/t",
     ]
@@ -328,7 +331,7 @@ def test_senseless_questions_about_the_rest():
         bounds.parameter_error(HeavyBallFlow(damping=1.0))
     for function in (bounds.risk_inflation, bounds.parameter_error):
         with pytest.raises(TypeError, match="Ridge, GradientFlow"):
-            function("nesterov")
+            function("conjugate-gradient")
     for kappa in (0.5, np.nan, np.inf, [2.0, 0.0]):
         with pytest.raises(ValueError, match="kappa"):
             bounds.heavy_ball_theorem(kappa)

@@ -69,7 +69,8 @@ def risk_inflation(
         For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
-        heavy-ball flow, 1e-4 for iterations. If the proof would need too much work, WorkLimitError is raised.
+        heavy-ball flow, 1e-4 for iterations. If the proof would need too much work, WorkLimitError
+        is raised.
 
     Examples
     --------
@@ -81,19 +82,19 @@ def risk_inflation(
     [1.2338..., 1.2339...] at stop 13
     """
     method, proofs = _proofs_of(method)
-    argument: float | None = None
-    if largest_step is not None and (proofs.inflation is not _iteration_inflation or method.is_tuned):
+    if largest_step is not None and (not proofs.by_step or method.is_tuned):
         raise ValueError('largest_step is for iterations with step="auto" only.')
+    argument: float | None = None
     if proofs.by_condition_number:
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
         argument = _checked_condition_number(condition_number)
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
+    elif proofs.by_step:
+        argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
         argument = positive_number("stop", stop)
-    elif largest_step is not None:
-        argument = positive_number("largest_step", largest_step)
     width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
     return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
@@ -144,6 +145,9 @@ class Proofs(NamedTuple):
     error: Callable[..., Enclosure] | None  # next arguments: calibration and tolerance
     tolerance: float = FLOW_TOLERANCE
     by_condition_number: bool = False
+    by_step: bool = (
+        False  # the first argument is a stop if the step is given, else the largest step
+    )
 
 
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
@@ -169,6 +173,16 @@ def _checked_condition_number(value: float | None) -> float:
             f"and {LARGEST_CONDITION:g}; got {value!r}."
         )
     return float(value)
+
+
+def _checked_step_or_stop(
+    method: Method, largest_step: float | None, stop: float | None
+) -> float | None:
+    if stop is None:
+        return None if largest_step is None else positive_number("largest_step", largest_step)
+    if not method.is_tuned:
+        raise ValueError("A stop needs a step: give the number ελ* as the step of the method.")
+    return whole_number("stop", stop, least=0)
 
 
 def _accelerated_inflation(found: BesselFilter, stop: float | None, tolerance: float) -> Enclosure:
@@ -223,5 +237,7 @@ PROOFS: dict[type[Method], Proofs] = {
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
-    **dict.fromkeys(ITERATES, Proofs(_polynomials, _iteration_inflation, None, STEP_TOLERANCE)),
+    **dict.fromkeys(
+        ITERATES, Proofs(_polynomials, _iteration_inflation, None, STEP_TOLERANCE, by_step=True)
+    ),
 }

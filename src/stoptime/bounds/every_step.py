@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
+
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
     COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
 )  # fmt: skip
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flint import arb
+    from numpy.typing import NDArray
 
     from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
-EVERY_ITERATE = 200  # at least up to here; of later ones a few in a thousand suffice for a cover
-LATER_RATIO = 1.003
-LOG_RATIO = math.log(LATER_RATIO)
+EVERY_ITERATE = (
+    64  # all iterates at least up to here, and later ones at ratios of at least the next
+)
+SHORTEST_RATIO = 1.0005
 LARGEST_FIRST = 10**6
 LARGEST_D = 10.0
 
@@ -125,22 +128,22 @@ def every_step_inflation(
         end = float(iterates.phase(last)) / _late_scales(iterates, flow, last, d)[1] * (1 + 1e-10)
         return greedy_cover(points, d, max(d, nearest), end)
 
-    rows = _rows(iterates, range(1, every + 1))
+    points = points_of(_rows(iterates, range(1, every + 1)))
     least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
-    points = points_of(rows)
     d, worst = least_cover(lambda d: cover(points, d, every), least, LARGEST_D)
     level = math.sqrt(excess(d, COVER_SHARE))
     cap = excess(d, ABOVE_SHARE)
     last, start = _prove_late(iterates, flow, every, level, exact(cap).sqrt())
-    later = np.unique(np.round(every * LATER_RATIO ** np.arange(math.log(last / every) / LOG_RATIO)))
-    pieces, gaps = cover(points_of(rows | _rows(iterates, later[1:].astype(int))), level, last)
-    if gaps or not exact(max(pieces[-1].high, nearest)) >= start:
+    pieces, gaps = cover(
+        points_of(_rows(iterates, _numbers(flow, level, every, last))), level, last
+    )
+    if gaps or not exact(max([nearest, *(piece.high for piece in pieces)])) >= start:
         raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
     for piece in pieces:
         for a in (piece.low, piece.high):
             prove_excess(iterates.at(int(piece.alpha)), 1 / exact(a), cap)
     upper = upward(1 + exact(cap))
-    # The limit of short steps is the flow, so its constant is a lower bound, and mostly a lower one.
+    # In the limit of short steps the constant is that of the flow: it is a lower bound as well.
     if d <= (1 + 1e-5) * least:
         return Enclosure(limit.lower, upper, math.inf)
     step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
@@ -157,6 +160,16 @@ def _rows(iterates: Iterates, numbers: Iterable[int]) -> dict[float, Array]:
     return rows
 
 
+def _numbers(flow: Points, d: float, every: int, last: int) -> NDArray[np.int64]:
+    """Return the iterates up to ``last`` that a cover needs, all up to ``every`` among them."""
+    # The interval of an iterate is about as long as that of the flow, and neighbours overlap.
+    low, high = intervals(flow, d)
+    ratio = max(SHORTEST_RATIO, float(high[0] / low[0]) ** 0.2)
+    later = every * ratio ** np.arange(math.ceil(math.log(last / every) / math.log(ratio)) + 1)
+    numbers = np.concatenate([np.arange(1, every + 1), np.round(later)])
+    return np.unique(np.minimum(numbers, last).astype(np.int64))
+
+
 def _late_scales(iterates: Iterates, flow: Points, first: int, d: float) -> tuple[float, float]:
     """Return an interval of σ in which the flow has |D| ≤ d, just long enough for all k ≥ first."""
     low, high = intervals(flow, d)
@@ -171,15 +184,15 @@ def _prove_late(
     iterates: Iterates, flow: Points, first: int, level: float, d: arb
 ) -> tuple[int, arb]:
     """Return the first of the late iterates and the a from which on they are proven to suffice."""
-    while first < LARGEST_FIRST:
+    while True:
         late = LateIterates(iterates, first)
         low, high = _late_scales(iterates, flow, first, level)
-        sigmas = (exact(low), exact(high))
-        # A margin at single points leaves room for the variation between them.
-        if late.plausible(sigmas, (level + d) / 2):
-            late.prove(sigmas, d)
-            return first, iterates.phase(first) / sigmas[1]
-        first *= 2
-    raise WorkLimitError(
-        "Late iterates are not proven to be close enough to their flow; use a larger tolerance."
-    )
+        try:
+            late.prove((exact(low), exact(high)), d)
+        except WorkLimitError:
+            # Later iterates are closer to the flow.
+            first *= 2
+            if first > LARGEST_FIRST:
+                raise
+        else:
+            return first, iterates.phase(first) / exact(high)

@@ -1,6 +1,6 @@
 r"""Certificates of single iterates: gradient descent, Nesterov's method and the ν-method.
 
-With y = εs = sin²θ and ρ² = ελ*, the risk inflation of iterate k in the direction θ is 1 + D², where
+With y = εs = sin²θ and ρ² = ελ*, the risk inflation of iterate k at the angle θ is 1 + D², where
 
 .. math:: D = \frac{A(\theta)}{\rho} - \rho B(\theta), \qquad
           A = g \sin\theta, \quad B = (1 - g)/\sin\theta \ge 0.
@@ -104,7 +104,9 @@ class Iterate:
             return None
         P = self.factor(theta)
         velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
-        return theta.cos().nonnegative_part() ** self.power * (P**2 + velocity**2 / q).sqrt().upper()
+        return (
+            theta.cos().nonnegative_part() ** self.power * (P**2 + velocity**2 / q).sqrt().upper()
+        )
 
     @property
     def spread(self) -> float:
@@ -135,7 +137,6 @@ class Iterates(NamedTuple):
         if k == 0:
             return Iterate(0, 0, self.order)
         return Iterate(self.a * k + self.c, self.b * k - self.c, self.order)
-
 
     @property
     def flow(self) -> CosineFilter:

@@ -5,8 +5,8 @@ With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage and the sine 
 .. math:: g = c\,(f(u) + e), \quad 1 - \ell(u) \le c \le 1, \quad |e| \le e(u), \qquad
           \sin\theta = z/N, \quad 1 - u^2/6N^2 \le z/u \le 1,
 
-where f is the shrinkage of the flow. From k = ν on, the order of the polynomial, all these distances
-fall with k. None of them depends on σ.
+where f is the shrinkage of the flow. None of these distances depends on σ, and all of them fall
+with k, from the order ν of the polynomial on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stoptime.bounds.balls import Interval
 
 COT_SLOPE = 0.4053  # 1/t - cot t ≤ 0.4053·t for 0 < t ≤ π/2, with equality at 4/π² = 0.40528...
-CHECKED_PHASES = 1000  # at which a claim is checked before its proof
 END_GROWTH = 1.25
 LAST_END = 1e4
 
@@ -117,14 +116,6 @@ class LateIterates(NamedTuple):
             end *= END_GROWTH
         return None
 
-    def plausible(self, sigmas: tuple[arb, arb], d: arb) -> bool:
-        """Return whether the claim of :meth:`prove` holds at some phases."""
-        end = self._end(sigmas, d)
-        if end is None or self.first < self.iterates.order:
-            return False
-        phases = [end * i / CHECKED_PHASES for i in range(1, CHECKED_PHASES)]
-        return all(self.cap((u, u), sigma) <= d for u in phases for sigma in sigmas)
-
     def prove(self, sigmas: tuple[arb, arb], d: arb) -> None:
         """Prove that all steps with σ ≤ σ₂ for iterate ``first`` have a stop with |D| ≤ d.
 
@@ -134,7 +125,7 @@ class LateIterates(NamedTuple):
         if not sigmas[0] * self.iterates.phase(self.first + 1) <= sigmas[1] * self._phase:
             raise WorkLimitError("The cover of short steps has a gap.")
         end = self._end(sigmas, d)
-        if end is None:
+        if end is None or self.first < self.iterates.order:
             raise WorkLimitError("Not proven: the tail of late iterates stays small.")
         # |D| is quasi-convex in σ: both ends are enough.
         verify(lambda box: all(self.cap(box[0], sigma) <= d for sigma in sigmas), ((0.0, end),))

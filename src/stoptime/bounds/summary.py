@@ -13,12 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, working_precision
 from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.support.wording import aligned, rounded_up
 
 PAPER_PRECISION = 1e-4  # the paper prints four decimals
 TABLE_DIGITS = 10
 SHARPER_FRICTION = (4.0, 5.0, 7.0)
 TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
+ITERATIONS = {
+    "gradient descent": GradientDescent(),
+    "Nesterov's method": Nesterov(),
+    "ν-method": NuMethod(),
+}
 LARGEST_CONSTANT = 1e150  # for larger constants x overflows
 ATTEMPTS = 200
 
@@ -113,6 +119,8 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for friction in SHARPER_FRICTION:
         certify = partial(risk_inflation, AcceleratedFlow(friction))
         claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
+    for name, method in ITERATIONS.items():
+        claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
     certify = partial(parameter_error, nesterov, calibration=5.0)
     claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
     certify = partial(parameter_error, gradient, calibration=0.79)
