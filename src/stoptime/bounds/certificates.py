@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from stoptime.bounds.balls import Enclosure, require_flint, working_precision
+from stoptime.bounds.balls import (  # isort: skip
+    Enclosure, WorkLimitError, exact, require_flint, upward, working_precision,
+)  # fmt: skip
 from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.iterates import QUARTER, Iterate, Iterates, largest_excess
 from stoptime.bounds.one_variable import (
     BesselFilter,
     GaussianFilter,
@@ -27,7 +31,9 @@ from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
-STEP_TOLERANCE = 1e-4
+ITERATION_TOLERANCE = 1e-4
+PLAN_TOLERANCE = 1e-5
+LONGEST_REACH = 1 + 1e-12  # of ε·L, which rounding may raise above 1 where the step is 1/L
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -137,6 +143,31 @@ def parameter_error(
     return _proven(proofs.error, *proofs.filter(method), c, width)
 
 
+def proven_guarantee(method: Any, stop: int, penalty: float, largest: float) -> float | None:
+    """Return a proven bound on the inflation of one iterate, for eigenvalues up to ``largest``.
+
+    It is None where no proof applies: for other methods, for steps longer than 1/``largest``, and
+    where python-flint is not installed.
+    """
+    reach = getattr(method, "epsilon", math.inf) * largest
+    applies = type(method) in POLYNOMIALS and method.universal_guarantee and reach <= LONGEST_REACH
+    if not applies or find_spec("flint") is None:
+        return None
+    try:
+        return _proven_at(_polynomials(method)[1].at(stop), method.epsilon, penalty, reach)
+    except WorkLimitError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _proven_at(iterate: Iterate, step: float, penalty: float, reach: float) -> float:
+    with working_precision():
+        rho = (exact(step) * exact(penalty)).sqrt()
+        end = QUARTER if reach >= 1 else upward(exact(reach).sqrt().asin())
+        found = largest_excess(iterate, rho, end, PLAN_TOLERANCE)
+        return upward(1 + exact(found.cap))
+
+
 class Proofs(NamedTuple):
     """How the constants of one kind of method are proven."""
 
@@ -209,7 +240,7 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
             f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
             "constant momentum, or ν ≥ 1/2."
         )
-    return method, ITERATES[type(method)](method)
+    return method, POLYNOMIALS[type(method)](method)
 
 
 def _iteration_inflation(
@@ -221,7 +252,7 @@ def _iteration_inflation(
 
 
 # The powers and degrees of the polynomials of each iteration.
-ITERATES: dict[type[Method], Callable[[Any], Iterates]] = {
+POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
     Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
     NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
@@ -238,6 +269,7 @@ PROOFS: dict[type[Method], Proofs] = {
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
     **dict.fromkeys(
-        ITERATES, Proofs(_polynomials, _iteration_inflation, None, STEP_TOLERANCE, by_step=True)
+        POLYNOMIALS,
+        Proofs(_polynomials, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True),
     ),
 }

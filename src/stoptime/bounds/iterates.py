@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
-LAST_PHASE = 12.0  # |D| has its peak before this phase
+SEARCHED_PHASES = 12.0  # |D| has its peak before this phase
 LARGEST_DEGREE = 3000  # of a polynomial that is sampled
 TAIL_GROWTH = 1.1
 QUARTER = math.nextafter(math.pi / 2, 2.0)  # the angle of y = 1, rounded up
@@ -115,7 +115,7 @@ class Iterate:
 
     def sample(self, end: float) -> tuple[Array, Array]:
         """Return sines of angles up to ``end`` and g there, for a search: floating point."""
-        last = min(end * self.spread, LAST_PHASE)
+        last = min(end * self.spread, SEARCHED_PHASES)
         theta = np.linspace(0.0, last, math.ceil(last / PHASE_SPACING) + 1)[1:] / self.spread
         # Polynomials of large degree are almost equal at equal phases, so a smaller one stands in.
         degree = min(self.degree, LARGEST_DEGREE)

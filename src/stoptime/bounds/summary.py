@@ -20,7 +20,7 @@ PAPER_PRECISION = 1e-4  # the paper prints four decimals
 TABLE_DIGITS = 10
 SHARPER_FRICTION = (4.0, 5.0, 7.0)
 TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
-ITERATIONS = {
+CERTIFIED_ITERATIONS = {
     "gradient descent": GradientDescent(),
     "Nesterov's method": Nesterov(),
     "ν-method": NuMethod(),
@@ -119,7 +119,7 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for friction in SHARPER_FRICTION:
         certify = partial(risk_inflation, AcceleratedFlow(friction))
         claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
-    for name, method in ITERATIONS.items():
+    for name, method in CERTIFIED_ITERATIONS.items():
         claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
     certify = partial(parameter_error, nesterov, calibration=5.0)
     claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
