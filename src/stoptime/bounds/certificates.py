@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
@@ -13,7 +12,8 @@ from stoptime.bounds.balls import (  # isort: skip
 )  # fmt: skip
 from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterates import QUARTER, Iterate, Iterates, largest_excess
+from stoptime.bounds.iterates import QUARTER, Iterates, largest_excess
+from stoptime.bounds.loops import MOST_STEPS, loop_excess
 from stoptime.bounds.one_variable import (
     BesselFilter,
     GaussianFilter,
@@ -25,6 +25,7 @@ from stoptime.bounds.one_variable import (
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.checks import positive_number, whole_number
@@ -143,29 +144,33 @@ def parameter_error(
     return _proven(proofs.error, *proofs.filter(method), c, width)
 
 
-def proven_guarantee(method: Any, stop: int, penalty: float, largest: float) -> float | None:
-    """Return a proven bound on the inflation of one iterate, for eigenvalues up to ``largest``.
-
-    It is None where no proof applies: for other methods, for steps longer than 1/``largest``, and
-    where python-flint is not installed.
-    """
-    reach = getattr(method, "epsilon", math.inf) * largest
-    applies = type(method) in POLYNOMIALS and method.universal_guarantee and reach <= LONGEST_REACH
-    if not applies or find_spec("flint") is None:
-        return None
-    try:
-        return _proven_at(_polynomials(method)[1].at(stop), method.epsilon, penalty, reach)
-    except WorkLimitError:
-        return None
-
-
 @lru_cache(maxsize=256)
-def _proven_at(iterate: Iterate, step: float, penalty: float, reach: float) -> float:
+def proven_guarantee(
+    method: Method, stop: int, penalty: float, eigenvalues: tuple[float, float]
+) -> float | None:
+    """Return a proven bound on the inflation of one iterate, for eigenvalues in a range.
+
+    It is None where there is no proof: for methods without a loop, for long loops that have no
+    closed form, and where python-flint is not installed.
+    """
+    if find_spec("flint") is None or not isinstance(method, Iteration):
+        return None
+    low, high = eigenvalues
+    reach = method.epsilon * high
+    closed = type(method) in POLYNOMIALS and method.universal_guarantee and reach <= LONGEST_REACH
     with working_precision():
-        rho = (exact(step) * exact(penalty)).sqrt()
-        end = QUARTER if reach >= 1 else upward(exact(reach).sqrt().asin())
-        found = largest_excess(iterate, rho, end, PLAN_TOLERANCE)
-        return upward(1 + exact(found.cap))
+        try:
+            if closed:
+                rho = (exact(method.epsilon) * exact(penalty)).sqrt()
+                end = QUARTER if reach >= 1 else upward(exact(reach).sqrt().asin())
+                iterate = POLYNOMIALS[type(method)](method).at(stop)
+                cap = largest_excess(iterate, rho, end, PLAN_TOLERANCE).cap
+            else:
+                steps = [method.update(k) for k in range(1, min(stop, MOST_STEPS + 1) + 1)]
+                cap = loop_excess(steps, (method.epsilon, penalty), (low, high))
+        except WorkLimitError:
+            return None
+        return upward(1 + exact(cap))
 
 
 class Proofs(NamedTuple):

@@ -201,9 +201,9 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
 
     with R the Bayes risk in a direction of eigenvalue s, under the prior for which the penalty is
-    the best one. If python-flint is installed, the guarantee of gradient descent, Nesterov's method
-    and the ν-method with steps up to 1/L is proven in ball arithmetic; otherwise the plan says that
-    it comes from a search in floating point.
+    the best one. If python-flint is installed, the guarantee is proven in ball arithmetic: at any
+    stop for gradient descent, Nesterov's method and the ν-method with steps up to 1/L, and up to
+    200 iterations otherwise. The plan says where it only comes from a search in floating point.
 
     Parameters
     ----------
@@ -380,6 +380,6 @@ def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool
     low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
     high = min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
     k = int(found.stop)
-    proven = proven_guarantee(method, k, penalty, high)
+    proven = proven_guarantee(method, k, penalty, (low, high))
     bound = found.inflation if proven is None else proven
     return PlannedRun(method, k, like, bound, expected, (low, high), proven=proven is not None)
