@@ -8,9 +8,9 @@ import pytest
 
 from bounds.formulas import bessel, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, certificates, every_step, iterates, late_iterates
+from stoptime.bounds import balls, certificates, every_step, iterates, late_iterates, loops
 from stoptime.bounds.plan import plan
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.schedules import Cosine
 from stoptime.theory.calibration import calibrate
 
@@ -94,13 +94,8 @@ def test_tails_and_energies_bound_what_comes_later(method, k):
                 cap = balls.upward(e)
                 assert g[i:].max() <= cap + 1e-12
                 assert (np.sin(theta) * g)[i:].max() <= cap * np.sin(theta[i]) + 1e-12
-            if iterate.degree:
-                cap = balls.upward(iterate.later(balls.exact(float(theta[i]))))
-                c = np.cos(theta[i])
-                orders = np.arange(iterate.degree, iterate.degree + 40)
-                later = [float(mpmath.gegenbauer(n, iterate.order, c)) for n in orders]
-                ones = [float(mpmath.gegenbauer(n, iterate.order, 1)) for n in orders]
-                assert np.abs(np.divide(later, ones)).max() <= cap + 1e-12
+            cap = balls.upward(iterate.later(balls.exact(float(theta[i]))))
+            assert np.abs(loop(method, theta[i], np.arange(k, k + 60))).max() <= cap + 1e-12
 
 
 def test_brackets_cap_the_imbalance_on_the_whole_interval():
@@ -144,10 +139,51 @@ def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
         assert np.all(1 - N * np.sin(u / N) / u <= narrowing + 1e-15)
 
 
+@pytest.mark.parametrize("eta", [0.0, 0.3, 0.9, 0.99])
+@pytest.mark.parametrize("k", [0, 1, 6, 70])
+def test_the_heavy_ball_in_closed_form(eta, k):
+    iterate = loops.HeavyBallIterates(eta).at(k)
+    method = HeavyBall(1.0, eta)
+    theta = np.linspace(0.01, np.pi / 2, 40)
+    later = np.abs(loop(method, theta[:, None], np.arange(k, k + 200))).max(axis=1)
+    with balls.working_precision():
+        angles = [balls.exact(t) for t in theta.tolist()]
+        found = [float(iterate.shrinkage(angle)) for angle in angles]
+        caps = [balls.upward(iterate.later(angle)) for angle in angles]
+    assert found == pytest.approx(loop(method, theta, k), abs=1e-12)
+    assert np.all(later <= np.array(caps) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        HeavyBall(0.7, 0.9),
+        Nesterov(1.2),
+        Nesterov(0.5, momentum=0.8),
+        SGD(0.5, 0.9, nesterov=True),
+        SGD(0.5, 0.9, dampening=0.5),
+        GradientDescent(Cosine(peak=0.9, total=40)),
+    ],
+    ids=repr,
+)
+def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
+    for k, penalty, low, high in [(1, 0.1, 0.0, 1.0), (20, 0.01, 0.02, 1.0), (30, 2.0, 0.5, 0.6)]:
+        s = low + (high - low) * np.sin(np.linspace(1e-4, np.pi / 2, 4001)) ** 2
+        worst = risk_ratio(s / penalty, method.shrinkage(s, k)).max() - 1
+        with balls.working_precision():
+            step = method.epsilon
+            steps = [method.update(j) for j in range(1, k + 1)]
+            rho = balls.exact(step * penalty).sqrt()
+            found = loops.loop_excess(steps, rho, (step * low, step * high), 1e-5)
+        assert worst <= found.cap * (1 + 1e-12)
+        assert found.attained <= worst * (1 + 1e-5) + 1e-9
+        assert found.cap - found.attained <= 3e-5 * max(1, found.cap)
+
+
 # --- constants ------------------------------------------------------------------------------------
 
 
-@each_method
+@pytest.mark.parametrize("method", [*METHODS, HeavyBall(momentum=0.8)], ids=repr)
 @pytest.mark.parametrize("step", [3.0, 0.6, 0.02])
 def test_the_constant_of_a_step_is_valid_and_tight_against_brute_force(method, step):
     found = bounds.risk_inflation(method.with_params(step=step))
@@ -199,7 +235,7 @@ def test_one_iterate_at_one_step():
 def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
     with balls.working_precision():
         found = polynomials(Nesterov())
-        angles, heights = every_step._peaks(Nesterov(0.05), 0.05)
+        angles, heights = every_step._peaks(Nesterov(0.05), 0.05, 200)
         rho = balls.exact(0.05).sqrt()
         every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
@@ -218,10 +254,13 @@ def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("penalty", [0.3, 1e-9])
-@pytest.mark.parametrize("method", ["gradient-descent", "nesterov", "nu-method"])
+@pytest.mark.parametrize(
+    ("method", "penalty"),
+    [("gradient-descent", 1e-9), ("nesterov", 0.3), ("nu-method", 1e-9), ("heavy-ball", 0.3)],
+)
 def test_plans_are_proven(method, penalty):
-    run = plan(penalty, method=method, step=0.8).run
+    momentum = 0.7 if method == "heavy-ball" else None
+    run = plan(penalty, method=method, step=0.8, momentum=momentum).run
     assert run.proven
     scaled = run.method.with_params(step=0.8 * penalty)
     found = bounds.risk_inflation(scaled, stop=run.iterations)
@@ -238,13 +277,31 @@ def test_a_plan_for_short_steps_uses_the_largest_eigenvalue():
     assert risk_ratio(x, g).max() <= run.inflation
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": HeavyBall(0.5, 0.9)},
+        {"method": HeavyBall()},
+        {"method": Nesterov(1.2)},
+        {"method": HeavyBall(Cosine(peak=0.5, total=60), 0.9)},
+    ],
+    ids=repr,
+)
+def test_loops_of_any_kind_are_proven(options):
+    run = plan(0.01, spectrum=[0.05, 0.3, 1.0], **options).run
+    low, high = run.eigenvalues
+    s = np.linspace(max(low, 1e-6), high, 5001)
+    found = risk_ratio(s / 0.01, run.method.shrinkage(s, run.iterations)).max()
+    assert run.proven
+    assert found <= run.inflation <= found + 1e-4
+
+
 def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
-    unproven = plan(0.01, method="heavy-ball", step=0.5, momentum=0.9)
+    unproven = plan(1e-4, step=0.5, momentum=0.9)
+    assert unproven.iterations > loops.LONGEST_LOOP
     assert not unproven.run.proven
     assert unproven.descent.proven
-    assert str(unproven).endswith("not proven for heavy-ball (lr 0.5, momentum 0.9)")
-    # beyond 1/L the polynomials are outside the range of the proof
-    assert not plan(0.01, spectrum=[0.1, 1.0], step=1.2).run.proven
+    assert str(unproven).endswith("not proven for nesterov (lr 0.5, momentum 0.9)")
     proven = plan(0.01, step=0.5)
     assert "not proven" not in str(proven)
     monkeypatch.setattr(certificates, "find_spec", lambda _: None)
@@ -268,6 +325,8 @@ def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
         ({"method": GradientDescent(0.1), "largest_step": 0.1}, "largest_step"),
         ({"method": "gradient-flow", "largest_step": 0.1}, "largest_step"),
         ({"method": GradientDescent(), "largest_step": -1.0}, "largest_step"),
+        ({"method": HeavyBall()}, "momentum as a number"),
+        ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
         ({"method": Nesterov(), "condition_number": 10}, "HeavyBallFlow only"),
     ],
 )
@@ -280,6 +339,6 @@ def test_what_is_not_certified():
     with pytest.raises(TypeError, match="parameter error is certified for Ridge"):
         bounds.parameter_error("nesterov")
     with pytest.raises(TypeError, match="GradientDescent"):
-        bounds.risk_inflation(HeavyBall(0.1, 0.9))
+        bounds.risk_inflation(SGD(0.1, 0.9))
     with pytest.raises(bounds.WorkLimitError, match="give the stop"):
         bounds.risk_inflation(GradientDescent(1e-6))

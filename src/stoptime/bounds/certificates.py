@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, WorkLimitError, exact, require_flint, upward, working_precision,
+    Enclosure, WorkLimitError, downward, exact, require_flint, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterates import QUARTER, Iterates, largest_excess
-from stoptime.bounds.loops import MOST_STEPS, loop_excess
+from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import (
     BesselFilter,
     GaussianFilter,
@@ -24,7 +25,7 @@ from stoptime.bounds.one_variable import (
 )
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
@@ -34,7 +35,6 @@ FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
 ITERATION_TOLERANCE = 1e-4
 PLAN_TOLERANCE = 1e-5
-LONGEST_REACH = 1 + 1e-12  # of ε·L, which rounding may raise above 1 where the step is 1/L
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -144,7 +144,6 @@ def parameter_error(
     return _proven(proofs.error, *proofs.filter(method), c, width)
 
 
-@lru_cache(maxsize=256)
 def proven_guarantee(
     method: Method, stop: int, penalty: float, eigenvalues: tuple[float, float]
 ) -> float | None:
@@ -155,22 +154,29 @@ def proven_guarantee(
     """
     if find_spec("flint") is None or not isinstance(method, Iteration):
         return None
-    low, high = eigenvalues
-    reach = method.epsilon * high
-    closed = type(method) in POLYNOMIALS and method.universal_guarantee and reach <= LONGEST_REACH
-    with working_precision():
-        try:
-            if closed:
-                rho = (exact(method.epsilon) * exact(penalty)).sqrt()
-                end = QUARTER if reach >= 1 else upward(exact(reach).sqrt().asin())
-                iterate = POLYNOMIALS[type(method)](method).at(stop)
-                cap = largest_excess(iterate, rho, end, PLAN_TOLERANCE).cap
-            else:
-                steps = [method.update(k) for k in range(1, min(stop, MOST_STEPS + 1) + 1)]
-                cap = loop_excess(steps, (method.epsilon, penalty), (low, high))
-        except WorkLimitError:
-            return None
-        return upward(1 + exact(cap))
+    try:
+        return _proven(_iterate_guarantee, method, stop, penalty, eigenvalues).upper
+    except WorkLimitError:
+        return None
+
+
+def _iterate_guarantee(
+    method: Any, stop: int, penalty: float, eigenvalues: tuple[float, float]
+) -> Enclosure:
+    step = exact(method.epsilon)
+    rho = (step * exact(penalty)).sqrt()
+    reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
+    proofs = PROOFS.get(type(method))
+    found = None
+    # The filter of a proof refuses parameters for which there is no closed form.
+    with suppress(ValueError):
+        iterates = proofs.filter(method)[1] if proofs is not None else None
+        if iterates is not None and reach[1] <= iterates.longest:
+            found = iterates.at(stop).largest_excess(rho, reach, PLAN_TOLERANCE)
+    if found is None:
+        steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
+        found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
+    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
 
 
 class Proofs(NamedTuple):
@@ -248,6 +254,15 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
     return method, POLYNOMIALS[type(method)](method)
 
 
+def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
+    if not (method.is_tuned and method.follows_flow):
+        raise ValueError(
+            "The constant of HeavyBall depends on step and momentum: give the number ελ* as its "
+            "step, and its momentum as a number."
+        )
+    return method, HeavyBallIterates(method.eta)
+
+
 def _iteration_inflation(
     method: Any, iterates: Iterates, argument: float | None, tolerance: float
 ) -> Enclosure:
@@ -273,6 +288,7 @@ PROOFS: dict[type[Method], Proofs] = {
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
+    HeavyBall: Proofs(_given_momentum, step_inflation, None, ITERATION_TOLERANCE, by_step=True),
     **dict.fromkeys(
         POLYNOMIALS,
         Proofs(_polynomials, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True),

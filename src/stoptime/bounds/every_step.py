@@ -22,8 +22,9 @@ from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, up
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
     COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
 )  # fmt: skip
-from stoptime.bounds.iterates import QUARTER, Iterates, imbalance, largest_excess, prove_excess
+from stoptime.bounds.iterates import QUARTER, Iterates, prove_excess
 from stoptime.bounds.late_iterates import LateIterates
+from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
 from stoptime.theory.search import stop_with_gain
 
@@ -43,6 +44,7 @@ EVERY_ITERATE = (
 SHORTEST_RATIO = 1.0005
 LARGEST_FIRST = 10**6
 LARGEST_D = 10.0
+WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
 # Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
 BELOW_SHARE = 0.2
@@ -50,17 +52,17 @@ ABOVE_SHARE = 0.4
 
 
 def step_inflation(
-    method: Any, iterates: Iterates, stop: float | None, tolerance: float
+    method: Any, iterates: Iterates | HeavyBallIterates, stop: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose C at the step ελ* of the method, or the inflation of one iterate."""
     step = method.epsilon
     rho = exact(step).sqrt()
     if stop is not None:
-        found = largest_excess(iterates.at(int(stop)), rho, QUARTER, tolerance)
+        found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
         return _enclosure(found.attained, found.cap, stop)
-    angles, heights = _peaks(method, step)
+    angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
     k = int(np.argmin(heights))
-    best = largest_excess(iterates.at(k), rho, QUARTER, (1 - BELOW_SHARE) * tolerance)
+    best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
     floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
     _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
     return _enclosure(floor, best.cap, k)
@@ -70,14 +72,12 @@ def _enclosure(attained: float, cap: float, stop: float) -> Enclosure:
     return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), float(stop))
 
 
-def _peaks(method: Any, step: float) -> tuple[Array, Array]:
-    """Return the angle where |D| is largest, and |D| there, for every stop up to a late one."""
-    centre = stop_with_gain(method)
-    last = 16 * math.ceil(centre) + 16
+def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
+    """Return the angle where |D| is largest, and |D| there, for every stop before ``last``."""
     if last > MOST_STOPS:
         raise WorkLimitError(
-            f"A step of {step:g} has its best stop near iteration {centre:.0f}, and the proof that "
-            "no other stop is better would take too long: give the stop, or take a larger step."
+            f"At the step {step:g} the proof that no stop is better than the best one needs {last} "
+            "stops, which would take too long: give the stop, or take a larger step."
         )
     theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
     sine = np.sin(theta)
@@ -92,17 +92,17 @@ def _peaks(method: Any, step: float) -> tuple[Array, Array]:
     return angles, heights
 
 
-def _prove_floor(iterates: Iterates, rho: arb, d: arb, angles: Array) -> None:
+def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angles: Array) -> None:
     """Prove that every stop has an angle with |D| ≥ d; ``angles`` has one for the early stops."""
     for k, angle in enumerate(angles.tolist()):
-        if not abs(imbalance(iterates.at(k), exact(angle), rho)) >= d:
+        theta = exact(angle)
+        g = iterates.at(k).shrinkage(theta)
+        if not abs(theta.sin() * g / rho - rho * (1 - g) / theta.sin()) >= d:
             raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
     # Late stops have little shrinkage left at this angle, where the variance alone exceeds d.
     theta = exact(math.asin(min(1.0, float(rho / (2 * d)))))
     sine = theta.sin()
-    last = iterates.at(len(angles))
-    bound = theta.cos().nonnegative_part() ** last.power * last.later(theta)
-    if not bound * (sine / rho + rho / sine) - rho / sine <= -d:
+    if not iterates.at(len(angles)).later(theta) * (sine / rho + rho / sine) - rho / sine <= -d:
         raise WorkLimitError("Not proven: every late stop is worse than the best one.")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import eval_gegenbauer
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from flint import arb
 
+    from stoptime.bounds.balls import Interval
     from stoptime.support.arrays import Array
 
 PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
@@ -60,17 +61,18 @@ class Iterate:
 
     def factor(self, theta: arb) -> arb:
         """Return P(cos θ)."""
-        return _gegenbauer(self.degree, self.order, theta)
+        return _gegenbauer(self.degree, exact(self.order), theta)
 
     def later(self, theta: arb) -> arb:
-        """Return a cap on |P(cos θ)| that holds for this degree and for all larger ones."""
+        """Return a cap on |g| for this iterate and all later ones."""
+        power = theta.cos().nonnegative_part() ** self.power
         if self.degree == 0:
-            return exact(1)
+            return power
         # (P - c·before)² + (s·before)² never grows with the degree, as the page shows.
-        before = _gegenbauer(self.degree - 1, self.order, theta)
+        before = _gegenbauer(self.degree - 1, exact(self.order), theta)
         sine = theta.sin()
         energy = (self.factor(theta) - theta.cos() * before) ** 2 + (sine * before) ** 2
-        return energy.upper().sqrt() / sine
+        return power * energy.upper().sqrt() / sine
 
     def _factor_slope(self, theta: arb) -> arb:
         # P' at cos θ: the derivative is a polynomial of the next order.
@@ -78,7 +80,7 @@ class Iterate:
             return exact(0)
         growth = exact(self.degree) * (self.degree + 2 * exact(self.order))
         scale = growth / (2 * exact(self.order) + 1)
-        return scale * _gegenbauer(self.degree - 1, self.order + 1, theta)
+        return scale * _gegenbauer(self.degree - 1, exact(self.order) + 1, theta)
 
     def moments(self) -> tuple[arb, arb]:
         """Return E T² and E T⁴."""
@@ -104,9 +106,8 @@ class Iterate:
             return None
         P = self.factor(theta)
         velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
-        return (
-            theta.cos().nonnegative_part() ** self.power * (P**2 + velocity**2 / q).sqrt().upper()
-        )
+        envelope = (P**2 + velocity**2 / q).sqrt().upper()
+        return theta.cos().nonnegative_part() ** self.power * envelope
 
     @property
     def spread(self) -> float:
@@ -123,20 +124,40 @@ class Iterate:
         factor = eval_gegenbauer(degree, self.order, c) / eval_gegenbauer(degree, self.order, 1.0)
         return np.sin(theta), np.cos(theta) ** self.power * factor
 
+    def largest_excess(self, rho: arb, reach: Interval, tolerance: float) -> Bracket:
+        """Enclose the largest D² over 0 < y ≤ the end of ``reach``, at one ρ."""
+        end = QUARTER if reach[1] >= 1 else upward(exact(reach[1]).sqrt().asin())
+        bracket = brackets(self, rho)
+        sine, g = self.sample(end)
+        height = np.abs(sine * g / float(rho) - float(rho) * (1 - g) / sine)
+        peak = min(math.asin(sine[np.argmax(height)]), end)
+        known = bracket(((peak, peak),))
+        last, beyond = horizon(self, rho, end, known.attained)
+        known = known._replace(cap=beyond)
+        return supremum(bracket, ((0.0, last),), known=known, tolerance=tolerance)
 
-class Iterates(NamedTuple):
+
+@dataclass(frozen=True)
+class Iterates:
     """The iterates of a method: for k ≥ 1 the power is ak + c and the degree is bk - c."""
 
     a: int
     b: int
     c: int
     order: float
+    longest: ClassVar[float] = (
+        1 + 1e-12
+    )  # the longest εL; rounding may raise it above 1 where the step is 1/L
 
     def at(self, k: int) -> Iterate:
         """Return iterate k; nothing is learned at k = 0."""
         if k == 0:
             return Iterate(0, 0, self.order)
         return Iterate(self.a * k + self.c, self.b * k - self.c, self.order)
+
+    def last(self, centre: float) -> int:
+        """Return a late stop, given the stop with the gain of ridge."""
+        return 16 * math.ceil(centre) + 16
 
     @property
     def flow(self) -> CosineFilter:
@@ -148,9 +169,8 @@ class Iterates(NamedTuple):
         return exact(self.b * k - self.c) + exact(self.order) if self.b else exact(k).sqrt()
 
 
-def _gegenbauer(degree: int, order: float, theta: arb) -> arb:
-    """Return the Gegenbauer polynomial at cos θ, divided by its value at 1."""
-    nu = exact(order)
+def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
+    """Return the Gegenbauer polynomial of order ν at cos θ, divided by its value at 1."""
     # The sum of flint cancels about 1.5 bits for each unit of the phase: so many are added.
     with working_precision(PRECISION + 2 * math.ceil(degree * abs(float(theta)))):
         value = theta.cos().gegenbauer_c(exact(degree), nu)
@@ -158,13 +178,6 @@ def _gegenbauer(degree: int, order: float, theta: arb) -> arb:
         found: arb = value / at_one
     # As an average of cosines it lies in [-1, 1], which also replaces a failed evaluation.
     return found.intersection(ball(0, 1)) if found.is_finite() else ball(0, 1)
-
-
-def imbalance(iterate: Iterate, theta: arb, rho: arb) -> arb:
-    """Return D at an angle, for a thin ball."""
-    g = iterate.shrinkage(theta)
-    sine = theta.sin()
-    return sine * g / rho - rho * (1 - g) / sine
 
 
 def brackets(iterate: Iterate, rho: arb) -> Callable[[Box], Bracket]:
@@ -188,18 +201,6 @@ def brackets(iterate: Iterate, rho: arb) -> Callable[[Box], Bracket]:
         return bracket_square(box, value, variation)
 
     return bracket
-
-
-def largest_excess(iterate: Iterate, rho: arb, end: float, tolerance: float) -> Bracket:
-    """Enclose the largest D² over 0 < θ ≤ ``end``, at one ρ."""
-    bracket = brackets(iterate, rho)
-    sine, g = iterate.sample(end)
-    height = np.abs(sine * g / float(rho) - float(rho) * (1 - g) / sine)
-    peak = min(math.asin(sine[np.argmax(height)]), end)
-    known = bracket(((peak, peak),))
-    last, beyond = horizon(iterate, rho, end, known.attained)
-    known = known._replace(cap=beyond)
-    return supremum(bracket, ((0.0, last),), known=known, tolerance=tolerance)
 
 
 def prove_excess(iterate: Iterate, rho: arb, level: float) -> None:
