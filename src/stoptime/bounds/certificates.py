@@ -166,14 +166,13 @@ def _iterate_guarantee(
     step = exact(method.epsilon)
     rho = (step * exact(penalty)).sqrt()
     reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
-    proofs = PROOFS.get(type(method))
-    found = None
+    iterates = None
     # The filter of a proof refuses parameters for which there is no closed form.
-    with suppress(ValueError):
-        iterates = proofs.filter(method)[1] if proofs is not None else None
-        if iterates is not None and reach[1] <= iterates.longest:
-            found = iterates.at(stop).largest_excess(rho, reach, PLAN_TOLERANCE)
-    if found is None:
+    with suppress(KeyError, ValueError):
+        iterates = PROOFS[type(method)].filter(method)[1]
+    if iterates is not None and reach[1] <= iterates.longest:
+        found = iterates.at(stop).largest_excess(rho, reach, PLAN_TOLERANCE)
+    else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
     return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
@@ -187,9 +186,8 @@ class Proofs(NamedTuple):
     error: Callable[..., Enclosure] | None  # next arguments: calibration and tolerance
     tolerance: float = FLOW_TOLERANCE
     by_condition_number: bool = False
-    by_step: bool = (
-        False  # the first argument is a stop if the step is given, else the largest step
-    )
+    # The argument of the inflation is a stop if the step is given, and else the largest step.
+    by_step: bool = False
 
 
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:

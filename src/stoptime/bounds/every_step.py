@@ -11,17 +11,23 @@ as in the module ``iterates``, where A and B do not depend on a. So for fixed k 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
-
-from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
-)  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (
+    COVER_SHARE,
+    Piece,
+    Points,
+    corners,
+    greedy_cover,
+    intervals,
+    least_cover,
+    points_of,
+)
 from stoptime.bounds.iterates import QUARTER, Iterates, prove_excess
 from stoptime.bounds.late_iterates import LateIterates
 from stoptime.bounds.loops import HeavyBallIterates
@@ -32,16 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flint import arb
-    from numpy.typing import NDArray
 
     from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
-EVERY_ITERATE = (
-    64  # all iterates at least up to here, and later ones at ratios of at least the next
-)
-SHORTEST_RATIO = 1.0005
+EVERY_ITERATE = 64  # up to here a cover may use every iterate
+SHORTEST_RATIO = 1.0005  # of later ones that it may use
 LARGEST_FIRST = 10**6
 LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
@@ -110,38 +113,25 @@ def every_step_inflation(
     method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
-    limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
-    u, f = sample(iterates.flow)
-    flow = points_of({0.0: np.array([u * f, (1 - f) / u])})
     every = EVERY_ITERATE
     nearest = 0.0
     if largest_step is not None:
         every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
         nearest = downward(1 / exact(largest_step).sqrt())
+    u, f = sample(iterates.flow)
+    steps = Steps(iterates, points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
 
     def excess(d: float, share: float) -> float:
         return (1 + d**2) * (1 + share * tolerance) - 1
 
-    def cover(points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
-        # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end.
-        # The factor moves the end to the safe side of its rounding error.
-        end = float(iterates.phase(last)) / _late_scales(iterates, flow, last, d)[1] * (1 + 1e-10)
-        return greedy_cover(points, d, max(d, nearest), end)
-
-    points = points_of(_rows(iterates, range(1, every + 1)))
+    limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
     least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
-    d, worst = least_cover(lambda d: cover(points, d, every), least, LARGEST_D)
+    points = _points(iterates, range(1, every + 1))
+    d, worst = least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
     level = math.sqrt(excess(d, COVER_SHARE))
     cap = excess(d, ABOVE_SHARE)
-    last, start = _prove_late(iterates, flow, every, level, exact(cap).sqrt())
-    pieces, gaps = cover(
-        points_of(_rows(iterates, _numbers(flow, level, every, last))), level, last
-    )
-    if gaps or not exact(max([nearest, *(piece.high for piece in pieces)])) >= start:
-        raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
-    for piece in pieces:
-        for a in (piece.low, piece.high):
-            prove_excess(iterates.at(int(piece.alpha)), 1 / exact(a), cap)
+    last = steps.prove_late(every, level, exact(cap).sqrt())
+    steps.prove_early(_points(iterates, steps.numbers(every, last, level)), level, last, cap)
     upper = upward(1 + exact(cap))
     # In the limit of short steps the constant is that of the flow: it is a lower bound as well.
     if d <= (1 + 1e-5) * least:
@@ -151,48 +141,67 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _rows(iterates: Iterates, numbers: Iterable[int]) -> dict[float, Array]:
+def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
     rows = {}
     for k in numbers:
-        sine, g = iterates.at(int(k)).sample(QUARTER)
+        sine, g = iterates.at(k).sample(QUARTER)
         rows[float(k)] = corners(np.array([sine * g, (1 - g) / sine]))
-    return rows
+    return points_of(rows)
 
 
-def _numbers(flow: Points, d: float, every: int, last: int) -> NDArray[np.int64]:
-    """Return the iterates up to ``last`` that a cover needs, all up to ``every`` among them."""
-    # The interval of an iterate is about as long as that of the flow, and neighbours overlap.
-    low, high = intervals(flow, d)
-    ratio = max(SHORTEST_RATIO, float(high[0] / low[0]) ** 0.2)
-    later = every * ratio ** np.arange(math.ceil(math.log(last / every) / math.log(ratio)) + 1)
-    numbers = np.concatenate([np.arange(1, every + 1), np.round(later)])
-    return np.unique(np.minimum(numbers, last).astype(np.int64))
+@dataclass(frozen=True)
+class Steps:
+    """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
+    iterates: Iterates
+    flow: Points
+    nearest: float
 
-def _late_scales(iterates: Iterates, flow: Points, first: int, d: float) -> tuple[float, float]:
-    """Return an interval of σ in which the flow has |D| ≤ d, just long enough for all k ≥ first."""
-    low, high = intervals(flow, d)
-    centre = 1 / math.sqrt(low[0] * high[0])
-    # Between iterates k and k + 1 the scale σ = Nρ of a step grows by this ratio; the factor allows
-    # for rounding.
-    ratio = float(iterates.phase(first + 1) / iterates.phase(first)) * (1 + 1e-9)
-    return centre / math.sqrt(ratio), centre * math.sqrt(ratio)
+    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
+        """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
+        # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
+        # factor moves the end to the safe side of its rounding error.
+        end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
+        return greedy_cover(points, d, max(d, self.nearest), end)
 
+    def numbers(self, every: int, last: int, d: float) -> list[int]:
+        """Return the iterates up to ``last`` that a cover needs, all up to ``every`` among them."""
+        # The interval of an iterate is about as long as that of the flow, and neighbours overlap.
+        low, high = intervals(self.flow, d)
+        ratio = max(SHORTEST_RATIO, float(high[0] / low[0]) ** 0.2)
+        later = every * ratio ** np.arange(math.ceil(math.log(last / every) / math.log(ratio)) + 1)
+        return sorted({*range(1, every + 1), *(min(round(k), last) for k in later.tolist())})
 
-def _prove_late(
-    iterates: Iterates, flow: Points, first: int, level: float, d: arb
-) -> tuple[int, arb]:
-    """Return the first of the late iterates and the a from which on they are proven to suffice."""
-    while True:
-        late = LateIterates(iterates, first)
-        low, high = _late_scales(iterates, flow, first, level)
-        try:
-            late.prove((exact(low), exact(high)), d)
-        except WorkLimitError:
-            # Later iterates are closer to the flow.
-            first *= 2
-            if first > LARGEST_FIRST:
-                raise
-        else:
-            return first, iterates.phase(first) / exact(high)
+    def _scales(self, first: int, d: float) -> tuple[float, float]:
+        """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""
+        low, high = intervals(self.flow, d)
+        centre = 1 / math.sqrt(low[0] * high[0])
+        # From one iterate to the next, σ = Nρ grows by this ratio; the factor allows for rounding.
+        ratio = float(self.iterates.phase(first + 1) / self.iterates.phase(first)) * (1 + 1e-9)
+        return centre / math.sqrt(ratio), centre * math.sqrt(ratio)
+
+    def prove_late(self, first: int, level: float, d: arb) -> int:
+        """Return an iterate from which on all have |D| ≤ d at their scales, which is proven."""
+        while True:
+            low, high = self._scales(first, level)
+            try:
+                LateIterates(self.iterates, first).prove((exact(low), exact(high)), d)
+            except WorkLimitError:
+                # Later iterates are closer to the flow.
+                first *= 2
+                if first > LARGEST_FIRST:
+                    raise
+            else:
+                return first
+
+    def prove_early(self, points: Points, level: float, last: int, cap: float) -> None:
+        """Prove D² ≤ cap for all steps before those of late iterates; ``level`` is a lower |D|."""
+        pieces, gaps = self.cover(points, level, last)
+        reached = max([level, self.nearest, *(piece.high for piece in pieces)])
+        late = self.iterates.phase(last) / exact(self._scales(last, level)[1])
+        if gaps or not exact(reached) >= late:
+            raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
+        for piece in pieces:
+            for a in (piece.low, piece.high):
+                prove_excess(self.iterates.at(int(piece.alpha)), 1 / exact(a), cap)
