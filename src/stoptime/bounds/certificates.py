@@ -66,7 +66,7 @@ def risk_inflation(
     ----------
     method : Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow or an iteration
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``.
+        flow needs ``damping="critical"``, and the heavy ball a given step and momentum.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.

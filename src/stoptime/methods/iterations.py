@@ -63,7 +63,7 @@ class GradientDescent(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As that of gradient flow: every step of at most 1/L shrinks every direction."""
+        """Proven for every step of at most 1/L; :func:`stoptime.bounds.risk_inflation` has it."""
         return self.follows_flow
 
     @property
@@ -150,7 +150,7 @@ class Nesterov(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
+        """Proven for friction ≥ 2; a constant momentum needs the range of the eigenvalues."""
         free = self.momentum is None and self.follows_flow
         return free and AcceleratedFlow(self.friction).universal_guarantee
 
@@ -333,7 +333,7 @@ class NuMethod(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As for the accelerated flow that it follows, with friction 4ν."""
+        """Proven for ν ≥ 1/2, where the accelerated flow that it follows has friction ≥ 2."""
         return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
