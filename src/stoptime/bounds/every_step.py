@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
 EVERY_ITERATE = 64  # up to here a cover may use every iterate
-SHORTEST_RATIO = 1.0005  # of later ones that it may use
-LARGEST_FIRST = 10**6
+STRIDES = (8, 2, 1)  # between later ones that it may use
+LARGEST_FIRST = 20_000  # of late iterates
 LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
@@ -131,7 +131,7 @@ def every_step_inflation(
     level = math.sqrt(excess(d, COVER_SHARE))
     cap = excess(d, ABOVE_SHARE)
     last = steps.prove_late(every, level, exact(cap).sqrt())
-    steps.prove_early(_points(iterates, steps.numbers(every, last, level)), level, last, cap)
+    steps.prove_early(every, last, level, cap)
     upper = upward(1 + exact(cap))
     # In the limit of short steps the constant is that of the flow: it is a lower bound as well.
     if d <= (1 + 1e-5) * least:
@@ -165,14 +165,6 @@ class Steps:
         end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
         return greedy_cover(points, d, max(d, self.nearest), end)
 
-    def numbers(self, every: int, last: int, d: float) -> list[int]:
-        """Return the iterates up to ``last`` that a cover needs, all up to ``every`` among them."""
-        # The interval of an iterate is about as long as that of the flow, and neighbours overlap.
-        low, high = intervals(self.flow, d)
-        ratio = max(SHORTEST_RATIO, float(high[0] / low[0]) ** 0.2)
-        later = every * ratio ** np.arange(math.ceil(math.log(last / every) / math.log(ratio)) + 1)
-        return sorted({*range(1, every + 1), *(min(round(k), last) for k in later.tolist())})
-
     def _scales(self, first: int, d: float) -> tuple[float, float]:
         """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""
         low, high = intervals(self.flow, d)
@@ -195,9 +187,14 @@ class Steps:
             else:
                 return first
 
-    def prove_early(self, points: Points, level: float, last: int, cap: float) -> None:
+    def prove_early(self, every: int, last: int, level: float, cap: float) -> None:
         """Prove D² ≤ cap for all steps before those of late iterates; ``level`` is a lower |D|."""
-        pieces, gaps = self.cover(points, level, last)
+        # Most covers need few of the iterates beyond ``every``, and sampling them takes the time.
+        for stride in STRIDES:
+            numbers = [*range(1, every + 1), *range(every + stride, last, stride), last]
+            pieces, gaps = self.cover(_points(self.iterates, numbers), level, last)
+            if not gaps:
+                break
         reached = max([level, self.nearest, *(piece.high for piece in pieces)])
         late = self.iterates.phase(last) / exact(self._scales(last, level)[1])
         if gaps or not exact(reached) >= late:
