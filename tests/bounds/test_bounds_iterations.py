@@ -98,6 +98,23 @@ def test_tails_and_energies_bound_what_comes_later(method, k):
             assert np.abs(loop(method, theta[i], np.arange(k, k + 60))).max() <= cap + 1e-12
 
 
+def test_elementary_inequalities_of_the_proofs():
+    t = np.linspace(1e-3, np.pi / 2, 20_001)
+    s, c = np.sin(t), np.cos(t)
+    w = t**2 / s
+    slope = (2 * t * s - t**2 * c) / s**2
+    curvature = 2 / s - 4 * t * c / s**2 + t**2 * (1 + c**2) / s**3
+    assert np.all(w <= np.pi / 2 * t + 1e-12)
+    assert np.all(slope <= np.pi + 1e-12)
+    assert np.all(curvature <= 3 * t)
+    assert np.all(1 / t - c / s <= late_iterates.COT_SLOPE * t)
+    assert 4 / np.pi**2 < late_iterates.COT_SLOPE
+    small = t[t <= 1]
+    assert np.all(np.log(np.cos(small)) >= -(small**2) / 2 - small**4 / 8)
+    assert np.all(c <= np.exp(-(t**2) / 2))
+    assert np.all(s >= t * (1 - t**2 / 6))
+
+
 def test_brackets_cap_the_imbalance_on_the_whole_interval():
     rng = np.random.default_rng(0)
     with balls.working_precision():

@@ -63,7 +63,7 @@ class GradientDescent(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Proven for every step of at most 1/L; :func:`stoptime.bounds.risk_inflation` has it."""
+        """Whether the step is constant: some stop then has at most twice the risk of ridge."""
         return self.follows_flow
 
     @property
@@ -150,7 +150,10 @@ class Nesterov(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Proven for friction ≥ 2; a constant momentum needs the range of the eigenvalues."""
+        """As for accelerated flow, friction ≥ 2; :func:`stoptime.bounds.risk_inflation` proves it.
+
+        A constant momentum needs the range of the eigenvalues.
+        """
         free = self.momentum is None and self.follows_flow
         return free and AcceleratedFlow(self.friction).universal_guarantee
 
@@ -333,7 +336,7 @@ class NuMethod(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Proven for ν ≥ 1/2, where the accelerated flow that it follows has friction ≥ 2."""
+        """As for accelerated flow with friction 4ν; :mod:`stoptime.bounds` proves the constant."""
         return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
