@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SOAK   ?= 20000
 
-.PHONY: setup demo test coverage lint soak bench bench-quick study docs dist test-dist test-matrix mutants clean
+.PHONY: setup demo test coverage lint soak bench bench-quick study docs paper dist test-dist test-matrix mutants clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -59,9 +59,24 @@ bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minu
 study: $(VENV)/.installed-bench  ## compare prediction errors on many data sets, and write docs/datasets.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.datasets
 
-docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
-	test -e docs/figures/stability_designs-dark.png || $(BIN)/stoptime reproduce --dark --out docs/figures
+# Drawn again when an experiment changes: the pages quote numbers of the figures.
+FIGURES := docs/figures/summary.md
+
+$(FIGURES): $(wildcard src/stoptime/paper/*.py) | $(VENV)/.installed
+	$(BIN)/stoptime reproduce --dark --out docs/figures
+
+docs: $(VENV)/.installed-docs $(FIGURES)  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+ifneq ($(and $(shell command -v latexmk),$(shell command -v xelatex)),)
+paper: $(VENV)/.installed-docs $(FIGURES)  ## print the theory as one PDF, docs/_build/paper/stoptime.pdf
+	$(BIN)/sphinx-build -W --keep-going -t paper -b latex docs docs/_build/paper
+	$(MAKE) -C docs/_build/paper LATEXMKOPTS=-quiet
+else
+paper:
+	@echo "No PDF was made, because LaTeX is missing; on Debian, install it with: apt-get install latexmk" \
+		"texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-xetex fonts-freefont-otf"
+endif
 
 dist: setup  ## build the sdist and, from it, the wheel
 	rm -rf dist

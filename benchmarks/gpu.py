@@ -2,9 +2,9 @@
 
     python -m benchmarks.gpu [--shape n p] [--out benchmarks/results/gpu.json]
 
-This needs torch with CUDA. All computations are in float64, with 100 stops, with and without exact
-leave-one-out. ``python -m benchmarks.page`` adds the result to the page once it is in
-benchmarks/results.
+This needs torch with CUDA. The first cases are in float64, with 100 stops, with and without
+exact leave-one-out; the others are default fits of float32 data. ``python -m benchmarks.page`` adds
+the result to the page once it is in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import argparse
 import datetime as dt
 import platform
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,14 @@ GROUP = "gpu"
 PEER = "bare X.T @ X, eigh and X @ V"
 SHAPE = (200_000, 4096)
 N_STOPS = 100
+N_CLASSES = 100
 ROUNDS = 4
 GOALS = {
     "choosing by leave-one-out": 2.0,
-    "choosing, grid refined": None,
     "path": 1.3,
-    "choosing by path GCV": None,
+    "default fit, eigenvalues i⁻²": 2.5,
+    "default fit": 2.5,
+    f"default classifier, {N_CLASSES} classes": 2.5,
 }
 WHY = "Probably the leave-one-out errors of all rows at all stops, which the peer does not compute."
 
@@ -47,34 +51,69 @@ def waited_for() -> float:
     return time.perf_counter()
 
 
-def data(n: int, p: int) -> tuple[Any, Any]:
-    """Return data on the device, from a fixed seed."""
+def data(n: int, p: int, decay: float = 0.0, precision: str = "float64") -> tuple[Any, Any]:
+    """Return data on the device, with eigenvalues i^-decay and as much noise as signal."""
     import torch  # noqa: PLC0415
 
     generator = torch.Generator("cuda").manual_seed(0)
-    options = {"dtype": torch.float64, "device": "cuda", "generator": generator}
-    X = torch.randn(n, p, **options) + 1
-    return X, X @ torch.randn(p, **options) / p**0.5 + torch.randn(n, **options)
+    options = {"dtype": getattr(torch, precision), "device": "cuda", "generator": generator}
+    sizes = torch.arange(1, p + 1, device="cuda") ** (-decay / 2)
+    X = torch.randn(n, p, **options) * sizes + 1
+    signal = X @ torch.randn(p, **options)
+    return X, signal + signal.std() * torch.randn(n, **options)
 
 
-def works(X: Any, y: Any) -> dict[str, Work]:
-    """Return the timed work, each compared with the bare algebra."""
+def classes(n: int, p: int) -> tuple[Any, Any]:
+    """Return labels, and rows around the centre of each class."""
     import torch  # noqa: PLC0415
 
+    generator = torch.Generator("cuda").manual_seed(0)
+    options = {"device": "cuda", "generator": generator}
+    labels = torch.randint(0, N_CLASSES, (n,), **options)
+    centres = torch.randn(N_CLASSES, p, **options) * torch.arange(1, p + 1, device="cuda") ** -0.5
+    return torch.randn(n, p, **options) + 0.3 * centres[labels], labels
+
+
+def bare(X: Any) -> None:
+    """Compute what every solver by products has to compute, in double precision."""
+    import torch  # noqa: PLC0415
+
+    rows = X.double()
+    rows @ torch.linalg.eigh(rows.T @ rows)[1]
+
+
+def of_given_stops(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
+    """Return the work on a grid of stops."""
     stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
-
     by_path_gcv = st.StoppedRegressorCV(stops=stops, rule="path-gcv")
-
-    def bare() -> None:
-        X @ torch.linalg.eigh(X.T @ X)[1]
-
-    jobs = {
+    return {
         "choosing by leave-one-out": lambda: st.StoppedRegressorCV(stops=stops).fit(X, y),
         "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
         "path": lambda: st.path(X, y, "nesterov-flow", stops),
         "choosing by path GCV": lambda: by_path_gcv.fit(X, y),
     }
-    return {name: Work(job, bare) for name, job in jobs.items()}
+
+
+def cases(shape: tuple[int, int]) -> Iterator[tuple[str, Work, Any]]:
+    """Yield the name of a case, its work and its X; data are made when they are needed."""
+    X, y = data(*shape)
+    for name, job in of_given_stops(X, y).items():
+        yield name, Work(job, partial(bare, X)), X
+    defaults: dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]] = {
+        "default fit, eigenvalues i⁻²": (
+            st.StoppedRegressorCV(),
+            lambda: data(100_000, 2048, 2.0, "float32"),
+        ),
+        "default fit": (st.StoppedRegressorCV(), lambda: data(4096, 4096, 0.0, "float32")),
+        f"default classifier, {N_CLASSES} classes": (
+            st.StoppedClassifierCV(),
+            lambda: classes(1_000_000, 1024),
+        ),
+    }
+    for name, (model, make) in defaults.items():
+        X, y = make()
+        fit = partial(model.fit, X, y)
+        yield name, Work(fit, partial(bare, X)), X
 
 
 def measured(name: str, work: Work, X: Any) -> Outcome:
@@ -83,7 +122,14 @@ def measured(name: str, work: Work, X: Any) -> Outcome:
 
     problem = f"{name}, {label(*X.shape)}"
     case = Case(
-        GROUP, problem, PEER, lambda: work, WHY, goal=GOALS[name], sense="at most", rounds=ROUNDS
+        GROUP,
+        problem,
+        PEER,
+        lambda: work,
+        WHY,
+        goal=GOALS.get(name),
+        sense="at most",
+        rounds=ROUNDS,
     )
     torch.cuda.reset_peak_memory_stats()
     work.ours()
@@ -114,9 +160,8 @@ def main() -> None:
     parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("N", "P"))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
     given = parser.parse_args()
-    X, y = data(*given.shape)
     run = Run("full", dt.date.today().isoformat(), environment())
-    for name, work in works(X, y).items():
+    for name, work, X in cases(given.shape):
         outcome = measured(name, work, X)
         times = f"{seconds(min(outcome.ours))} against {seconds(min(outcome.theirs))}"
         print(

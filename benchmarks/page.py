@@ -42,8 +42,9 @@ These numbers are from a quick run, with small sizes and few rounds.
 GPU = """\
 ## On a GPU
 
-`python -m benchmarks.gpu` measures these cases in float64. The bare limit is `X.T @ X`, `eigh` and
-the product of the rows with the eigenvectors on the same device.
+`python -m benchmarks.gpu` measures these cases: float64 with stops given, and default fits of
+float32 data. The bare limit is `X.T @ X`, `eigh` and the product of the rows with the
+eigenvectors, in float64 on the same device.
 """
 
 

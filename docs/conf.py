@@ -23,6 +23,7 @@ extensions = [
     "dark_figures",
     "first_uses",
     "tidy",
+    "values",
 ]
 # a button copies the code alone, without prompts and output
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -55,6 +56,34 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
 }
+# `make paper`: the pages that text.md lists, as one PDF. XeLaTeX knows λ, κ and ≥ in code too.
+latex_engine = "xelatex"
+latex_title = "Stopped least squares: proofs and certified constants"
+latex_documents = [("text", "stoptime.tex", latex_title, author, "howto")]
+latex_elements = {
+    "papersize": "a4paper",
+    "extraclassoptions": "oneside",
+    "printindex": "",
+    "fvset": r"\fvset{fontsize=\footnotesize}",
+    # Names of tests are long: lines are ragged, and may be broken after each underscore. Statements
+    # have numbers, and no column of a table of words is very narrow.
+    "preamble": r"""
+\usepackage{ragged2e}
+\AtBeginDocument{\RaggedRight\setlength{\tymin}{7em}}
+\let\plainunderscore\_
+\renewcommand{\_}{\plainunderscore\allowbreak}
+\setcounter{secnumdepth}{3}
+""",
+}
+latex_show_urls = "no"
+latex_domain_indices = False
+if tags.has("paper"):  # noqa: F821, Sphinx defines the tags of a build
+    # The examples of the gallery run for minutes, and neither they nor the reference are printed.
+    extensions.remove("sphinx_gallery.gen_gallery")
+    exclude_patterns += ["api", "api.md", "gallery", "index.md"]
+    root_doc = "text"
+    # Pages outside of the text are read for their titles, to which the text refers.
+    suppress_warnings = ["toc.not_included"]
 html_theme = "furo"
 html_title = f"stoptime {version}"
 html_static_path = ["_static"]

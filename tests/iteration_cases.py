@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.optimal import OptimalIteration
 
 CONCRETE = [
     GradientDescent(0.8),
@@ -25,6 +26,7 @@ AUTO = [
     Nesterov(momentum=0.8),
     HeavyBall(momentum=0.7),
     NuMethod(),
+    OptimalIteration(penalty=0.02),
 ]
 each = pytest.mark.parametrize("method", CONCRETE, ids=str)
 each_auto = pytest.mark.parametrize("method", AUTO, ids=str)

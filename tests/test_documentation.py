@@ -85,8 +85,9 @@ def test_the_reference_shows_every_public_name():
 
 def test_every_page_is_in_a_table_of_contents():
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert pages <= set(re.findall(r"^(\w+)$", index, flags=re.MULTILINE))
+    files = [ROOT / "docs" / f"{name}.md" for name in ("index", "text")]
+    contents = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    assert pages <= set(re.findall(r"^(\w+)$", contents, flags=re.MULTILINE))
     reference = {f"api/{path.stem}" for path in (ROOT / "docs" / "api").glob("*.md")}
     listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert reference == set(re.findall(r"^(api/\w+)$", listed, flags=re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Figures for light and for dark pages.
+"""Figures for light pages, for dark pages and for paper.
 
 If ``name-dark.png`` exists next to ``name.png``, light pages show the first file and dark pages the
 second. Figures and thumbnails of the gallery are drawn twice.
@@ -34,24 +34,29 @@ ORDER = [  # of the examples in the gallery; examples that are not listed come l
 
 
 class Twins(SphinxTransform):
-    """Add the dark version of an image where there is one."""
+    """Add the dark version of an image where there is one; print the PDF of a figure on paper."""
 
     default_priority = 300
 
     def apply(self, **_: Any) -> None:
-        """Add a dark image after each light image that has one."""
+        """Go through the images of a page."""
         for image in list(self.document.findall(nodes.image)):
-            uri = image["uri"]
-            if "://" in uri:
+            if "://" in image["uri"]:
                 continue
-            dark = str(Path(uri).with_stem(Path(uri).stem + "-dark"))
-            if not Path(self.env.relfn2path(dark, self.env.docname)[1]).exists():
-                continue
-            twin = image.deepcopy()
-            twin["uri"] = dark
-            image["classes"].append("only-light")
-            twin["classes"].append("only-dark")
-            image.parent.insert(image.parent.index(image) + 1, twin)
+            uri = Path(image["uri"])
+            if self.app.builder.format == "latex":
+                image["uri"] = self._where_it_exists(uri.with_suffix(".pdf")) or str(uri)
+            elif dark := self._where_it_exists(uri.with_stem(f"{uri.stem}-dark")):
+                twin = image.deepcopy()
+                twin["uri"] = dark
+                image["classes"].append("only-light")
+                twin["classes"].append("only-dark")
+                image.parent.insert(image.parent.index(image) + 1, twin)
+
+    def _where_it_exists(self, file: Path) -> str | None:
+        """Return the name of a file that the page can show, and None where there is none."""
+        place = self.env.relfn2path(str(file), self.env.docname)[1]
+        return str(file) if Path(place).exists() else None
 
 
 def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

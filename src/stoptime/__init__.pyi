@@ -21,6 +21,7 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
@@ -74,14 +75,14 @@ __all__ = [
     "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LeaveOneOut", "Method", "Model", "Nesterov",
-    "NuMethod", "OneStandardError", "Oracle", "Path", "PathGCV", "Plan", "PlugIn", "PowerSignal",
-    "PreparationWarning", "Problem", "RMSProp", "Ridge", "RiskCurve", "Rule", "SpectralCutoff",
-    "Spectrum", "Statistics", "StopWarning", "StoppedClassifier", "StoppedClassifierCV",
-    "StoppedKernelRegressor", "StoppedKernelRegressorCV", "StoppedRegressor",
-    "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose", "decompose_kernel",
-    "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle", "from_torch",
-    "get_method", "get_rule", "guarantee", "inflation", "leave_one_out", "left_out_predictions",
-    "left_out_residuals", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
-    "path_gcv", "plan", "power_signal", "risk", "risk_exponent", "save", "schedules",
-    "stochastic", "summarise", "training_error",
+    "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path", "PathGCV", "Plan",
+    "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp", "Ridge", "RiskCurve",
+    "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning", "StoppedClassifier",
+    "StoppedClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
+    "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
+    "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop",
+    "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee", "inflation",
+    "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_risk", "load",
+    "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan", "power_signal", "risk",
+    "risk_exponent", "save", "schedules", "stochastic", "summarise", "training_error",
 ]  # fmt: skip

@@ -18,3 +18,13 @@ def oscillation(a, u):
 
 def risk_ratio(x, g):
     return (1 + x) * g**2 + (1 + x) * (1 - g) ** 2 / x
+
+
+def matern(u):
+    """The shrinkage of critically damped flow, straight from its definition."""
+    return (1 + u) * np.exp(-u)
+
+
+def iterated(times, u):
+    """The shrinkage of iterated ridge at stop u², straight from its definition."""
+    return (1 + u**2 / times) ** -float(times)

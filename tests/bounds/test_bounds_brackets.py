@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bounds.formulas import risk_ratio
-from stoptime.bounds import balls, heavy_ball, one_variable
+from stoptime.bounds import balls, filters, heavy_ball, one_variable
 
 pytest.importorskip("flint")
 
@@ -15,22 +15,30 @@ BOXES = [(0.0, 0.02), (0.3, 0.5), (1.0, 1.9), (3.7, 3.8), (5.0, 9.0)]
 
 
 def decay(friction, u):
-    """The shrinkage by its series; without friction that of gradient flow at t = 1, s = u²."""
-    return (
-        mp.exp(-(u**2)) if friction is None else mp.hyp0f1((friction + 1) / mp.mpf(2), -(u**2) / 4)
-    )
+    """The shrinkage by its series; words stand for flows without friction, at t = 1 and s = u²."""
+    formulas = {
+        None: lambda: mp.exp(-(u**2)),
+        "critical": lambda: (1 + u) * mp.exp(-u),
+        "ridge 3 times": lambda: (1 + u**2 / 3) ** -3,
+    }
+    if friction in formulas:
+        return formulas[friction]()
+    return mp.hyp0f1((friction + 1) / mp.mpf(2), -(u**2) / 4)
 
 
-def moments(friction):
-    """E T² and E T⁴ from the series of the shrinkage."""
+def caps(friction):
+    """|g''| and, for φ = (1 - g)/u², |φ'| and |φ''|, all at the origin, from the series of g."""
     series = mp.taylor(lambda u: decay(friction, u), 0, 4)
-    return [(-1) ** k * series[2 * k] * mp.factorial(2 * k) for k in (1, 2)]
+    return [abs(2 * series[2]), abs(series[3]), abs(2 * series[4])]
 
 
 def cosine_filter(friction):
-    return (
-        one_variable.GaussianFilter() if friction is None else one_variable.BesselFilter(friction)
-    )
+    named = {
+        None: filters.GaussianFilter(),
+        "critical": filters.MaternFilter(),
+        "ridge 3 times": filters.PowerFilter(3),
+    }
+    return named[friction] if friction in named else filters.BesselFilter(friction)
 
 
 @pytest.fixture
@@ -63,19 +71,19 @@ def assert_is_mean_value_form(bracket, box, value, reach):
 
 
 @pytest.mark.parametrize("calibration", [0.6, 5.0])
-@pytest.mark.parametrize("friction", [None, 0.7, 3.0, 8.0])
+@pytest.mark.parametrize("friction", [None, "critical", "ridge 3 times", 0.7, 3.0, 8.0])
 def test_boxes_of_the_parameter_error(brackets, friction, calibration):
     one_variable.flow_error(cosine_filter(friction), calibration, 1e-3)
     ((bracket, _, _),) = brackets
     with mp.workdps(40):
-        second, fourth = moments(friction)
+        bend, _, gain_bend = caps(friction)
 
         def h(u):
             return calibration * (1 - decay(friction, u)) / u**2 - decay(friction, u)
 
         for low, high in BOXES:
             middle, radius = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2
-            curvature = calibration * fourth / 12 + second
+            curvature = calibration * gain_bend + bend
             reach = abs(h(middle)) + abs(mp.diff(h, middle)) * radius + curvature * radius**2 / 2
             assert_is_mean_value_form(bracket, ((low, high),), h(middle), reach)
 
@@ -99,15 +107,17 @@ def test_a_head_ends_where_the_value_at_the_origin_may_be_used_up(brackets, fric
 
 
 @pytest.mark.parametrize("stop", [0.4, 1.7])
-@pytest.mark.parametrize("friction", [None, 2.0, 5.0])
+@pytest.mark.parametrize("friction", [None, "critical", "ridge 3 times", 2.0, 5.0])
 def test_boxes_of_the_inflation(brackets, friction, stop):
     one_variable.flow_inflation(cosine_filter(friction), stop, 1e-3)
     ((bracket, ((start, end),), known),) = brackets
     assert start == 0
     with mp.workdps(40):
-        second, fourth = moments(friction)
-        sigma = mp.sqrt(stop) if friction is None else mp.mpf(stop)
-        curvature = 3 * (second / sigma + sigma * fourth / 12)
+        bend, gain_slope, gain_bend = caps(friction)
+        sigma = mp.sqrt(stop) if cosine_filter(friction).order == 1 else mp.mpf(stop)
+
+        def curvature(u):
+            return 2 * sigma * gain_slope + 3 * u * (bend / sigma + sigma * gain_bend)
 
         def imbalance(u):
             g = decay(friction, u)
@@ -116,13 +126,14 @@ def test_boxes_of_the_inflation(brackets, friction, stop):
         for low, high in BOXES:
             middle, radius = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2
             slope = mp.diff(imbalance, middle)
-            reach = abs(imbalance(middle)) + abs(slope) * radius + curvature * high * radius**2 / 2
+            first = abs(imbalance(middle)) + abs(slope) * radius
+            reach = first + curvature(high) * radius**2 / 2
             assert_is_mean_value_form(bracket, ((low, high),), imbalance(middle), reach)
             x = (middle / sigma) ** 2
             ratio = risk_ratio(x, decay(friction, middle))
             assert float(ratio) == pytest.approx(float(1 + imbalance(middle) ** 2), rel=1e-13)
-            inside = [abs(mp.diff(imbalance, u, 2)) / u for u in np.linspace(low, high, 5)[1:]]
-            assert max(inside) <= curvature
+            for u in np.linspace(low, high, 5)[1:]:
+                assert abs(mp.diff(imbalance, u, 2)) <= curvature(u)
         ((peak, _),) = known.box
         assert known.attained == pytest.approx(float(imbalance(peak) ** 2), rel=1e-12)
         assert known.cap >= max(imbalance(end + k) ** 2 for k in range(20))
@@ -161,7 +172,7 @@ def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
 
 @pytest.mark.parametrize("stop", [0.05, 1.0, 40.0])
 def test_tail_of_the_imbalance(brackets, stop):
-    one_variable.flow_inflation(one_variable.GaussianFilter(), stop, 1e-3)
+    one_variable.flow_inflation(filters.GaussianFilter(), stop, 1e-3)
     ((_, ((_, end),), known),) = brackets
     g = np.exp(-(end**2))
     sigma = np.sqrt(stop)
@@ -169,34 +180,20 @@ def test_tail_of_the_imbalance(brackets, stop):
     assert known.cap == pytest.approx((end * g / sigma + sigma * (1 + g) / end) ** 2, rel=1e-14)
 
 
-@pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 2.5, 3.0, 6.5])
-def test_tail_is_sonins_envelope(friction):
-    """With p = u^(r/2)·g, the equation p'' + qp = 0 gives q."""
+@pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 2.5, 3.0, 6.5, 300.0])
+def test_tail_is_the_envelope_of_an_oscillator(friction):
+    """With p = u·g, the equation p'' + (r - 2)p'/u + qp = 0 gives q."""
     with mp.workdps(40), balls.working_precision():
-        bessel_filter, u = one_variable.BesselFilter(friction), mp.mpf(6.3)
-
-        def p(v):
-            return v ** (mp.mpf(friction) / 2) * decay(friction, v)
-
-        q = -mp.diff(p, u, 2) / p(u)
-        energy = q * p(u) ** 2 + mp.diff(p, u) ** 2
-        expected = mp.sqrt(energy / q if friction >= 2 else energy) / u ** (mp.mpf(friction) / 2)
-        assert float(bessel_filter.tail(6.3)) == pytest.approx(float(expected), rel=1e-12)
-
-
-@pytest.mark.parametrize("friction", [11.5, 14.0, 300.0])
-def test_tail_before_the_oscillation_is_the_larger_of_two_caps(friction):
-    nu, u = (friction - 1) / 2, one_variable.BesselFilter(friction).tail_start
-
-    def rayleigh(nu, u):
-        return np.exp(-(u**2) / (4 * (nu + 1)))
-
-    g, slope = rayleigh(nu, nu), nu / (2 * (nu + 1)) * rayleigh(nu + 1, nu)
-    velocity, q = max(slope, friction / 2 * g / nu), 1 / (4 * nu**2)
-    envelope = np.sqrt(g**2 + velocity**2 / q)
-    with balls.working_precision():
-        found = float(one_variable.BesselFilter(friction).tail(u))
-    assert found == pytest.approx(max(rayleigh(nu, u), envelope * nu / u), rel=1e-7)
+        u = mp.mpf(filters.BesselFilter(friction).tail_start) + 3
+        r = mp.mpf(friction)
+        g, slope = (mp.diff(lambda v: decay(friction, v), u, k) for k in (0, 1))
+        expected = mp.sqrt(g**2 + slope**2)
+        if friction >= 2:
+            p, velocity, bend = (mp.diff(lambda v: v * decay(friction, v), u, k) for k in (0, 1, 2))
+            q = -(bend + (r - 2) * velocity / u) / p
+            expected = mp.sqrt(p**2 + velocity**2 / q) / u
+        found = filters.BesselFilter(friction).tail(float(u))
+        assert float(found) == pytest.approx(float(expected), rel=1e-12)
 
 
 @pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])

@@ -8,7 +8,7 @@ import pytest
 
 from bounds.formulas import oscillation
 from stoptime import bounds
-from stoptime.bounds import balls, heavy_ball, heavy_ball_plan, one_variable
+from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, one_variable
 from stoptime.methods.flows import GradientFlow
 
 flint = pytest.importorskip("flint")
@@ -16,7 +16,7 @@ flint = pytest.importorskip("flint")
 
 @pytest.mark.parametrize("friction", [0.1, 1.0, 1.9, 2.0, 3.0, 7.5, 21.0, 300.0])
 def test_tail_really_bounds(friction):
-    bessel_filter = one_variable.BesselFilter(friction)
+    bessel_filter = filters.BesselFilter(friction)
     with balls.working_precision():
         for factor in (1.0, 1.3, 2.0, 7.0):
             start = factor * bessel_filter.tail_start
@@ -30,7 +30,7 @@ def test_tail_really_bounds(friction):
 
 @pytest.mark.parametrize("friction", [0.3, 1.0, 3.0, 8.0, 90.0, 4000.0])
 def test_shrinkage_encloses_the_bessel_function(friction):
-    bessel_filter, nu = one_variable.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
+    bessel_filter, nu = filters.BesselFilter(friction), (mpmath.mpf(friction) - 1) / 2
     with balls.working_precision(), mpmath.workdps(60):
         for u in (1e-3, 0.7, 5.0, 19.9, 20.1, 44.0, 150.0, 1900.0):
             found = bessel_filter.shrinkage(balls.exact(u))
@@ -40,14 +40,71 @@ def test_shrinkage_encloses_the_bessel_function(friction):
 
 
 def test_a_series_cut_short_says_no_more_than_a_mean_of_cosines(monkeypatch):
-    monkeypatch.setattr(one_variable, "SERIES_TERMS", 4)
+    monkeypatch.setattr(filters, "SERIES_TERMS", 4)
     with balls.working_precision():
-        found = one_variable.BesselFilter(90.0).shrinkage(balls.exact(30.0))
+        found = filters.BesselFilter(90.0).shrinkage(balls.exact(30.0))
         assert -1 - 1e-8 < found.lower() <= -1 < 1 <= found.upper() < 1 + 1e-8
 
 
+MONOTONE = [filters.GaussianFilter(), filters.MaternFilter(), *map(filters.PowerFilter, (2, 7))]
+
+
+@pytest.mark.parametrize("monotone", [*MONOTONE, filters.PowerFilter(1)], ids=repr)
+def test_tail_of_a_monotone_shrinkage(monotone):
+    with balls.working_precision():
+        start = monotone.tail_start
+        cap = monotone.tail(start)
+        for u in np.geomspace(1.001 * start, 1e3, 50).tolist():
+            g = monotone.shrinkage(balls.exact(u))
+            assert g < cap
+            assert u * g < start * cap
+
+
+@pytest.mark.parametrize("cosine_filter", [*MONOTONE, filters.BesselFilter(4.2)], ids=repr)
+def test_caps_hold_on_thin_balls(cosine_filter):
+    """|g''| ≤ E T², |φ'| ≤ slope + bend·u and |φ''| ≤ bend, by differences of thin balls."""
+    with balls.working_precision():
+        second = cosine_filter.even_moment(1)
+        step = balls.exact(2.0**-20)
+
+        def gain(u):
+            return (1 - cosine_filter.shrinkage(u)) / (u * u)
+
+        def bend(f, u):
+            return (f(u + step) - 2 * f(u) + f(u - step)) / step**2
+
+        for u in np.geomspace(2.0**-14, 30, 40).tolist():
+            at = balls.exact(u)
+            # Differences have an error of order step², which is 1e-12.
+            assert abs(bend(cosine_filter.shrinkage, at)) <= second + 1e-9
+            assert abs(bend(gain, at)) <= cosine_filter.gain_bend + 1e-9
+            slope = (gain(at + step) - gain(at - step)) / (2 * step)
+            assert abs(slope) <= cosine_filter.gain_slope + cosine_filter.gain_bend * u + 1e-9
+
+
+@pytest.mark.parametrize("calibration", [1e-3, 1.9, 2.0, 2.001, 2.3, 4.0, 1e6])
+def test_head_of_critically_damped_flow(calibration):
+    """Up to the head |h| stays below h(0), and without a head it grows from the origin."""
+    with balls.working_precision():
+        head = filters.MaternFilter().head(balls.exact(calibration))
+    u = mpmath.linspace(0, max(head, 1e-6), 41)[1:]
+    with mpmath.workdps(40):
+        h = [
+            calibration * (1 - (1 + v) * mpmath.exp(-v)) / v**2 - (1 + v) * mpmath.exp(-v)
+            for v in u
+        ]
+    origin = abs(calibration / 2 - 1)
+    if head > 0:
+        assert max(map(abs, h)) < origin
+    else:
+        assert calibration <= 2
+        assert min(map(abs, h)) > origin
+
+
 @pytest.mark.parametrize(
-    "cosine_filter", [one_variable.GaussianFilter(), one_variable.BesselFilter(4.2)], ids=repr
+    "cosine_filter",
+    [filters.GaussianFilter(), filters.PowerFilter(3), filters.BesselFilter(4.2)],
+    ids=repr,
 )
 def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
     with balls.working_precision():
@@ -114,9 +171,9 @@ def test_supremum_ends_at_its_tolerance_and_goes_on_while_the_inside_matters():
 
 
 def test_a_horizon_lies_where_the_cap_is_below_the_level():
-    assert one_variable._horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
+    assert one_variable.horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
     with pytest.raises(bounds.WorkLimitError, match="not proven to stay below 1"):
-        one_variable._horizon(lambda _: balls.exact(1), 1.0, 1.0)
+        one_variable.horizon(lambda _: balls.exact(1), 1.0, 1.0)
 
 
 def test_verify_covers_everything_or_gives_up(monkeypatch):

@@ -205,8 +205,16 @@ def test_many_classes_have_probabilities_too(rng):
     assert model.left_out_decisions_.shape == (200, 20)
     assert model.predict_proba(X).shape == (200, 20)
     rows = sparse.csr_array(X)
+    same = st.StoppedClassifierCV(stops=12).fit(rows, y)
+    np.testing.assert_allclose(same.predict_proba(rows), model.predict_proba(X), rtol=1e-8)
+
+
+def test_large_sparse_data_have_no_probabilities(rng):
+    rows = sparse.random_array((1100, 1200), density=0.01, rng=rng, format="csr")
+    model = st.StoppedClassifierCV("ridge", stops=5, rule="path-gcv")
+    model.fit(rows, rng.integers(0, 3, 1100))
     with pytest.raises(ValueError, match="Probabilities need decision values of left-out rows"):
-        st.StoppedClassifierCV(stops=12).fit(rows, y).predict_proba(rows)
+        model.predict_proba(rows)
 
 
 SCORERS = ["accuracy", "roc_auc", "f1", "neg_log_loss", "neg_brier_score"]

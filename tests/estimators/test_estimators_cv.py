@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
+from stoptime.left_out import predictions, rows
 from stoptime.stopping.rule import TIE
 from stoptime.support import progress as progress_module
 
@@ -130,9 +131,35 @@ def test_interval_shapes_and_refusals(diabetes):
     for bad in (0, 1, 1.5, "high"):
         with pytest.raises(ValueError, match="confidence must be"):
             model.predict_interval(X, bad)
-    many = st.StoppedRegressorCV().fit(X, np.tile(y[:, None], 16))
-    with pytest.raises(ValueError, match="fewer than 16 targets"):
-        many.predict_interval(X)
+    cg = st.StoppedRegressorCV("conjugate-gradient", rule="discrepancy").fit(X, y)
+    with pytest.raises(ValueError, match="a method with a filter"):
+        cg.predict_interval(X)
+
+
+@pytest.mark.parametrize("kind", ["jackknife+", "jackknife"])
+def test_intervals_of_many_targets_are_those_of_each(diabetes, kind, rng):
+    X, y = diabetes
+    Y = y[:, None] + 50 * rng.standard_normal((len(y), 17))
+    many = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y)
+    one = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y[:, 3])
+    np.testing.assert_allclose(
+        many.predict_interval(X[:5], kind=kind)[:, 3], one.predict_interval(X[:5], kind=kind)
+    )
+
+
+def test_left_out_predictions_are_computed_when_they_are_asked_for(diabetes, monkeypatch):
+    X, y = diabetes
+    expected = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, y)
+    monkeypatch.setattr(rows, "MOST_REMEMBERED", 0)
+    model = st.StoppedRegressorCV("ridge", stops=[20.0], rule="path-gcv").fit(X, y)
+    assert model._left_out is None
+    np.testing.assert_allclose(model.left_out_predictions_, expected.left_out_predictions_)
+    # a pickle without the training rows contains them
+    model = st.StoppedRegressorCV("ridge", stops=[20.0], rule="path-gcv").fit(X, y)
+    monkeypatch.setattr(predictions, "MOST_PICKLED", 10)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(copy.left_out_residuals_, expected.left_out_residuals_)
+    assert copy.predict_interval(X[:3], kind="jackknife").shape == (3, 2)
 
 
 def test_hold_out_rule_refits_on_all_training_rows(diabetes):

@@ -173,5 +173,5 @@ def test_registry():
         assert cls.order in (1, 2)
     for method in [*CONCRETE, *AUTO]:
         assert pickle.loads(pickle.dumps(method)) == method
-        assert eval(repr(method)) == method
+        assert eval(repr(method), {type(method).__name__: type(method)}) == method
         assert hash(method) == hash(pickle.loads(pickle.dumps(method)))

@@ -92,3 +92,8 @@ def test_the_chosen_stop_is_as_good_as_that_of_the_whole_grid(method):
     beyond = [one for one in searches if one["excess"] > CLOSE]
     assert len(beyond) <= EXCEPTIONS * PROBLEMS, beyond
     assert searches[0]["excess"] <= WORST, searches[0]
+
+
+def test_the_search_goes_on_where_path_gcv_has_no_later_stop():
+    found = search(54, "nesterov-flow")
+    assert found["excess"] <= CLOSE, found

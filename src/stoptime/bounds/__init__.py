@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import parameter_error, risk_inflation
+from stoptime.bounds.conjugate_gradients import conjugate_gradient_risk
+from stoptime.bounds.friction import FrictionCurve, friction_change, friction_inflation
+from stoptime.bounds.products import best_guarantees, hardest_spectrum, price_of_products
 from stoptime.bounds.summary import (
     BoundsRow,
     BoundsTable,
@@ -20,6 +23,8 @@ from stoptime.bounds.summary import (
 )
 
 __all__ = [
-    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError", "coupling_counterexample",
-    "heavy_ball_theorem", "parameter_error", "risk_inflation", "statements", "table",
+    "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
+    "best_guarantees", "conjugate_gradient_risk", "coupling_counterexample", "friction_change",
+    "friction_inflation", "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
+    "price_of_products", "risk_inflation", "statements", "table",
 ]  # fmt: skip

@@ -133,7 +133,8 @@ def upward(value: arb) -> float:
 
 def downward(value: arb) -> float:
     """Return the greatest double that is certainly not above ``value``."""
-    return -upward(-value)
+    # Adding zero turns -0.0 into 0.0, which is what people expect to read.
+    return 0.0 - upward(-value)
 
 
 class Bracket(NamedTuple):

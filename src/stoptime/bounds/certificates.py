@@ -12,23 +12,17 @@ from stoptime.bounds.balls import (  # isort: skip
     Enclosure, WorkLimitError, downward, exact, require_flint, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.every_step import every_step_inflation, step_inflation
+from stoptime.bounds.filters import BesselFilter, GaussianFilter, MaternFilter, PowerFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
-from stoptime.bounds.one_variable import (
-    BesselFilter,
-    GaussianFilter,
-    flow_error,
-    flow_inflation,
-    ridge_error,
-    ridge_inflation,
-)
+from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
 from stoptime.methods.base import Method
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
@@ -50,9 +44,9 @@ def risk_inflation(
 
     .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}
 
-    with s = xλ* and t = τ/λ* (gradient flow) or τ/√λ* (accelerated flow), λ* the penalty of the
-    Bayes-optimal ridge. The ``stop`` of the enclosure is the best τ; for heavy-ball flow that of
-    the worst a, because the stop may depend on μ/λ* = a², and
+    with s = xλ* and t = τ/λ* (gradient flow, iterated ridge) or τ/√λ* (accelerated and critically
+    damped flow), λ* the penalty of the Bayes-optimal ridge. The ``stop`` of the enclosure is the
+    best τ; for heavy-ball flow that of the worst a, because the stop may depend on μ/λ* = a², and
 
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
@@ -64,9 +58,10 @@ def risk_inflation(
 
     Parameters
     ----------
-    method : Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow or an iteration
+    method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, and the heavy ball a given step and momentum.
+        flow needs ``damping="critical"``, and the heavy ball a given step and momentum. The flows
+        are GradientFlow, AcceleratedFlow, CriticalFlow and HeavyBallFlow.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
@@ -116,13 +111,13 @@ def parameter_error(
               C = \sup_u \Big( c\,\frac{1 - g(u)}{u^2} - g(u) \Big)^2
 
     with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow,
-    ridge). The bound holds for any data. For heavy-ball flow the supremum is also over the damping.
-    The ``stop`` of the enclosure is the u (or ts) where the constant is nearly attained; 0 means in
-    the limit.
+    ridge, once or iterated). The bound holds for any data. For heavy-ball flow the supremum is also
+    over the damping. The ``stop`` of the enclosure is the u (or ts) where the constant is nearly
+    attained; 0 means in the limit.
 
     Parameters
     ----------
-    method : Ridge, GradientFlow, AcceleratedFlow or HeavyBallFlow
+    method : Ridge, IteratedRidge, GradientFlow, AcceleratedFlow, CriticalFlow or HeavyBallFlow
         Any friction; heavy-ball flow needs ``damping="critical"``.
     calibration : float, default=1.0
         The c > 0 above; the paper has 1.
@@ -193,6 +188,9 @@ class Proofs(NamedTuple):
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     require_flint()
     method = get_method(method)
+    # Its own oracle, ridge, has constants in closed form: no search finds a maximum of D = 0.
+    if method == IteratedRidge(times=1):
+        method = Ridge()
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
     if type(method) not in PROOFS:
         names = ", ".join(cls.__name__ for cls in PROOFS)
@@ -283,6 +281,8 @@ PROOFS: dict[type[Method], Proofs] = {
     AcceleratedFlow: Proofs(
         lambda method: (BesselFilter(method.friction),), _accelerated_inflation, flow_error
     ),
+    CriticalFlow: Proofs(lambda _: (MaternFilter(),), flow_inflation, flow_error),
+    IteratedRidge: Proofs(lambda method: (PowerFilter(method.times),), flow_inflation, flow_error),
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),

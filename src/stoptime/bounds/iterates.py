@@ -24,7 +24,7 @@ from stoptime.bounds.balls import (  # isort: skip
     PRECISION, Box, Bracket, ball, bracket_square, centre_and_radius, exact, supremum, upward,
     verify, working_precision,
 )  # fmt: skip
-from stoptime.bounds.one_variable import BesselFilter, CosineFilter, GaussianFilter
+from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

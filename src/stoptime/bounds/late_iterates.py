@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stoptime.bounds.balls import WorkLimitError, centre_and_radius, exact, verify
+from stoptime.bounds.balls import WorkLimitError, exact, verify
 from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.one_variable import imbalance
 
 if TYPE_CHECKING:
     from flint import arb
@@ -68,7 +69,8 @@ class LateIterates(NamedTuple):
         # D without the loss differs from that of the flow by e and by the sine: (1 - f)/u is at
         # most the root of E T².
         slower = self.iterates.flow.even_moment(1).sqrt() * narrowing
-        full = self._flow_cap(interval, sigma)
+        value, variation = imbalance(self.iterates.flow, sigma, interval)
+        full = abs(value) + variation
         full += last / sigma * (e + narrowing) + sigma * (e / last + slower) / wide
         # D is linear in c, and -σ/z where c = 0: it is largest at one of both ends. ℓ(u)/u grows.
         lost = self._loss(last) / last
@@ -76,17 +78,6 @@ class LateIterates(NamedTuple):
             lost = lost.min(1 / first)
         kept = 1 - self._loss(first).min(exact(1))
         return full.max(kept * full + sigma * lost / wide)
-
-    def _flow_cap(self, interval: Interval, sigma: arb) -> arb:
-        """Return a cap on |D| of the flow, by Taylor's formula to second order."""
-        u, radius = centre_and_radius(interval)
-        second = self.iterates.flow.even_moment(1) / sigma
-        curvature = 3 * (second + sigma * self.iterates.flow.even_moment(2) / 12)
-        f = self.iterates.flow.shrinkage(u)
-        slope = self.iterates.flow.slope(u)
-        value = u * f / sigma - sigma * (1 - f) / u
-        slope = (f + u * slope) / sigma + sigma * (slope / u + (1 - f) / (u * u))
-        return abs(value) + abs(slope) * radius + curvature * exact(interval[1]) * radius**2 / 2
 
     def _beyond(self, end: float, sigma: arb) -> arb:
         """Return a cap on |D| from u = ``end`` on."""

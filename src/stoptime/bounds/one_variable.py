@@ -7,31 +7,21 @@ With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 +
 The stop enters only through σ, and every |D(σ, u)| is a quasi-convex function of σ, as B ≥ 0. The
 parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u².
 
-The shrinkage of gradient flow and accelerated flow is a characteristic function,
-
-.. math:: g(u) = E \cos(uT), \qquad |g''| \le E T^2, \qquad |\varphi''| \le E T^4 / 12
-
-with a symmetric random variable T. So one evaluation at the centre of a cell and the even moments
-of T bound g on the whole cell, and no special function is ever evaluated on a wide ball.
-
-Each filter has g as ``shrinkage`` and g' as ``slope``, both for thin balls u > 0; E T^(2k) as
-``even_moment``; and ``tail(start)``, for start ≥ ``tail_start``: a number e with |g(u)| ≤ e and, if
-friction ≥ 2, u·|g(u)| ≤ start·e for all u ≥ start. Its ``order`` is 2 where the stop is the scale σ
-of u = σ·√x, and 1 where the stop is σ². The page *Certificates* has all proofs.
+The caps on derivatives of g and φ are those of :class:`stoptime.bounds.filters.CosineFilter`, and
+the page *Certificates* has all proofs.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Box, Bracket, Enclosure, WorkLimitError, ball, bracket_square, centre_and_radius,
-    downward, exact, supremum, upward, working_precision,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
+    exact, supremum, upward,
 )  # fmt: skip
 from stoptime.theory.search import dips
 
@@ -40,6 +30,7 @@ if TYPE_CHECKING:
 
     from flint import arb
 
+    from stoptime.bounds.filters import CosineFilter
     from stoptime.support.arrays import Array
 
 PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
@@ -49,89 +40,6 @@ HORIZON_GROWTH = 1.25
 HORIZON_STEPS = 80
 SAMPLES = 2000
 SAMPLED_SCALES = 5.0  # in units of sqrt(2 / E T²); g is far from 1 at the end of that range
-ENOUGH_BITS = 80
-SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here
-SERIES_TERMS = 20_000
-PRECISION_RAISES = (1, 4, 16)
-
-
-@dataclass(frozen=True)
-class GaussianFilter:
-    """Gradient flow, g = exp(-u²): T is normal with variance 2."""
-
-    order: ClassVar[int] = 1
-    tail_start: ClassVar[float] = 1.0  # u·exp(-u²) falls from sqrt(1/2) on
-
-    def even_moment(self, k: int) -> arb:
-        """Return (2k)!/k!."""
-        return exact(2 * k).fac() / exact(k).fac()
-
-    def shrinkage(self, u: arb) -> arb:
-        """Return exp(-u²)."""
-        return (-u * u).exp()
-
-    def slope(self, u: arb) -> arb:
-        """Return -2u·exp(-u²)."""
-        return -2 * u * self.shrinkage(u)
-
-    def tail(self, start: float) -> arb:
-        """Return exp(-start²): the shrinkage is monotone."""
-        return self.shrinkage(exact(start))
-
-
-@dataclass(frozen=True)
-class BesselFilter:
-    """Accelerated flow, g = 0F1(ν + 1; -u²/4) with ν = (friction - 1)/2."""
-
-    friction: float
-    order: ClassVar[int] = 2
-
-    @property
-    def _nu(self) -> arb:
-        return (exact(self.friction) - 1) / 2
-
-    @property
-    def tail_start(self) -> float:
-        """A point from which on u·g(u) certainly falls, or the start of the oscillation at ν."""
-        falls = math.sqrt(self.friction + 1) + 1
-        oscillates = (self.friction - 1) / 2
-        return falls if falls < oscillates else oscillates + 1
-
-    def even_moment(self, k: int) -> arb:
-        """Return (1/2)_k / (ν + 1)_k."""
-        return (exact(1) / 2).rising(k) / (self._nu + 1).rising(k)
-
-    def shrinkage(self, u: arb) -> arb:
-        """Return 0F1(ν + 1; -u²/4)."""
-        return _bessel_shrinkage(self._nu, u)
-
-    def slope(self, u: arb) -> arb:
-        """Return -u/(2(ν + 1)) times the shrinkage of order ν + 1."""
-        return -u / (2 * (self._nu + 1)) * _bessel_shrinkage(self._nu + 1, u)
-
-    def tail(self, start: float) -> arb:
-        """Return Sonin's envelope beyond ν; before ν, also Rayleigh's bound from start to ν."""
-        u = exact(start)
-        nu = self._nu
-        if u > nu:
-            return self._sonin(u, self.shrinkage(u), self.slope(u))
-        # Rayleigh's bound at ν stands in for g and g', because the envelope is not valid before ν.
-        beyond = self._sonin(nu, _rayleigh(nu, nu), -nu / (2 * (nu + 1)) * _rayleigh(nu + 1, nu))
-        return _rayleigh(nu, u).upper().max(beyond * nu / u)
-
-    def _sonin(self, u: arb, g: arb, slope: arb) -> arb:
-        """Return the envelope from u on, given the shrinkage and its slope there."""
-        # p = u^(r/2)·g solves p'' + qp = 0 with q = 1 - (ν² - 1/4)/u². So p² + p'²/q (if q grows)
-        # or qp² + p'² (if q ≥ 1 falls) never grows, and it bounds p² from u on.
-        velocity = slope + exact(self.friction) / 2 * g / u
-        q = 1 - (self._nu**2 - exact(1) / 4) / u**2
-        # q grows in u if ν ≥ 1/2, which is friction ≥ 2.
-        if self.friction >= 2:
-            return (g**2 + velocity**2 / q).upper().sqrt()
-        return (q * g**2 + velocity**2).upper().sqrt()
-
-
-CosineFilter = GaussianFilter | BesselFilter
 
 
 def scale_of(cosine_filter: CosineFilter, stop: float) -> arb:
@@ -143,46 +51,7 @@ def sample(cosine_filter: CosineFilter) -> tuple[Array, Array]:
     """Return a grid of u and g there, in floating point: for a search, never for a proof."""
     width = SAMPLED_SCALES * (2 / float(cosine_filter.even_moment(1))) ** 0.5
     u = np.linspace(0.0, width, SAMPLES + 1)[1:]
-    return u, np.array([float(cosine_filter.shrinkage(exact(v))) for v in u.tolist()])
-
-
-def _rayleigh(nu: arb, u: arb) -> arb:
-    """Return a ball with the shrinkage of order ν, for 0 < u ≤ ν: 0 < g ≤ exp(-u²/4(ν + 1))."""
-    return exact(0).union((-(u**2) / (4 * (nu + 1))).exp())
-
-
-def _bessel_shrinkage(nu: arb, u: arb) -> arb:
-    """Return 0F1(ν + 1; -u²/4)."""
-    # |g| ≤ 1 always, because g is the mean of cosines.
-    anything = ball(0, 1)
-    value = anything
-    # The alternating series cancels for large u, so the precision is raised until enough bits stay.
-    for factor in PRECISION_RAISES:
-        with working_precision(factor * PRECISION):
-            if u < SERIES_REACH:
-                value = (-u * u / 4).hypgeom_0f1(nu + 1)
-            elif u < nu:
-                value = _series(nu, u)
-            else:
-                value = (nu + 1).gamma() * (2 / u) ** nu * u.bessel_j(nu)
-        if value.rel_one_accuracy_bits() > ENOUGH_BITS:
-            return value
-    return value.intersection(anything) if value.is_finite() else anything
-
-
-def _series(nu: arb, u: arb) -> arb:
-    # The sum 0F1(ν + 1; -u²/4): for large u flint expands at infinity, which fails if ν is larger.
-    z = u * u / 4
-    term = total = exact(1)
-    smallest = exact(2.0) ** (-2 * PRECISION)
-    for k in range(1, SERIES_TERMS):
-        ratio = z / (k * (nu + k))
-        term = -term * ratio
-        total += term
-        # From here on the terms at least halve, so their sum is at most the last term.
-        if ratio < 0.5 and abs(term) < smallest:
-            return ball(total, abs(term))
-    return ball(0, 1)
+    return u, cosine_filter.in_floats(u)
 
 
 def ridge_inflation(stop: float | None, _: float) -> Enclosure:
@@ -201,15 +70,15 @@ def ridge_error(calibration: float, _: float) -> Enclosure:
 def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: float) -> Enclosure:
     """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
     if stop is not None:
-        return _inflation_at(cosine_filter, stop, tolerance)
-    stop, witnesses = _search(cosine_filter)
+        return inflation_at(cosine_filter, stop, tolerance)
+    stop, witnesses = best_stop(cosine_filter)
     sigma = scale_of(cosine_filter, stop)
     parts = [_parts(cosine_filter, u) for u in witnesses]
     # A stop is earlier or later than σ; on each side the witness with the largest infimum counts.
     earlier = max((_least(a, b, sigma, side=1) for a, b in parts), key=downward)
     later = max((_least(a, b, sigma, side=-1) for a, b in parts), key=downward)
     floor = earlier.min(later) ** 2
-    upper = _inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
+    upper = inflation_at(cosine_filter, stop, PROOF_SHARE * tolerance, downward(floor)).upper
     lower = downward(1 + floor)
     # The two ends are proven independently, so only now it is known how far they are apart.
     if upper - lower > tolerance * max(1.0, lower):
@@ -220,25 +89,14 @@ def flow_inflation(cosine_filter: CosineFilter, stop: float | None, tolerance: f
     return Enclosure(lower, upper, stop)
 
 
-def _inflation_at(
+def inflation_at(
     cosine_filter: CosineFilter, stop: float, tolerance: float, known: float = 0.0
 ) -> Enclosure:
     """Enclose the largest inflation at one stop; ``known`` is a value of D² known to be reached."""
     sigma = scale_of(cosine_filter, stop)
-    # |D''(u)| ≤ curvature·u: D = u·G with G = g/σ - σφ, so |D''| ≤ 2|G'| + u|G''|, and
-    # |G'| ≤ u·max|G''| because G is even.
-    second = cosine_filter.even_moment(1) / sigma
-    curvature = 3 * (second + sigma * cosine_filter.even_moment(2) / 12)
 
     def bracket(box: Box) -> Bracket:
-        u, radius = centre_and_radius(box[0])
-        g = cosine_filter.shrinkage(u)
-        g_slope = cosine_filter.slope(u)
-        value = u * g / sigma - sigma * (1 - g) / u
-        slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
-        # Taylor's formula to second order; |D''| is capped at the right end of the cell.
-        variation = abs(slope) * radius + curvature * box[0][1] * radius**2 / 2
-        return bracket_square(box, value, variation)
+        return bracket_square(box, *imbalance(cosine_filter, sigma, box[0]))
 
     def tail(start: float) -> arb:
         # A cap on D² beyond this point: each of its terms falls.
@@ -249,13 +107,28 @@ def _inflation_at(
     u, g = sample(cosine_filter)
     peak = float(u[np.argmax(np.abs(u * g / float(sigma) - float(sigma) * (1 - g) / u))])
     known = max(known, bracket(((peak, peak),)).attained)
-    end = _horizon(tail, cosine_filter.tail_start, known)
+    end = horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
     excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
     return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
 
 
-def _horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:
+def imbalance(cosine_filter: CosineFilter, sigma: arb, cell: Interval) -> tuple[arb, arb]:
+    """Return D at the centre of a cell of u, and a cap on its distance from there in the cell."""
+    # |D''(u)| ≤ bend + curvature·u: D = u·G with G = g/σ - σφ, so |D''| ≤ 2|G'| + u|G''|, and the
+    # caps on |g''| and |φ''| bound the growth of |G'| from its value at the origin.
+    bend = 2 * sigma * cosine_filter.gain_slope
+    curvature = 3 * (cosine_filter.even_moment(1) / sigma + sigma * cosine_filter.gain_bend)
+    u, radius = centre_and_radius(cell)
+    g = cosine_filter.shrinkage(u)
+    g_slope = cosine_filter.slope(u)
+    value = u * g / sigma - sigma * (1 - g) / u
+    slope = (g + u * g_slope) / sigma + sigma * (g_slope / u + (1 - g) / (u * u))
+    # Taylor's formula to second order; |D''| is capped at the right end of the cell.
+    return value, abs(slope) * radius + (bend + curvature * cell[1]) * radius**2 / 2
+
+
+def horizon(cap_beyond: Callable[[float], arb], start: float, below: float) -> float:
     """Return the first point of a growing sequence beyond which the cap lies below a level."""
     point = start
     for _ in range(HORIZON_STEPS):
@@ -288,7 +161,7 @@ def _least(a: arb, b: arb, sigma: arb, *, side: int) -> arb:
     return exact(0)
 
 
-def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
+def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
     """Return a good stop and the places where |D| is largest there, found in floating point."""
     u, g = sample(cosine_filter)
 
@@ -329,10 +202,10 @@ def _search(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
 def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float) -> Enclosure:
     """Enclose the supremum of h², with λ = c/t² or, for gradient flow, λ = c/t."""
     c = exact(calibration)
-    curvature = c * cosine_filter.even_moment(2) / 12 + cosine_filter.even_moment(1)
+    curvature = c * cosine_filter.gain_bend + cosine_filter.even_moment(1)
 
     def bracket(box: Box) -> Bracket:
-        # Taylor's formula to second order; the even moments cap the second derivative everywhere.
+        # Taylor's formula to second order; the curvature caps the second derivative everywhere.
         u, radius = centre_and_radius(box[0])
         g = cosine_filter.shrinkage(u)
         g_slope = cosine_filter.slope(u)
@@ -350,26 +223,12 @@ def flow_error(cosine_filter: CosineFilter, calibration: float, tolerance: float
     u, g = sample(cosine_filter)
     peak = float(u[np.argmax(np.abs(calibration * (1 - g) / u**2 - g))])
     best = max(origin, bracket(((peak, peak),)), key=lambda found: found.attained)
-    head = _head(cosine_filter, c)
-    end = max(_horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
+    # Halving would never settle the limit u = 0 if it is the supremum.
+    head = cosine_filter.head(c)
+    end = max(horizon(tail, cosine_filter.tail_start, best.attained), 2 * head)
     # Outside [head, end] are the tail and, if there is a head, values up to that of the origin.
     outside = max(upward(tail(end)), origin.cap if head > 0 else 0.0)
     known = best._replace(cap=outside)
     error = supremum(bracket, ((head, end),), known=known, tolerance=tolerance)
     u_there = sum(error.box[0]) / 2
     return Enclosure(error.attained, error.cap, u_there ** (2 // cosine_filter.order))
-
-
-def _head(cosine_filter: CosineFilter, c: arb) -> float:
-    """Return a point up to which |h| ≤ |h(0)| is certain, or 0 where |h| grows from the origin."""
-    # h is even, so near 0 it moves by h''(0)·u²/2, and h'' keeps its sign while M·u²/2 < |h''(0)|,
-    # where M caps the fourth derivative. Without a head, halving would never settle the limit.
-    second, fourth, sixth = (cosine_filter.even_moment(k) for k in (1, 2, 3))
-    start = c * second / 2 - 1
-    bend = second - c * fourth / 12
-    if not start * bend < 0:
-        return 0.0
-    keeps_sign = (abs(bend) / (c * sixth / 30 + fourth)).sqrt()
-    # The head also ends before h could have crossed zero and reached -h(0).
-    stays_small = (2 * abs(start) / (c * fourth / 12 + second)).sqrt()
-    return max(0.0, downward(keeps_sign.min(stays_small)))

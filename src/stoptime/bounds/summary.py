@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, working_precision
 from stoptime.bounds.certificates import parameter_error, risk_inflation
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.bounds.friction import friction_change
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
+from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 
 PAPER_PRECISION = 1e-4  # the paper prints four decimals
 TABLE_DIGITS = 10
 SHARPER_FRICTION = (4.0, 5.0, 7.0)
+TABLE_TIMES = (2, 3, 10)
 TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
 CERTIFIED_ITERATIONS = {
     "gradient descent": GradientDescent(),
@@ -33,7 +36,10 @@ Claim = tuple[str, float | None, Callable[[], Enclosure]]
 
 @dataclass(frozen=True)
 class BoundsRow:
-    """One statement: the paper's number (None if the paper has none) and the certified one."""
+    """One statement: the number in print (None if there is none) and the certified one.
+
+    The paper is Sheng, Ali (2022), or the one that the statement names.
+    """
 
     statement: str
     paper: float | None
@@ -119,6 +125,16 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for friction in SHARPER_FRICTION:
         certify = partial(risk_inflation, AcceleratedFlow(friction))
         claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
+    claims.append(
+        ("accelerated flow, friction where the worst case changes", None, friction_change)
+    )
+    certify = partial(risk_inflation, CriticalFlow())
+    claims.append(("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, certify))
+    for times in TABLE_TIMES:
+        certify = partial(risk_inflation, IteratedRidge(times))
+        claims.append((f"ridge iterated {times} times / ridge", None, certify))
+    certify = partial(parameter_error, CriticalFlow(), calibration=2.2712)
+    claims.append(("critically damped flow, parameter error, λ = 2.2712/t²", None, certify))
     for name, method in CERTIFIED_ITERATIONS.items():
         claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
     certify = partial(parameter_error, nesterov, calibration=5.0)

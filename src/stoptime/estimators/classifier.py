@@ -19,12 +19,9 @@ from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.probabilities import OnLabels, calibrated, chosen, coded, probabilities
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.left_out.exact import left_out_predictions
-from stoptime.left_out.routing import MANY_TARGETS
-from stoptime.spectrum.kinds import kind_of
 from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import like, on_host
 from stoptime.support.checks import nonnegative
 
 if TYPE_CHECKING:
@@ -91,17 +88,17 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
         weights = self._weights(place, sample_weight)
-        response = coded(place, len(self.classes_))
+        response = coded(like(X, place), len(self.classes_))
         self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
             if hasattr(regressor, name):
                 setattr(self, name, getattr(regressor, name))
-        decisions = self._left_out_values(X, response, weights)
+        decisions = regressor.left_out_predictions_
         self.slope_ = None
         self._shift = 0.0
         if decisions is not None:
-            self.slope_, self._shift = calibrated(on_host(decisions), place, weights)
+            self.slope_, self._shift = calibrated(decisions, place, weights)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         # one row for two classes, as linear classifiers of scikit-learn have it
@@ -116,16 +113,6 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             return weights
         own = compute_sample_weight(self.class_weight, self.classes_[place])
         return np.asarray(own if weights is None else own * weights)
-
-    def _left_out_values(self, X: Any, response: Floats, weights: Floats | None) -> Any:
-        """Return predictions of the coded labels without each row; None if there are none."""
-        regressor = self.regressor_
-        many = response.ndim > 1 and response.shape[1] >= MANY_TARGETS
-        if not (many and kind_of(X) == "dense" and regressor.method_.has_filter):
-            return regressor.left_out_predictions_
-        # the regressor leaves residuals of many targets out
-        options: Any = {"sample_weight": weights, "fit_intercept": regressor.fit_intercept}
-        return left_out_predictions(X, response, regressor.method_, regressor.stop_, **options)
 
     _taken_over: ClassVar[tuple[str, ...]] = (
         "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
@@ -179,8 +166,7 @@ class StoppedClassifier(_LinearClassifier):
         intercept that is shifted so that zero is an even chance for left-out rows.
     left_out_decisions_ : array of shape (n,) or (n, n_classes), or None
         Decision values of each row from the fit without it, exactly. None where
-        :class:`stoptime.StoppedRegressorCV` has none for lack of rows, and for sparse data with 16
-        classes or more.
+        :class:`stoptime.StoppedRegressorCV` has none for lack of rows.
     slope_ : float or None
         The slope of the probabilities; None where there are no left-out decision values.
     regressor_ : StoppedRegressorCV

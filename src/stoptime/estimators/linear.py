@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.conventions import Incremental
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
-from stoptime.estimators.regressor import LinearRegressor
+from stoptime.estimators.regressor import LeavesRowsOut, LinearRegressor
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import goals
@@ -138,7 +138,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
         return self
 
 
-class StoppedRegressorCV(LinearRegressor):
+class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     r"""Least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
@@ -193,9 +193,9 @@ class StoppedRegressorCV(LinearRegressor):
     method_ : Method
         The chosen method, tuned to the data.
     left_out_residuals_ : array like y, or None
-        Residual of each row from the fit without it. None with 16 targets or more, for conjugate
-        gradients and adaptive methods such as Adam, for streamed data and operators, and for a
-        sparse X too large to factor.
+        Residual of each row from the fit without it. None for conjugate gradients and adaptive
+        methods such as Adam, for streamed data and operators, and for a sparse X too large to
+        factor. Where the search has not computed them, they are when they are first asked for.
     left_out_predictions_ : array like y, or None
         Prediction for each row by the fit without it; None where the residuals are.
 
@@ -306,15 +306,14 @@ class StoppedRegressorCV(LinearRegressor):
         self.best_score_ = -choice.error
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self._n_samples = float(spectrum.n_samples)
-        self.left_out_residuals_ = None
-        self.left_out_predictions_ = None
-        if problem.can_leave_out and problem.has_few_targets:
-            self.left_out_residuals_ = problem.left_out_residuals(choice)
-            self.left_out_predictions_ = problem.response - self.left_out_residuals_
+        self._left_out_fits = None
+        self._left_out = None
+        if problem.can_leave_out:
             self._left_out_fits = problem.left_out_fits(choice)
-            weights = problem.data.row_weights
-            weights = np.ones(len(self.left_out_residuals_)) if weights is None else weights
-            self._observations = weights * (spectrum.n_observations / weights.sum())
+            # no side number costs as much as the fit
+            if problem.has_few_targets and problem.left_out.rows.remembers:
+                self._left_out = problem.left_out_rows(choice)
+            self._observations = problem.left_out.rows.weights * spectrum.n_observations
         return self
 
     def predict_interval(
@@ -350,11 +349,10 @@ class StoppedRegressorCV(LinearRegressor):
         if kind in KINDS:
             rows = self._matrix(X)
             return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
-        if self.left_out_residuals_ is None:
+        if self._left_out_fits is None:
             raise ValueError(
-                "Intervals need fewer than 16 targets, a method with a filter (not conjugate "
-                "gradients or Adam), and rows in memory: dense, or sparse with at most 1000 rows "
-                "or columns."
+                "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
+                "in memory: dense, or sparse with at most 1000 rows or columns."
             )
         if kind not in {"jackknife+", "jackknife"}:
             raise ValueError(

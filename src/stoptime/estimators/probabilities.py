@@ -18,10 +18,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
+
+from stoptime.support.arrays import as_float64, like, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,22 +37,31 @@ LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds 
 
 
 def calibrated(
-    decisions: Floats, place: NDArray[np.intp], weights: Floats | None = None
+    decisions: Any, place: NDArray[np.intp], weights: Floats | None = None
 ) -> tuple[float, float]:
-    """Return slope and shift with the least log loss; ``place`` are the true classes of rows."""
+    """Return slope and shift with the least log loss; ``place`` are the true classes of rows.
+
+    The decision values may be a tensor: the work is done on its device.
+    """
     values = _columns(decisions)
+    xp = array_namespace(values)
     weights = np.ones(len(values)) if weights is None else weights
     # a weight of 2 counts the row twice, but small weights do not mean few rows
     weights = weights * (max(weights.sum(), np.count_nonzero(weights)) / weights.sum())
-    targets = _smoothed(place, values.shape[1], weights)
-    is_binary = np.ndim(decisions) == 1
+    weights, wanted = _sums_wanted(values, place, weights)
+    is_binary = decisions.ndim == 1
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        logits = parameters[0] * values
-        logits[:, -1] += parameters[1]
-        excess = weights[:, None] * (softmax(logits, axis=1) - targets)
-        value = -(weights[:, None] * targets * log_softmax(logits, axis=1)).sum()
-        return value, np.array([(excess * values).sum(), is_binary * excess[:, -1].sum()])
+        logits = float(parameters[0]) * values
+        logits[:, -1] += float(parameters[1])
+        largest = xp.max(logits, axis=1, keepdims=True)
+        logits -= largest  # so that exponentials do not overflow
+        odds = xp.exp(logits)
+        totals = xp.sum(odds, axis=1)
+        value = float(weights @ (largest[:, 0] + xp.log(totals))) - float(parameters @ wanted)
+        shares = weights / totals
+        slopes = [float(shares @ xp.sum(odds * values, axis=1)), float(shares @ odds[:, -1])]
+        return value, (slopes - wanted) * [1, is_binary]
 
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
     bounds = [(LEAST_SLOPE, None), (None, None) if is_binary else (0, 0)]
@@ -61,7 +73,7 @@ def calibrated(
 
 def probabilities(slope: float, decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
-    return np.asarray(softmax(slope * _columns(decisions), axis=1))
+    return np.asarray(softmax(slope * _columns(np.asarray(decisions)), axis=1))
 
 
 def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
@@ -71,25 +83,41 @@ def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
     return np.asarray(classes[decisions.argmax(axis=1)])
 
 
-def coded(place: NDArray[np.intp], count: int) -> Floats:
+def coded(place: Any, count: int) -> Any:
     """Return ±1: a vector for two classes, else a column for each class."""
-    member = place == 1 if count == 2 else place[:, None] == np.arange(count)
-    return np.where(member, 1.0, -1.0)
+    classes = like(place, np.arange(count))
+    signs = as_float64(place == 1 if count == 2 else place[:, None] == classes)
+    signs *= 2
+    signs -= 1
+    return signs
 
 
-def _columns(decisions: Floats) -> Floats:
+def _columns(decisions: Any) -> Any:
     """Return decision values in double precision, one column for each class."""
-    values = np.asarray(decisions, np.float64)
-    return np.stack([np.zeros_like(values), values], axis=1) if values.ndim == 1 else values
+    values = as_float64(decisions)
+    return pairs(0 * values, values) if values.ndim == 1 else values
 
 
-def _smoothed(place: NDArray[np.intp], count: int, weights: Floats) -> Floats:
-    """Return Platt's targets, which leave a probability to the classes that were not seen."""
+def _sums_wanted(
+    values: Any, place: NDArray[np.intp], weights: Floats
+) -> tuple[Any, NDArray[np.float64]]:
+    r"""Return the weights beside the values, and the part of the log loss that is linear.
+
+    With the targets T the log loss is :math:`\sum_i w_i (\log\sum_k e^{z_{ik}} - \sum_k T_{ik}
+    z_{ik})`, and the second term is the product of slope and offset with the sums returned here.
+    """
+    count = values.shape[1]
+    # Platt's targets, which leave a probability to the classes that were not seen
     totals = np.bincount(place, weights, count)
     own = ((totals + 1) / (totals + 2))[place]
-    targets = np.repeat(((1 - own) / (count - 1))[:, None], count, axis=1)
-    targets[np.arange(len(place)), place] = own
-    return targets
+    other = (1 - own) / (count - 1)
+    offset = weights @ np.where(place == count - 1, own, other)
+    rows = like(values, np.arange(len(place)))
+    member = values[rows, like(values, place)]
+    weights = like(values, weights)
+    other = like(values, other)
+    sums = (like(values, own) - other) * member + other * values.sum(axis=1)
+    return weights, np.array([float(weights @ sums), float(offset)])
 
 
 class OnLabels:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +21,7 @@ from stoptime.support.arrays import on_host
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
     from stoptime.spectrum.data import Data
     from stoptime.spectrum.new_rows import NewRows
     from stoptime.stopping.comparison import Searched
@@ -124,3 +125,31 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class LeavesRowsOut(BaseEstimator):
+    """Residuals and predictions of each row by the fit without it, computed when asked for."""
+
+    _left_out_fits: LeftOutFits | None
+    _left_out: LeftOutRows | None
+
+    @property
+    def left_out_residuals_(self) -> Floats | None:
+        """Residual of each row from the fit without it."""
+        return getattr(self._left_out_rows(), "residuals", None)
+
+    @property
+    def left_out_predictions_(self) -> Floats | None:
+        """Prediction for each row by the fit without it."""
+        return getattr(self._left_out_rows(), "predictions", None)
+
+    def _left_out_rows(self) -> LeftOutRows | None:
+        if self._left_out is None and self._left_out_fits is not None:
+            self._left_out = self._left_out_fits.of_rows()
+        return self._left_out
+
+    def __getstate__(self) -> dict[str, Any]:
+        fits = vars(self).get("_left_out_fits")
+        if fits is not None and not fits.keeps_rows:
+            self._left_out_rows()  # which a pickle without the training rows cannot compute
+        return super().__getstate__()  # type: ignore[no-any-return]

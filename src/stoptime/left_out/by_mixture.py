@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class ByMixture:
     mixture: RidgeMixture
     scales: Array
     eigenvalues: Array
+    runs_on_host: ClassVar[bool] = False  # products are fast where the data are
 
     def numbers_per_row(self, *, operators: bool) -> int:
         """Return about how many numbers are held for every row."""
@@ -45,6 +46,8 @@ class ByMixture:
     def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
         ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        if len(self.scales) == 1:
+            return (ridges @ like(ridges, self.real_weights[0])).swapaxes(0, 2)
         portions = lagrange(self.scales, on_host(block.scale))
         mixed = [
             like(ridges, portion[:, None]) * (ridges @ like(ridges, own))

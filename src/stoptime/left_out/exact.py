@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.predictions import LeftOutFits
+from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
 from stoptime.methods.registry import get_method
@@ -162,8 +162,7 @@ def left_out_predictions(
     left_out, tuned = _prepared(data, get_method(method), spectrum)
     if new is None:
         rows = cast("DenseData", data)
-        response = rows.y[:, 0] if rows.single_target else rows.y
-        return rows.as_given(response - left_out.residuals(tuned, stop))
+        return LeftOutRows.of(rows, left_out.residuals(tuned, stop)).predictions
     given = rows_in_memory(new, cast("DenseData", data).X, name="new")
     if given.shape[1] != data.n_features:
         raise ValueError(f"new has {given.shape[1]} features, but X has {data.n_features}.")

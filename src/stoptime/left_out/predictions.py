@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS, Routing, least_squares
-from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.base import DualVectors
 from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
@@ -37,9 +37,23 @@ if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.dense import DenseData
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
+
+
+class LeftOutRows(NamedTuple):
+    """Residuals and predictions of all rows, each by the fit without it, in the shape of y."""
+
+    residuals: Floats
+    predictions: Floats
+
+    @classmethod
+    def of(cls, data: DenseData, residuals: Floats) -> LeftOutRows:
+        """Return the residuals, and the predictions that have them."""
+        response = data.y[:, 0] if data.single_target else data.y
+        return cls(residuals, data.as_given(response) - residuals)
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,12 @@ class LeftOutFits:
         """Return the fits of these rows, without anything that the rows remember."""
         fresh = replace(rows, data=replace(rows.data), spectrum=replace(rows.spectrum))
         return cls(replace(fresh, remember=False), method, stop, limit)
+
+    def of_rows(self) -> LeftOutRows:
+        """Return the residual of every row, and its prediction, by the fit without it."""
+        rows = self._rows
+        found = LeftOut(rows).residuals(self.method, self.stop, self.limit)
+        return LeftOutRows.of(rows.data, found)
 
     def at(self, new: Any) -> Floats:
         """Return predictions of shape (n, n_new) or (n, n_new, n_targets).
@@ -134,7 +154,7 @@ class LeftOutFits:
             some = rows.of_targets(targets) if several else rows
             routing = Routing(some, self.method, stops[targets][:1], None, self.limit)
             for index, route in routing.parts(np.arange(rows.data.n_rows)):
-                block = some.block(index, on_host=isinstance(route, BySecular))
+                block = some.block(index, on_host=route.runs_on_host)
                 gamma = _scaled_coefficients(routing, block, route)
                 pull = (block.weight * block.stretch)[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
@@ -142,12 +162,19 @@ class LeftOutFits:
                 shift = (pull * block.targets).T - pull[:, 0] * fit
                 yield index, targets, gamma, shift
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether a pickle contains the rows."""
+        if self.rows is None:
+            return False
+        numbers = self.rows.data.n_features * (self.rows.data.n_rows + self.rows.spectrum.rank)
+        return numbers <= MOST_PICKLED
+
     def __getstate__(self) -> dict[str, Any]:
         state = {name: vars(self)[name] for name in ("rows", "method", "stop", "limit")}
-        if self.rows is not None:
-            numbers = self.rows.data.n_features * (self.rows.data.n_rows + self.rows.spectrum.rank)
-            fresh = LeftOutFits.of(self.rows, self.method, self.stop).rows
-            state["rows"] = fresh if numbers <= MOST_PICKLED else None
+        state["rows"] = None
+        if self.keeps_rows:
+            state["rows"] = LeftOutFits.of(self._rows, self.method, self.stop).rows
         return state
 
 
@@ -157,7 +184,7 @@ def residuals_at(rows: Rows, method: Method, stops: Array) -> Array:
     members = np.arange(rows.data.n_rows)
     out = np.empty((len(stops), rows.data.n_rows, rows.data.n_targets))
     for index, route in routing.parts(members):
-        block = rows.block(index, on_host=isinstance(route, BySecular))
+        block = rows.block(index, on_host=route.runs_on_host)
         for places, values in routing.residuals(block, route):
             out[places[:, None], members[index]] = on_host(values)
     return out * rows.unit

@@ -7,7 +7,6 @@ other mixtures of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
-from stoptime.left_out.secular import BySecular
 from stoptime.support.arrays import Array, Floats, empty, like, on_host
 from stoptime.support.progress import progress
 
@@ -70,7 +68,8 @@ class LeftOut:
             contour = self._added_by_products(routing, sums, verbose) if by_products else None
             exact = exact and not isinstance(contour, Ladder)
             if contour is None:
-                self._add_all(replace(routing, first_look=False), sums, verbose)
+                # a route that is exact already may have been expensive to find, and is kept
+                self._add_all(routing.exact(), sums, verbose)
             parts.append(sums)
         values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:
@@ -91,7 +90,7 @@ class LeftOut:
         places = None if shared else own
         routing = Routing(self.rows, method, stops, places, limit, known, first_look and shared)
         for index, route in routing.parts(np.arange(len(found))):
-            block = self.rows.block(index, on_host=isinstance(route, BySecular))
+            block = self.rows.block(index, on_host=route.runs_on_host)
             if shared:
                 _, values = next(routing.residuals(block, route))
                 found[index] = like(found, values[0])
@@ -104,7 +103,7 @@ class LeftOut:
         """Add the residuals of all rows at all stops."""
         parts = list(routing.parts(np.flatnonzero(routing.rows.weights)))
         for index, route in progress(parts, "leave-one-out", verbose):
-            block = routing.rows.block(index, on_host=isinstance(route, BySecular))
+            block = routing.rows.block(index, on_host=route.runs_on_host)
             for places, residuals in routing.residuals(block, route):
                 sums.add(places, block.weight, residuals)
             if isinstance(route, ByMixture) and route.mixture.contour is not None:

@@ -11,7 +11,7 @@ that all targets share, with r the least-squares residual and β̂ the least-squ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,12 +60,18 @@ class Routing:
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
-        scales = self.rows.scales[members]
-        # a few heavy rows would stretch the range of scales that the mixture interpolates
-        alone = (self.rows.weights[members] > HEAVY) & (np.ptp(scales) > 0)
-        cheap = self.shared_route or self._cheapest_route(scales[~alone])
+        light = members
+        alone = members[:0]
+        scales = self.rows.scales[:1]
+        if not self.rows.has_one_scale:
+            # a few heavy rows would stretch the range of scales that the mixture interpolates
+            heavy = (self.rows.weights[members] > HEAVY) & (np.ptp(self.rows.scales[members]) > 0)
+            light = members[~heavy]
+            alone = members[heavy]
+            scales = self.rows.scales[light]
+        cheap = self.shared_route or self._cheapest_route(scales)
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
-        for group, route in ((members[~alone], cheap), (members[alone], exact)):
+        for group, route in ((light, cheap), (alone, exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
             numbers += len(self.stops) * self.rows.data.n_targets
             height = self.rows.data.numbers_at_once // numbers
@@ -77,7 +83,7 @@ class Routing:
         """The mixture of all rows, if they have equal weights and few targets; else None."""
         if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
             return None
-        if self.first_look and self.method.is_smooth:
+        if self._may_be_rough:
             s = self.rows.eigenvalues
             scale = float(self.rows.scales[0])
             mixture = Ladder.over(s, scale).mixture(self.method, self._inner, scale)
@@ -85,6 +91,14 @@ class Routing:
                 return ByMixture(mixture, self.rows.scales[:1], s)
         route = self._cheapest_route(self.rows.scales[:1])
         return route if isinstance(route, ByMixture) else None
+
+    def exact(self) -> Routing:
+        """Return the same routing without a first look; itself if its routes are exact."""
+        return replace(self, first_look=False) if self._may_be_rough else self
+
+    @property
+    def _may_be_rough(self) -> bool:
+        return self.first_look and self.method.is_smooth
 
     def _cheapest_route(self, scales: Array) -> Route:
         s = self.rows.eigenvalues

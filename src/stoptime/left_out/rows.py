@@ -32,7 +32,7 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
-MOST_REMEMBERED_ON_DEVICE = 2**30  # and on a device, 8 GB, where another product with X costs more
+REMEMBERED_ON_DEVICE = 8  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
@@ -185,7 +185,8 @@ class Rows:
 
     @property
     def _room(self) -> int:
-        return MOST_REMEMBERED_ON_DEVICE if self.data.on_device else MOST_REMEMBERED
+        device = self.data.on_device
+        return REMEMBERED_ON_DEVICE * self.data.numbers_at_once if device else MOST_REMEMBERED
 
     def partition(self, members: NDArray[np.intp], height: int) -> Iterator[Index]:
         """Cut some rows into blocks of this height, or into those that are remembered."""

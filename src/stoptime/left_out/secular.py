@@ -165,6 +165,11 @@ class BySecular:
     eigenvalues: Array
 
     @property
+    def runs_on_host(self) -> bool:
+        """Whether rows are needed in main memory: not if no stop lies between zero and infinity."""
+        return self.stops.size > 0
+
+    @property
     def work(self) -> float:
         """About how many floating-point operations a row of one target takes."""
         rank = len(self.eigenvalues)

@@ -130,8 +130,8 @@ class Decayed(Combinator):
         positive_number("weight_decay", self.weight_decay)
         if self.decoupled and not self.method.decouples:
             raise ValueError(
-                f"decoupled=True needs an iteration, and {self.method} is none: take "
-                "decoupled=False, which has a filter for every method."
+                f"decoupled=True needs an iteration without a penalty, and {self.method} is none: "
+                "take decoupled=False, which has a filter for every method."
             )
 
     @property

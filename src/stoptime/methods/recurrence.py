@@ -37,6 +37,7 @@ Places = NDArray[np.intp]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
+STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
 AVERAGES = ("polyak", "tail", "exponential")
 MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
 GROWTH_POINTS = np.sin(np.pi * np.arange(1, 65) / 128) ** 2  # shares of the largest eigenvalue

@@ -13,6 +13,7 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
@@ -34,7 +35,7 @@ ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSP
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged)}
+WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged, OptimalIteration)}
 """The methods that can be written to a file: also those that need a parameter."""
 
 FAMILY: tuple[Method, ...] = (

@@ -81,7 +81,7 @@ class IteratedRidge(Method):
     mixture: ClassVar[Literal["pole"]] = "pole"
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
-    """The excess over ridge is s(g/√λ - √λφ)²: g is at most that of ridge, and φ at most 1/s."""
+    """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": _times}
 
     @property

@@ -17,6 +17,7 @@ from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
+from stoptime.paper.products import price_of_products
 from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -46,6 +47,7 @@ SOURCES = {  # the statement of the paper that a constant belongs to, by its nam
     "accelerated flow, parameter error": "Theorem: parameter error bound",
     "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
     "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
+    "critically damped flow / ridge (Wang, Zhou, Fu)": "arXiv 2201.05405, stated as 1.035",
 }
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
@@ -311,6 +313,7 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
         ("from_flow_to_iteration", from_flow_to_iteration),
+        ("price_of_products", price_of_products),
         ("batch_sizes", batch_sizes),
         ("adaptive_paths", adaptive_paths),
     ]

@@ -52,7 +52,9 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
     stops = np.ravel(stops)
     finite = stops[np.isfinite(stops)]
     forever = (np.inf,) if len(finite) < len(stops) else ()
-    return tuple(Goal(method, float(stop)) for stop in (finite.max(initial=0), *forever))
+    # a path that ends at ridge depends most on the largest eigenvalue before its end
+    last = [finite.max(initial=0)] if method.reaches_least_squares else np.unique([0.0, *finite])
+    return tuple(Goal(method, float(stop)) for stop in (*last, *forever))
 
 
 def worst_goals(max_gain: float) -> tuple[Goal, ...]:

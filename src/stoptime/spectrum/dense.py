@@ -36,7 +36,10 @@ from stoptime.spectrum.data import (
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
-from stoptime.support.arrays import EPS, array_namespace, as_dtype, is_device_array, like, on_host
+
+from stoptime.support.arrays import (  # isort: skip
+    EPS, array_namespace, as_dtype, is_device_array, like, on_host, room_for_numbers,
+)  # fmt: skip
 from stoptime.support.checks import row_numbers
 
 if TYPE_CHECKING:
@@ -135,10 +138,10 @@ class DenseData(Data):
         """Relative error of the coefficients up to which products of X with itself are trusted."""
         return GRAM_TOLERANCE["float32" if self.precision == np.float32 else "float64"]
 
-    @property
+    @cached_property
     def numbers_at_once(self) -> int:
         """Size of a block of rows and its products that fits a cache, or keeps a GPU busy."""
-        return 2**27 if self.on_device else 2**21
+        return room_for_numbers(self.X) // 32 if self.on_device else 2**21
 
     @cached_property
     def shares(self) -> Any:

@@ -331,6 +331,9 @@ class _Guard:
             return False
         sparse, errors = self._curve
         ahead = sparse > last
+        # between the stops of the sparse curve nothing is known: the search goes on
+        if not ahead.any():
+            return False
         least = errors[~ahead].min(axis=0)
         return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.left_out.predictions import LeftOutFits
+from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
@@ -143,11 +143,9 @@ class Problem:
         limit = (self.rough_limit if first_look else self.exact_limit)(stop, choice.error)
         return self.left_out.residuals(self.tuned, stop, limit, first_look=first_look)
 
-    @property
-    def response(self) -> Floats:
-        """The response, as it was given, where the data are."""
-        data = cast("DenseData", self.data)
-        return data.as_given(data.y[:, 0] if data.single_target else data.y)
+    def left_out_rows(self, choice: Choice) -> LeftOutRows:
+        """Return residuals and predictions of all rows by the fits without each of them."""
+        return LeftOutRows.of(cast("DenseData", self.data), self.left_out_residuals(choice))
 
     def left_out_fits(self, choice: Choice) -> LeftOutFits:
         """Return the fits without each row, for predictions at new rows."""

@@ -6,6 +6,7 @@ Large arrays stay where the data are.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
+SMALL_DEVICE = 2**34  # bytes
 
 
 def is_device_array(values: Any) -> bool:
@@ -44,6 +46,22 @@ def on_host(values: Any) -> Any:
     if is_torch_array(values):
         return to_device(values.detach(), "cpu").numpy()
     return values.get() if is_cupy_array(values) else np.asarray(values)
+
+
+def room_for_numbers(values: Any) -> int:
+    """Return how many numbers of double precision still fit into the memory of a GPU.
+
+    For tensors elsewhere the result is what a small GPU would have.
+    """
+    free = SMALL_DEVICE
+    if is_cupy_array(values):
+        free = values.device.mem_info[0]
+    elif is_torch_array(values) and values.is_cuda:
+        memory = import_module("torch").cuda
+        # what torch holds in reserve is free as well
+        free = memory.mem_get_info(values.device)[0]
+        free += memory.memory_reserved(values.device) - memory.memory_allocated(values.device)
+    return int(free) // np.dtype(np.float64).itemsize
 
 
 def pairs(first: Any, second: Any) -> Any:

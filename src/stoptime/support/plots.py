@@ -57,6 +57,7 @@ DARK_PAGE = (0.075, 0.078, 0.086)  # replaces white
 DARK_INK = (0.88, 0.88, 0.88)  # replaces black
 LARGEST_GREY = 0.05  # colours whose red, green and blue differ by less are grey
 LIGHTER = 0.25  # how far other colours move towards white
+FRICTION_TICKS = (2, 3, 4, 5, 6, 7, 9, 12, 21)
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
@@ -235,10 +236,12 @@ def friction(
     twin = ax.twinx()
     lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
     lines += twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
-    ticks = [2, 3, 4, 5, 6, 7, 9, 12, 21]
     ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
-    ax.set_xticks(ticks, [str(tick) for tick in ticks])
-    ax.set_xticks([], minor=True)
+    # Ticks outside the data would widen the axis.
+    ticks = [tick for tick in FRICTION_TICKS if np.min(frictions) <= tick <= np.max(frictions)]
+    if len(ticks) > 1:
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+        ax.set_xticks([], minor=True)
     ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
     twin.set_ylabel("best stop τ = t√λ*", color=time_color)
     names = ["guaranteed inflation (left)", "best stop τ (right)"]

@@ -1,0 +1,268 @@
+"""The price of k products: closed form, linear programme, exchange algorithm, and simulation."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+from scipy.optimize import linprog
+
+import stoptime as st
+from stoptime import bounds
+from stoptime.methods.conjugate_gradient import conjugate_gradients
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.optimal import OptimalIteration
+from stoptime.theory.search import risk_ratio
+
+flint = pytest.importorskip("flint")
+
+CASES = [(1, 1.0), (2, 10.0), (1, 0.2), (5, 100.0), (9, 1000.0)]
+
+
+def price(k, condition):
+    return bounds.price_of_products(k, largest_eigenvalue=condition, penalty=1.0)
+
+
+def basis(k, condition, x):
+    """D = √x - A c for the gain with coefficients c in Chebyshev polynomials."""
+    columns = chebyshev.chebvander(2 * x / condition - 1, k - 1)
+    return (np.sqrt(x) * (1 + x))[:, None] * columns
+
+
+def angles(condition, points):
+    return condition * np.sin(np.linspace(0, np.pi / 2, points)) ** 2
+
+
+# --- the closed form ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 300, 10**9])
+@pytest.mark.parametrize(("largest", "penalty"), [(1.0, 1e-4), (3e150, 2e150), (1e-150, 1e-140)])
+def test_enclosure_contains_the_formula_to_fifty_digits(k, largest, penalty):
+    found = bounds.price_of_products(k, largest_eigenvalue=largest, penalty=penalty)
+    with mpmath.workdps(50):
+        angle = mpmath.asinh(mpmath.sqrt(mpmath.mpf(penalty) / mpmath.mpf(largest)))
+        excess = mpmath.csch((2 * k + 1) * angle) ** 2
+        assert mpmath.mpf(found.lower) <= 1 + excess <= mpmath.mpf(found.upper)
+    assert found.width <= 4e-16 * found.upper
+    assert found.stop == k
+
+
+def test_price_falls_with_every_product_and_depends_on_the_ratio_alone():
+    prices = [price(k, 50.0) for k in range(30)]
+    assert prices[0].lower <= 51 <= prices[0].upper  # without products the risk is 1 + L/λ*
+    assert all(later.upper < former.lower for former, later in pairwise(prices))
+    scaled = bounds.price_of_products(7, largest_eigenvalue=50 * 2.0**400, penalty=2.0**400)
+    assert scaled == prices[7]
+    # an excess below rounding, and a price that overflows
+    assert bounds.price_of_products(99, largest_eigenvalue=1.0, penalty=9.0).lower == 1.0
+    wide = bounds.price_of_products(0, largest_eigenvalue=1e300, penalty=1e-300)
+    assert (wide.lower, wide.upper) == (1.0, np.inf)
+
+
+@pytest.mark.parametrize(("k", "condition"), CASES)
+def test_price_is_the_optimum_of_a_linear_programme(k, condition):
+    points = 40 * (2 * k + 1) + 1
+    x = angles(condition, points)
+    A = basis(k, condition, x)
+    scale = np.abs(A).max()
+    A = np.hstack([A / scale, -np.ones((points, 1))])
+    flipped = A * np.append(-np.ones(k), 1.0)
+    b = np.sqrt(x)
+    found = linprog(
+        np.append(np.zeros(k), 1.0),
+        A_ub=np.vstack([A, flipped]),
+        b_ub=np.append(b, -b),
+        bounds=(None, None),
+        method="highs",
+    )
+    # the programme sees its grid alone; between points D grows by at most 1/cos
+    room = np.cos(np.pi / (4 * 40)) ** -2
+    excess = price(k, condition).lower - 1
+    assert found.fun**2 * (1 - 1e-6) <= excess <= found.fun**2 * room * (1 + 1e-6)
+
+
+def exchanged(k, condition, rounds=30):
+    """Remez's exchange from equally spaced points: the levelled error, and the points."""
+    grid = angles(condition, 4000)
+    x = np.linspace(0.05, 1.0, k + 1) * condition
+    signs = (-1.0) ** np.arange(k + 1)
+    for _ in range(rounds):
+        system = np.column_stack([basis(k, condition, x), signs])
+        *coefficients, level = np.linalg.solve(system, np.sqrt(x))
+        error = np.sqrt(grid) - basis(k, condition, grid) @ coefficients
+        # one extreme point for each run of one sign
+        runs = np.split(np.arange(len(grid)), 1 + np.flatnonzero(np.diff(np.sign(error[1:]))) + 1)
+        peaks = np.array([run[np.argmax(np.abs(error[run]))] for run in runs])
+        keep = np.sort(np.argsort(np.abs(error[peaks]))[-(k + 1) :])
+        x = grid[peaks[keep]]
+    return abs(level), x
+
+
+@pytest.mark.parametrize(("k", "condition"), CASES)
+def test_price_is_what_the_exchange_algorithm_finds_at_the_hardest_eigenvalues(k, condition):
+    level, x = exchanged(k, condition)
+    assert 1 + level**2 == pytest.approx(price(k, condition).lower, rel=1e-4)
+    expected = bounds.hardest_spectrum(k, largest_eigenvalue=condition)[::2]
+    np.testing.assert_allclose(np.sqrt(x), np.sqrt(expected), atol=2e-3 * np.sqrt(condition))
+
+
+@pytest.mark.parametrize(("k", "condition"), CASES)
+def test_optimal_iterate_alternates_at_as_many_points_as_the_theorem_needs(k, condition):
+    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)[::2]
+    method = OptimalIteration(step=1 / condition, penalty=1.0)
+    D = np.sqrt(x) * (method.shrinkage(x, k) - method.gain(x, k))
+    assert len(D) == k + 1
+    np.testing.assert_array_equal(np.sign(D), (-1.0) ** np.arange(k + 1))
+    np.testing.assert_allclose(D**2, price(k, condition).lower - 1, rtol=1e-11)
+    everywhere = angles(condition, 5001)
+    assert risk_ratio(method, everywhere, k).max() <= price(k, condition).upper * (1 + 1e-12)
+
+
+# --- no polynomial is better ----------------------------------------------------------------------
+
+
+def test_two_thousand_polynomials_do_not_beat_the_price_on_the_hardest_spectrum():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        k = int(rng.integers(1, 9))
+        condition = float(10 ** rng.uniform(-1, 4))
+        x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)
+        best = OptimalIteration(step=1 / condition, penalty=1.0).gain(x, k)
+        # from far away to a hair's breadth from the optimum
+        sizes = 10 ** rng.uniform(-8, 0, (20, 1)) / (1 + condition)
+        bumps = chebyshev.chebval(2 * x / condition - 1, rng.standard_normal((k, 20)))
+        F = 1 + x * (1 - (1 + x) * (best + sizes * bumps)) ** 2
+        least = price(k, condition).lower * (1 - 1e-12)
+        # the Bayes risk on this spectrum, over that of ridge, and so the worst direction
+        assert np.all(np.average(F, weights=1 / (1 + x), axis=1) >= least)
+        assert np.all(F.max(axis=1) >= least)
+
+
+@pytest.mark.parametrize(("k", "condition"), CASES)
+def test_best_filter_for_the_hardest_spectrum_has_the_price(k, condition):
+    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)
+    # weighted least squares: each direction counts by its share of the risk of ridge
+    roots = np.sqrt(1 / (1 + x) / np.sum(1 / (1 + x)))
+    A = roots[:, None] * basis(k, condition, x)
+    coefficients = np.linalg.lstsq(A, roots * np.sqrt(x), rcond=None)[0]
+    best = 1 + np.sum((roots * np.sqrt(x) - A @ coefficients) ** 2)
+    assert best == pytest.approx(price(k, condition).lower, rel=1e-9)
+    method = OptimalIteration(step=1 / condition, penalty=1.0)
+    known = {"signal": 1.0, "noise": 1.0, "n_samples": len(x)}  # so that λ* = 1
+    attained, ridge = st.bayes_risk(method, [k, np.inf], eigenvalues=x, **known).total
+    assert attained / ridge == pytest.approx(best, rel=1e-9)
+
+
+def test_hardest_spectrum_for_prediction_repeats_small_eigenvalues_more_often():
+    k, condition = 2, 40.0
+    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)
+    copies = np.round(1e4 * x.min() / x).astype(int)
+    spectrum = np.repeat(x, copies)
+    known = {"signal": 1.0, "noise": 1.0, "n_samples": len(spectrum), "target": "prediction"}
+    method = OptimalIteration(step=1 / condition, penalty=1.0)
+    attained, ridge = st.bayes_risk(method, [k, np.inf], eigenvalues=spectrum, **known).total
+    assert attained / ridge == pytest.approx(price(k, condition).lower, rel=1e-9)
+    roots = np.sqrt(spectrum / (1 + spectrum))
+    A = roots[:, None] * basis(k, condition, spectrum)
+    left = np.linalg.lstsq(A, roots * np.sqrt(spectrum), rcond=None)[1][0]
+    assert 1 + left / np.sum(roots**2) == pytest.approx(price(k, condition).lower, rel=1e-4)
+
+
+def test_methods_that_depend_on_the_response_pay_the_price_too():
+    # Gaussian signal and noise: the risk is that of ridge plus the mean squared distance from it
+    rng = np.random.default_rng(1)
+    k, condition, copies, runs = 3, 30.0, 12, 400
+    x = np.repeat(bounds.hardest_spectrum(k, largest_eigenvalue=condition), copies)
+    beta = rng.standard_normal((runs, len(x)))
+    z = x * beta + np.sqrt(x) * rng.standard_normal((runs, len(x)))
+    ridge_risk = np.sum(1 / (1 + x))
+    nearest = np.empty(runs)
+    losses = np.empty((runs, 2, k + 1))
+    for i, (b, response) in enumerate(zip(beta, z, strict=True)):
+        # the point of the Krylov space that is nearest to ridge: no method of k products is nearer
+        ridge = response / (1 + x)
+        space = np.linalg.qr(np.vander(x / condition, k) * response[:, None])[0]
+        nearest[i] = np.sum((ridge - space @ (space.T @ ridge)) ** 2)
+        for shift in (0, 1):
+            drawn = conjugate_gradients(x + shift, response, np.arange(k + 1)).components
+            losses[i, shift] = np.sum((drawn - b) ** 2, axis=1)
+    least = (1 - 2 / copies) * (price(k, condition).lower - 1) * ridge_risk
+    assert nearest.mean() >= least - 3 * nearest.std() / np.sqrt(runs)
+    # the limit of many directions is approached from below
+    assert nearest.mean() <= (price(k, condition).upper - 1) * ridge_risk
+    # conjugate gradients for least squares and for ridge, after any number of products up to k
+    excess = losses.mean(axis=0) - ridge_risk
+    assert np.all(excess >= least - 3 * losses.std(axis=0) / np.sqrt(runs))
+
+
+# --- how far the iterations are -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "method",
+    [GradientDescent(), Nesterov(), Nesterov(friction=5.0), NuMethod(), HeavyBall(momentum=0.8)],
+    ids=repr,
+)
+def test_guarantees_are_tight_upper_bounds_and_never_below_the_price(method):
+    known = {"largest_eigenvalue": 2.0, "penalty": 0.01}
+    found = bounds.best_guarantees(method, 25, **known)
+    x = angles(200.0, 40_001)[:, None]
+    scaled = method.tuned_to([2.0]).in_units_of(0.01)
+    ratios = 1 + x * (scaled.shrinkage(x, np.arange(26)) - scaled.gain(x, np.arange(26))) ** 2
+    truth = np.minimum.accumulate(ratios.max(axis=0))
+    assert np.all(found >= truth)
+    assert np.all(found - 1 <= 1.003 * (truth - 1))
+    prices = [bounds.price_of_products(k, **known).lower for k in range(26)]
+    assert np.all(found >= prices)
+
+
+def test_optimal_iteration_has_the_price_and_is_clearly_better():
+    known = {"largest_eigenvalue": 1.0, "penalty": 0.001}
+    optimal = bounds.best_guarantees(OptimalIteration(penalty=0.001), 40, **known)
+    prices = np.array([bounds.price_of_products(k, **known).upper for k in range(41)])
+    np.testing.assert_allclose(optimal - 1, prices - 1, rtol=3e-3)
+    others = [Nesterov(), Nesterov(friction=5.0), NuMethod(), NuMethod(nu=2.0), NuMethod(nu=0.5)]
+    best = np.min([bounds.best_guarantees(one, 40, **known) for one in others], axis=0)
+    assert np.all(optimal[5:] < 0.95 * best[5:])
+
+
+# --- what may be asked ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("products", [-1, 2.0, True, "3", None])
+def test_products_are_whole_numbers(products):
+    for function in (bounds.price_of_products, bounds.hardest_spectrum):
+        known = {"penalty": 1.0} if function is bounds.price_of_products else {}
+        with pytest.raises(ValueError, match="products must be a whole number"):
+            function(products, largest_eigenvalue=1.0, **known)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan, "auto"])
+def test_eigenvalue_and_penalty_are_positive(value):
+    with pytest.raises(ValueError, match="penalty must be a positive number"):
+        bounds.price_of_products(1, largest_eigenvalue=1.0, penalty=value)
+    with pytest.raises(ValueError, match="largest_eigenvalue must be a positive number"):
+        bounds.hardest_spectrum(1, largest_eigenvalue=value)
+
+
+@pytest.mark.parametrize("method", ["nesterov-flow", "conjugate-gradient", "spectral-cutoff"])
+def test_only_iterations_count_products(method):
+    with pytest.raises(ValueError, match="does not count products"):
+        bounds.best_guarantees(method, 3, largest_eigenvalue=1.0, penalty=0.1)
+
+
+def test_a_momentum_that_needs_the_smallest_eigenvalue_is_refused():
+    with pytest.raises(ValueError, match="needs a positive smallest eigenvalue"):
+        bounds.best_guarantees("heavy-ball", 3, largest_eigenvalue=1.0, penalty=0.1)
+
+
+def test_only_the_enclosure_needs_flint(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flint", None)
+    assert len(bounds.hardest_spectrum(4)) == 9
+    with pytest.raises(ImportError, match=r"pip install \"stoptime\[certify\]\""):
+        price(1, 1.0)

@@ -1,0 +1,221 @@
+"""The theory as one text: its numbers come from the code, its tests and references exist."""
+
+import ast
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+# The constants of the literature as it rounds them, and erratum 7, which has a test of its own.
+QUOTED = {"1.0786", "1.2147", "1.5991", "1.5992"}
+PARTS = ["Statement", "Proof", "Number", "Test"]
+MOST_DIGITS = 4  # of a number that is typed by hand, such as 0.1 % or a parameter
+
+
+def load_quantities():
+    spec = importlib.util.spec_from_file_location("quantities", DOCS / "_ext" / "quantities.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+quantities = load_quantities()
+
+
+def manifest():
+    """The pages of the text, from its table of contents."""
+    contents = (DOCS / "text.md").read_text(encoding="utf-8").split("```{toctree}")[1]
+    return re.findall(r"^(\w+)$", contents, flags=re.MULTILINE)
+
+
+def page(name):
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+CHAPTERS = [name for name in manifest() if name != "references"]
+
+
+def quantities_of(text):
+    """Every quantity of a page: those of its roles, and those of the cells of its tables."""
+    tables = re.findall(r"```\{value-table\} (.*)\n:over: (.*)\n\n((?:.+\n)+)```", text)
+    for heading, loop, lines in tables:
+        text += "\n".join(quantities.table(heading, loop, lines.splitlines()))
+    return re.findall(r"\{value\}`([^`]*)`", text)
+
+
+def typed_by_hand(text):
+    """The numbers with a decimal point and many digits that no code has printed."""
+    text = re.sub(r"```\{(?:math|figure)\}(.*?)```", r"\1", text, flags=re.DOTALL)
+    for generated in (r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)", r"arXiv.\d{4}\.\d{5}"):
+        text = re.sub(generated, "", text, flags=re.DOTALL)
+    numbers = re.findall(r"\d+\.\d+", text)
+    return [n for n in numbers if len(n.replace(".", "").lstrip("0")) > MOST_DIGITS]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_numbers_with_many_digits_come_from_the_code(name):
+    assert set(typed_by_hand(page(name))) <= QUOTED, (
+        "Write {value}`EXPRESSION up DIGITS` (docs/_ext/quantities.py) instead of the number."
+    )
+
+
+def test_a_number_that_is_typed_by_hand_is_seen():
+    assert typed_by_hand("at most 1.59911, and $0.14061$ or 0.0891") == ["1.59911", "0.14061"]
+    generated = "```\n1.59911\n``` {value}`f(1.59911) up 4` [arXiv:2201.08311](b/1.59911)"
+    assert typed_by_hand(generated) == []
+    assert typed_by_hand("```{math}\nC = 1.59911\n```") == ["1.59911"]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_quantities_are_expressions_of_names_that_exist(name):
+    known = quantities.names()
+    for quantity in quantities_of(page(name)):
+        match = quantities.QUANTITY.fullmatch(quantity)
+        assert match, quantity
+        tree = ast.parse(match["expression"], mode="eval")
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert used <= set(known), quantity
+
+
+def test_the_pages_have_quantities():
+    found = [quantity for name in CHAPTERS for quantity in quantities_of(page(name))]
+    assert len(found) > 100
+    assert "risk_inflation(HeavyBallFlow(), condition_number=100) up 4" in found
+
+
+@pytest.mark.parametrize(
+    ("quantity", "digits"),
+    [
+        ("2 / 3 up 3", "0.667"),
+        ("2 / 3 down 3", "0.666"),
+        ("2 / 3 to 2", "0.67"),
+        ("0.5 to 3", "0.5"),
+        ("Enclosure(1.2341, 1.2359, stop=1.0) up 4", "1.236"),
+        ("Enclosure(1.2341, 1.2359, stop=1.0) down 4", "1.234"),
+        ("Enclosure(1.2341, 1.2359, stop=1.0) enclosed 3", "[1.23, 1.24]"),
+        ("Enclosure(1.2001, 1.2099, stop=1.0) enclosed 3", "[1.20, 1.21]"),
+        ("-2 / 3 up 3", "-0.666"),
+        ("Enclosure(1.2341, 1.2342, stop=1.0) to 3", "1.23"),
+    ],
+)
+def test_quantities_are_rounded_as_they_say(quantity, digits):
+    assert quantities.shown(quantity) == digits
+
+
+def test_a_quantity_that_cannot_be_shown_is_refused():
+    with pytest.raises(ValueError, match="does not determine 4 digits"):
+        quantities.shown("Enclosure(1.2341, 1.2359, stop=1.0) to 4")
+    with pytest.raises(ValueError, match="EXPRESSION"):
+        quantities.shown("risk_inflation(GradientFlow())")
+    with pytest.raises(ValueError, match="NAME in VALUE"):
+        quantities.table("r", "2, 3", ["label := r up 3"])
+
+
+def test_tables_have_a_column_for_every_value():
+    lines = ["$r$ times $q$ := r * q up 3", "kept := f(r=1, other=r) to 2"]
+    assert quantities.table("$r, q$", "r, q in (2, 'a'), (3.5, 'b')", lines) == [
+        "| $r, q$ | 2, a | 3.5, b |",
+        "| --- | --- | --- |",
+        "| $r$ times $q$ | {value}`2 * 'a' up 3` | {value}`3.5 * 'b' up 3` |",
+        "| kept | {value}`f(r=1, other=2) to 2` | {value}`f(r=1, other=3.5) to 2` |",
+    ]
+
+
+def test_numbers_of_figures_are_read_from_their_files(tmp_path, monkeypatch):
+    (tmp_path / "price.csv").write_text("curve,k,ratio\none,1,2.5\none,2,1.5\ntwo,1.0,9\n")
+    monkeypatch.setattr(quantities, "FIGURES", tmp_path)
+    assert quantities.drawn("price", "ratio", curve="one").tolist() == [2.5, 1.5]
+    assert quantities.drawn("price", "ratio", k=1.0).tolist() == [2.5, 9.0]
+    assert float(quantities.drawn("price", "ratio", k=2.0)) == 1.5
+    with pytest.raises(ValueError, match="no row"):
+        quantities.drawn("price", "ratio", curve="three")
+
+
+def test_the_quantities_of_the_paper_can_be_shown():
+    """Other pages are evaluated when the documentation is built, which takes longer."""
+    pytest.importorskip("flint")
+    for quantity in quantities_of(page("paper")):
+        assert re.fullmatch(r"[\d.]+|\[[\d.]+, [\d.]+\]", quantities.shown(quantity)), quantity
+
+
+def test_the_examples_of_quantities_run():
+    pytest.importorskip("flint")
+    result = doctest.testmod(quantities, optionflags=doctest.ELLIPSIS)
+    assert result.attempted >= 3
+    assert result.failed == 0
+
+
+def test_computed_witnesses_are_maxima_of_the_ratio():
+    pytest.importorskip("flint")
+    assert quantities.shown("worst_eigenvalue(GradientFlow(), 0.1, 3) to 4") == "0.6803"
+    assert quantities.shown("worst_eigenvalue(GradientFlow(), 3, 30) to 4") == "9.789"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_every_statement_has_its_four_parts(name):
+    parts = re.findall(r"^\*\*(Statement|Proof|Number|Test)\.\*\*", page(name), flags=re.MULTILINE)
+    assert parts
+    assert len(parts) % len(PARTS) == 0
+    assert parts == PARTS * (len(parts) // len(PARTS))
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_tests_that_are_named_exist(name):
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page(name))
+    assert named
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+def test_the_observations_of_the_paper_name_tests_that_exist():
+    named = re.findall(r"`(test_\w+?)`", page("paper"))
+    assert len(named) > 5
+    text = (ROOT / "tests" / "paper" / "test_paper.py").read_text(encoding="utf-8")
+    assert [test for test in named if f"def {test}" not in text] == []
+
+
+def cited(text):
+    """First author and year of every work that a page names."""
+    family = r"[A-Z][\wéèß'’-]+"
+    authors = rf"({family})(?:, {family})*(?:,? and {family})? \(?((?:19|20)\d\d)\)?"
+    return {(match[1], match[2]) for match in re.finditer(authors, " ".join(text.split()))}
+
+
+def references():
+    """First author and year of every work in the references."""
+    entries = re.findall(r"^- (.*?) \((\d{4})\)\.", page("references"), flags=re.MULTILINE)
+    return [(re.split(", | and ", authors)[0].split()[-1], year) for authors, year in entries]
+
+
+@pytest.mark.parametrize("name", [*CHAPTERS, "text"])
+def test_works_that_are_named_are_in_the_references(name):
+    unknown = cited(page(name)) - set(references())
+    assert {work for work in unknown if work[0] not in {"With", "AISTATS"}} == set()
+
+
+def test_every_reference_is_named_in_the_text():
+    named = set().union(*(cited(page(name)) for name in [*CHAPTERS, "text"]))
+    assert set(references()) <= named
+
+
+def test_a_work_that_is_not_in_the_references_is_seen():
+    assert cited("of Paquette,\n  Lee and Paquette (2021), Polyak 1964") == {
+        ("Paquette", "2021"),
+        ("Polyak", "1964"),
+    }
+
+
+def test_references_are_sorted_by_the_first_author():
+    families = [family for family, _ in references()]
+    assert len(families) == page("references").count("\n- ") > 20
+    assert families == sorted(families)
+
+
+def test_the_text_begins_with_the_paper():
+    assert CHAPTERS[:3] == ["paper", "certificates", "beyond"]
+    assert manifest()[-1] == "references"
+    assert all((DOCS / f"{name}.md").exists() for name in manifest())
