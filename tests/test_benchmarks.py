@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stoptime as st
 from benchmarks import __main__ as command
-from benchmarks import cases, harness, machine, page
+from benchmarks import cases, harness, limits, machine, page
 from benchmarks.cases import scaling
 from benchmarks.harness import Case, Settings, Work, interleaved, missing, run_case
 from benchmarks.results import Growth, Measure, Outcome, Run, as_dict, exponent, load, save, short
@@ -359,3 +360,20 @@ def test_the_environment_names_threads_and_versions_but_no_place():
 )
 def test_numbers_as_people_read_them(value, shown):
     assert short(value) == shown
+
+
+def test_limits_are_compared_with_random_designs(monkeypatch):
+    chosen = [st.HeavyBallFlow(0.5), st.NuMethod(0.02)]
+    monkeypatch.setattr(limits, "methods", lambda *_: chosen)
+    for covariance in ("two-point", "AR(1)"):
+        rows = limits.compare(covariance, 0.5, 120, 3)
+        assert [row["method"] for row in rows] == [str(one) for one in chosen]
+        # terms of order 1/n remain
+        assert all(row["quadrature"] < 1e-6 and row["beyond"] < 5 / 120 for row in rows)
+    assert "NuMethod" in limits.worst(rows)
+
+
+def test_the_page_shows_the_saved_limits():
+    rows = json.loads(limits.RESULTS.read_text(encoding="utf-8"))
+    assert limits.table(rows) in (page.ROOT / "docs" / "beyond.md").read_text(encoding="utf-8")
+    assert max(row["quadrature"] for row in rows) < 4e-7

@@ -63,8 +63,15 @@ from stoptime.theory.calibration import (
     equivalent_stop,
     guarantee,
 )
-from stoptime.theory.limits import limiting_risk, marchenko_pastur
+from stoptime.theory.learning import LearningCurve, learning_curve
+from stoptime.theory.limits import (
+    LimitCurve,
+    limiting_naive_gcv,
+    limiting_risk,
+    marchenko_pastur,
+)
 from stoptime.theory.oracle import Oracle, estimate_oracle
+from stoptime.theory.random_features import RandomFeatures, random_features
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
@@ -74,15 +81,16 @@ __all__ = [
     "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
     "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
-    "IteratedRidge", "Iteration", "LCurve", "LeaveOneOut", "Method", "Model", "Nesterov",
-    "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path", "PathGCV", "Plan",
-    "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp", "Ridge", "RiskCurve",
-    "Rule", "SpectralCutoff", "Spectrum", "Statistics", "StopWarning", "StoppedClassifier",
-    "StoppedClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
-    "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
-    "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop",
-    "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee", "inflation",
-    "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_risk", "load",
-    "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan", "power_signal", "risk",
-    "risk_exponent", "save", "schedules", "stochastic", "summarise", "training_error",
+    "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
+    "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
+    "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
+    "RandomFeatures", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
+    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds",
+    "calibrate", "decompose", "decompose_kernel", "default_stops", "equivalent_penalty",
+    "equivalent_stop", "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee",
+    "inflation", "learning_curve", "leave_one_out", "left_out_predictions", "left_out_residuals",
+    "limiting_naive_gcv", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
+    "path_gcv", "plan", "power_signal", "random_features", "risk", "risk_exponent", "save",
+    "schedules", "stochastic", "summarise", "training_error",
 ]  # fmt: skip

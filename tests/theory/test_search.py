@@ -30,15 +30,15 @@ def test_every_zoom_comes_ten_times_closer(place):
 )
 def test_the_grid_does_not_depend_on_the_units(method):
     s, penalty = np.geomspace(1e-3, 1, 5), 2.0**20
-    grid = RiskModel(method, s, s, s)._grid(0.0, np.inf)
-    scaled = RiskModel(method.in_units_of(penalty), s / penalty, s, s)._grid(0.0, np.inf)
+    grid = RiskModel(method, s, s, s).grid(0.0, np.inf)
+    scaled = RiskModel(method.in_units_of(penalty), s / penalty, s, s).grid(0.0, np.inf)
     unit = 1.0 if method.pace < 1 else penalty ** (1 / method.order)  # iterations are counted
     np.testing.assert_allclose(scaled, unit * grid, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", [AcceleratedFlow(), Nesterov(0.01)], ids=str)
 def test_the_grid_follows_the_fastest_swing(method):
-    grid = RiskModel(method, np.array([0.5, 4.0]), np.ones(2), np.ones(2))._grid(0.0, 100.0)
+    grid = RiskModel(method, np.array([0.5, 4.0]), np.ones(2), np.ones(2)).grid(0.0, 100.0)
     swing = np.pi / 2 / method.pace  # half a period at s = 4
     assert np.diff(grid).max() <= swing / 12 + 1e-9
     assert (grid[0], grid[-1]) == (0, 100)

@@ -5,7 +5,7 @@ Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.stopping.rule import Choice
+    from stoptime.theory.learning import LearningCurve
     from stoptime.theory.risk import RiskCurve
     from stoptime.theory.stochastic import BatchRisk
 
@@ -183,6 +184,18 @@ def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
         ax.plot(curve.stops[drawn], curve.total[drawn], color=color, lw=1.4, label=label)
         ax.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
     ax.set(xscale="log", yscale="log", xlabel="steps", ylabel="risk")
+    ax.legend()
+    return ax
+
+
+def learning(curves: Sequence[LearningCurve], ax: Axes | None = None) -> Axes:
+    """Draw the least risk of methods against the number of rows."""
+    ax = _axes(ax)
+    for curve in curves:
+        name = curve.method.name
+        label = LABELS.get(name, str(curve.method))
+        ax.plot(curve.n, curve.risk, "o-", label=label, color=COLORS.get(name), markersize=4)
+    ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="least risk")
     ax.legend()
     return ax
 

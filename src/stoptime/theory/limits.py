@@ -1,20 +1,23 @@
-r"""The limit of the risk as n and p grow together.
+"""The limit of the risk as n and p grow together with p/n → c, for rows of any covariance.
 
-For rows with independent entries of unit variance and p/n → c, the eigenvalues of XᵀX/n fill
-:math:`[(1-\sqrt c)^2, (1+\sqrt c)^2]` with the Marchenko-Pastur density, and for c > 1 the share
-1 - 1/c of them is zero.
+For a filter f, p⁻¹ tr w(Σ) f(Σ̂) tends to an integral over one eigenvalue of Σ̂ = XᵀX/n, and
+p⁻¹ tr w(Σ) f(Σ̂) Σ f(Σ̂) to an integral over two. The documentation derives both.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoptime.methods.registry import get_method
-from stoptime.support.checks import nonnegative, positive_number
+from stoptime.support.arrays import EPS
+from stoptime.support.checks import list_of_stops, nonnegative, positive_number
+from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
+from stoptime.theory.signals import PowerSignal, Target, check_target
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,18 +25,37 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.support.arrays import Array
 
-GRADED_PANELS = 45  # each half as long as the one before: down to 1e-13 of the left edge
-NODES_PER_PANEL = 16
-PHASE_PER_PANEL = 6.0
-LATEST_LIMIT_STOP = 1e4  # later stops would need too many nodes
+    Covariance = tuple[ArrayLike, ArrayLike]
+    Signal = ArrayLike | PowerSignal
+
+CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
+SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
+PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, which have tables of all pairs
+LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
+POSSIBLE_ASPECTS = (1e-9, 1e9)  # beyond them, rounding hides the bulk
+IDENTITY = (1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LimitCurve(RiskCurve):
+    """The limit of a risk curve, with the error of the numerical integration."""
+
+    check: RiskModel
+
+    @cached_property
+    def quadrature_error(self) -> Array:
+        """The difference from the risk by a rule with fewer nodes, at every stop.
+
+        The error of the risk itself is mostly much smaller.
+        """
+        return np.abs(self.total - self.check.total(self.stops))
 
 
 def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     r"""Return nodes and weights that integrate against the Marchenko-Pastur bulk.
 
-    .. math:: \int h\,dF_c = \frac{2}{\pi}
-        \int_0^\pi h(s(\theta)) \frac{\sin^2\theta}{s(\theta)} d\theta,
-        \qquad s(\theta) = 1 + c + 2\sqrt c\cos\theta
+    .. math:: \int h\,dF_c = \frac1{2\pi c}
+        \int h(s) \sqrt{(s_+ - s)(s - s_-)}\,\frac{ds}s, \qquad s_\pm = (1 \pm \sqrt c)^2
 
     The weights sum to min(1, 1/c); the remaining eigenvalues are zero. The ``aspect`` is c = p/n.
     For filters that oscillate like cos(t√s), ``phase`` is the largest t; it adds nodes.
@@ -44,59 +66,198 @@ def marchenko_pastur(aspect: float, phase: float = 0.0) -> tuple[Array, Array]:
     >>> round(float(weights.sum()), 12), round(float(weights @ nodes), 12)
     (1.0, 1.0)
     """
-    root = np.sqrt(positive_number("aspect", aspect))
-    # θ = π is the lower edge, where 1/s is large if c is near one: panels shrink towards it
-    edges = [0.0]
-    for k in range(GRADED_PANELS):
-        end = np.pi * (1 - 0.5 ** (k + 1)) if k + 1 < GRADED_PANELS else np.pi
-        pieces = ceil(1 + phase * min(root, 1) * (end - edges[-1]) / PHASE_PER_PANEL)
-        edges.extend(np.linspace(edges[-1], end, pieces + 1)[1:])
-    left = np.array(edges[:-1])[:, None]
-    right = np.array(edges[1:])[:, None]
-    x, w = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
-    # use π - θ, which stays exact near the lower edge
-    from_edge = np.pi - (left + right) / 2 - (right - left) / 2 * x
-    s = (1 - root) ** 2 + 4 * root * np.sin(from_edge / 2) ** 2
-    weights = (right - left) / np.pi * w * np.sin(from_edge) ** 2 / s
-    return s.ravel(), weights.ravel()
+    population = population_of(IDENTITY, aspect)
+    panels = panels_for(population, phase, np.ones((1, 1)), SMOOTH_PANEL)
+    limit = Limit(population, *panels.points(PANEL_NODES))
+    return limit.points.x, limit.single(np.ones(1))[1:]
 
 
 def limiting_risk(
-    method: str | Method, stops: ArrayLike, *, aspect: float, signal: float, noise: float
-) -> RiskCurve:
-    r"""Return the limit of the Bayes estimation risk as n and p grow with p/n → c.
+    method: str | Method,
+    stops: ArrayLike,
+    *,
+    aspect: float,
+    signal: Signal,
+    noise: float,
+    covariance: Covariance = IDENTITY,
+    target: Target = "estimation",
+) -> LimitCurve:
+    r"""Return the limit of the Bayes risk as n and p grow with p/n → c.
 
-    .. math:: r^2\Bigl[\int g^2\,dF_c + (1 - 1/c)_+\Bigr] + \sigma^2 c \int s\varphi^2\,dF_c
+    .. math:: \int g^2\,d\mu_{r^2} + \sigma^2 c \int s\varphi^2\,d\mu_1 \quad\text{(estimation)},
+        \qquad \int g^2\,d\mu_{r^2\tau} + \sigma^2 c \int s\varphi^2\,d\mu_\tau
+        \quad\text{(prediction)}
 
-    Rows are isotropic, so this is also the risk of predicting new rows, less the noise itself. The
-    ``aspect`` is c = p/n, below, at or above one; the other parameters are those of
-    :func:`bayes_risk`. "critical" damping is that of the lower edge of the bulk, for c < 1.
+    Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`.
+    Where the signal depends on the direction, the bias of prediction is an integral over two
+    eigenvalues. "critical" damping and "auto" steps are those of the edges of the limit.
+
+    Parameters
+    ----------
+    method, stops : Method or str, and array-like of shape (n_stops,)
+        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    aspect : float
+        The limit c of p/n, below, at or above one.
+    signal : float, array-like of one number per eigenvalue, or PowerSignal
+        A number is r² = E‖β₀‖², spread evenly over all directions. An array gives r² by the
+        population eigenvalue: a coefficient in that direction has the variance r²/p.
+        :func:`stoptime.power_signal` gives the i-th largest eigenvalue the energy :math:`i^{-b}`.
+    noise : float
+        Variance σ² of the noise.
+    covariance : pair of array-like, default=(1.0, 1.0)
+        Eigenvalues of the covariance Σ of the rows, and how often each occurs, up to a factor.
+    target : {"estimation", "prediction"}, default="estimation"
+        "prediction" is at new rows, :math:`E(x^T(\hat\beta - \beta_0))^2`, less the noise itself;
+        leave-one-out and path GCV converge to this plus the noise. For the identity both are equal.
 
     Examples
     --------
     >>> curve = limiting_risk("ridge", [0.1, 10.0], aspect=1.0, signal=1.0, noise=1.0)
     >>> round(curve.best, 6), round(curve.best_total, 6)
     (1.0, 0.618034)
+    >>> known = {"aspect": 0.5, "noise": 1.0, "covariance": ([1.0, 5.0], [0.5, 0.5])}
+    >>> curve = limiting_risk("nesterov-flow", [2.0], signal=1.0, target="prediction", **known)
+    >>> round(float(curve.bias[0]), 4), round(float(curve.variance[0]), 4)
+    (0.3919, 0.2982)
     """
-    r2 = nonnegative("signal", signal)
-    sigma2 = nonnegative("noise", noise)
-    t = nonnegative("stops", stops, infinite=True)
-    last = np.max(t, initial=0, where=np.isfinite(t))
-    if last > LATEST_LIMIT_STOP:
+    population = population_of(covariance, aspect)
+    t = list_of_stops(stops)
+    model, check = limit_models(method, population, t, signal, noise, target)
+    curve = curve_of(model, t)
+    return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
+
+
+def limiting_naive_gcv(
+    method: str | Method,
+    stops: ArrayLike,
+    *,
+    aspect: float,
+    signal: Signal,
+    noise: float,
+    covariance: Covariance = IDENTITY,
+) -> Array:
+    r"""Return the limit of :func:`naive_gcv`, which is right for ridge and wrong for other methods.
+
+    .. math:: \frac{\int s g^2\,d\mu_{r^2} + \sigma^2(1 - c + c\int g^2\,d\mu_1)}
+        {(1 - c\int (1 - g)\,d\mu_1)^2}
+
+    Leave-one-out and :func:`path_gcv` converge to the right value: the total of
+    :func:`limiting_risk` with ``target="prediction"``, plus the noise. The parameters are those of
+    :func:`limiting_risk`; the value is infinite where every degree of freedom is used.
+
+    Examples
+    --------
+    >>> known = {"aspect": 1.2, "signal": 5.0, "noise": 1.0}
+    >>> limiting_naive_gcv("gradient-flow", [100.0], **known).round(1)
+    array([32.8])
+    >>> round(float(limiting_risk("gradient-flow", [100.0], **known).total[0]) + 1, 1)
+    6.2
+    """
+    population = population_of(covariance, aspect)
+    t = list_of_stops(stops)
+    weights = np.stack([energies(signal, population), np.ones(len(population.shares))])
+    tuned, panels = _tuned_panels(method, population, t, weights, SMOOTH_PANEL)
+    limit = Limit(population, *panels.points(PANEL_NODES))
+    energy, count = (limit.single(w) for w in weights)
+    count[0] = 0.0  # null directions are no degrees of freedom
+    g = tuned.shrinkage(limit.eigenvalues[:, None], t)
+    left = 1 - aspect * count @ (1 - g)
+    error = (energy * limit.eigenvalues) @ g**2
+    error += nonnegative("noise", noise) * (1 - aspect * count @ (1 - g**2))
+    return np.where(left > PANEL_NODES * EPS, error / np.maximum(left, EPS) ** 2, np.inf)
+
+
+def population_of(covariance: Covariance, aspect: float) -> Population:
+    """Return the population of checked eigenvalues, with shares that sum to one."""
+    try:
+        eigenvalues, counts = covariance
+    except (TypeError, ValueError):
+        advice = "covariance must be a pair: eigenvalues, and how often each occurs"
+        raise ValueError(f"{advice}; got {covariance!r}.") from None
+    tau, weights = (np.atleast_1d(nonnegative("covariance", v)) for v in (eigenvalues, counts))
+    if tau.ndim != 1 or tau.shape != weights.shape or not weights.any():
         raise ValueError(
-            f"stops must be at most {LATEST_LIMIT_STOP:g}, or inf for the limit; got {last:g}."
+            "covariance must be eigenvalues and as many weights, not all zero; got the shapes "
+            f"{tau.shape} and {weights.shape}."
         )
+    # in units of the largest eigenvalue, so that squares do not overflow
+    unit = float(tau.max()) or 1.0
+    shares = weights / weights.max()
+    low, high = POSSIBLE_ASPECTS
+    aspect = positive_number("aspect", aspect, low=low, high=high)
+    return Population(tau / unit, shares / shares.sum(), aspect, unit)
+
+
+def energies(signal: Signal, population: Population) -> Array:
+    """Return r² for each population eigenvalue."""
+    if isinstance(signal, PowerSignal):
+        # an eigenvalue without directions has no energy
+        shares = np.where(population.shares > 0, population.shares, np.inf)
+        return signal.coordinates(population.eigenvalues) ** 2 / shares
+    r2 = nonnegative("signal", signal)
+    if r2.ndim and r2.shape != population.shares.shape:
+        raise ValueError(
+            f"signal must be one number, or {len(population.shares)}, one per eigenvalue of the "
+            f"covariance; got the shape {r2.shape}."
+        )
+    return np.broadcast_to(r2, population.shares.shape)
+
+
+def tuned_to_limit(method: str | Method, population: Population) -> Method:
+    """Return the method tuned to the edges of the limiting spectrum."""
     method = get_method(method)
+    method.require_filter()
     if method.counts_eigenvalues:
         raise ValueError(f"{method.name} counts eigenvalues, and in the limit there is no number.")
-    nodes, weights = marchenko_pastur(aspect, 2 * last if method.order == 2 else 0.0)
-    missing = max(0.0, 1 - 1 / aspect)
-    # the smallest node is not the edge of the bulk, so the method is tuned to the edges
-    lower_edge = (1 - np.sqrt(aspect)) ** 2 if aspect < 1 else 0.0
-    model = RiskModel(
-        method.tuned_to([lower_edge, (1 + np.sqrt(aspect)) ** 2]),
-        np.append(0.0, nodes),
-        r2 * np.append(missing, weights),
-        sigma2 * aspect * np.append(0.0, weights),
-    )
-    return curve_of(model, t)
+    lowest, highest = population.support
+    return method.tuned_to([0.0 if population.has_null else lowest, highest])
+
+
+def oscillation(tuned: Method) -> float:
+    """Return the change of phase of g² with t√s, zero where g does not oscillate."""
+    # the filters of first order are smooth on the scale of s itself, which panels resolve
+    return 0.0 if tuned.order == 1 or tuned.is_smooth else 2 * tuned.pace
+
+
+def _tuned_panels(
+    method: str | Method, population: Population, stops: Array, weights: Array, rough: float
+) -> tuple[Method, Panels]:
+    """Return the tuned method, and panels that resolve its filters up to the last finite stop."""
+    tuned = tuned_to_limit(method, population)
+    # oscillations that a damping has extinguished need no nodes; zero means that none is known
+    visible = tuned.visible_until(EPS)[1] or np.inf
+    last = min(float(np.max(stops, initial=0, where=np.isfinite(stops))), visible)
+    phase = oscillation(tuned) * last * np.sqrt(population.support[1])
+    if phase > LATEST_LIMIT_PHASE:
+        latest = last * LATEST_LIMIT_PHASE / phase
+        raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
+    in_units = oscillation(tuned) * last * np.sqrt(population.unit)
+    return tuned, panels_for(population, in_units, weights, rough)
+
+
+def limit_models(
+    method: str | Method,
+    population: Population,
+    stops: Array,
+    signal: Signal,
+    noise: float,
+    target: Target,
+) -> tuple[RiskModel, RiskModel]:
+    """Return the model of the limit up to the last of these stops, by a fine and a coarse rule."""
+    check_target(target)
+    level = float(nonnegative("noise", noise)) * population.aspect
+    r2 = energies(signal, population)
+    tau = population.unit * population.eigenvalues
+    error = tau if target == "prediction" else np.ones(len(tau))
+    # one eigenvalue is enough where Σ or the signal is the same in all directions
+    alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(tau) == 0
+    weights = np.stack([r2 * error if alike else r2, error])
+    rough = SMOOTH_PANEL if alike else PAIRED_PANEL
+    tuned, panels = _tuned_panels(method, population, stops, weights, rough)
+
+    def model(n_nodes: int) -> RiskModel:
+        limit = Limit(population, *panels.points(n_nodes))
+        bias = limit.single(weights[0]) if alike else limit.paired(r2)
+        return RiskModel(tuned, limit.eigenvalues, bias, level * limit.single(error))
+
+    return model(PANEL_NODES), model(CHECK_NODES)

@@ -73,12 +73,12 @@ class RiskModel:
         """Return the stop in [first, last] with the least risk, and that risk."""
         if self.method.whole_stops:
             last = last if np.isinf(last) else float(np.floor(last))
-            grid = np.minimum(np.ceil(self._grid(np.ceil(first), last)), last)
+            grid = np.minimum(np.ceil(self.grid(np.ceil(first), last)), last)
             return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
         # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
-        return search.lowest(self.total, self._grid(first, last), MOST_DIPS, DIP_ZOOMS)
+        return search.lowest(self.total, self.grid(first, last), MOST_DIPS, DIP_ZOOMS)
 
-    def _grid(self, first: float, last: float) -> Array:
+    def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
         positive = self.eigenvalues[self.eigenvalues > 0]
         if positive.size == 0:
@@ -145,7 +145,7 @@ class RiskCurve:
 
     def __repr__(self) -> str:
         least = f"least risk {self.best_total:.4g} at {self.best:.4g}"
-        return f"RiskCurve({self.method}, {len(self.stops)} stops, {least})"
+        return f"{type(self).__name__}({self.method}, {len(self.stops)} stops, {least})"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,254 @@
+"""Compare limiting risks with those of one large random design.
+
+    python -m benchmarks.limits [--covariance spiked] [--ratio 0.5] [--rows 2000] [--draws 1]
+
+For each covariance and each p/n Gaussian designs are drawn and factorised. Their exact bias and
+variance, averaged over the prior of the coefficients, serve all methods, stops, signals and both
+targets. The limits know the eigenvalues of the covariance alone. The largest differences, relative
+to the risk, are written to benchmarks/results/limits.json, which later runs complete, and the worst
+are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import eig_banded, eigh
+
+import stoptime as st
+from stoptime.support.files import atomic
+from stoptime.support.progress import progress
+from stoptime.theory.search import stop_with_gain
+
+RESULTS = Path(__file__).parent / "results" / "limits.json"
+RATIOS = (0.2, 0.5, 1.0, 2.0, 5.0)
+GAINS = (0.5, 4.0, 32.0)  # φ(0) at the stops, in units of one over the mean eigenvalue
+NOISE = 1.0
+SINGLE = 200  # leading eigenvalues that are atoms of their own in the limit
+BIN_GROWTH = 1.02  # of the numbers of the others, which share an atom
+DAMPING = 0.3  # of the heavy ball, in units of the root of the mean eigenvalue
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def autoregression(p: int) -> np.ndarray:
+    """Return the eigenvalues of the covariance 0.6^|i-j|, whose inverse is tridiagonal."""
+    bands = np.array([np.full(p, 1 + 0.6**2), np.full(p, -0.6)])
+    bands[0, [0, -1]] = 1.0
+    return 1 / eig_banded(bands / (1 - 0.6**2), lower=True, eigvals_only=True)
+
+
+def moving_average(p: int) -> np.ndarray:
+    """Return the eigenvalues of the Toeplitz covariance of a moving average of three terms."""
+    bands = np.array([np.full(p, 1.45), np.full(p, 0.78), np.full(p, 0.3)])
+    return np.maximum(eig_banded(bands, lower=True, eigvals_only=True), 0.0)
+
+
+def spiked(p: int) -> np.ndarray:
+    """Return equal eigenvalues, and five percent of them ten to thirty times as large."""
+    return np.append(np.ones(p - p // 20), np.tile([10.0, 30.0], p)[: p // 20])
+
+
+COVARIANCES = {
+    "two-point": lambda p: np.repeat([1.0, 5.0], [p - p // 2, p // 2]),
+    "power law": lambda p: np.arange(1.0, p + 1) ** -1.0,
+    "spiked": spiked,
+    "AR(1)": autoregression,
+    "Toeplitz": moving_average,
+}
+SIGNALS = {
+    "isotropic": lambda tau, mean: np.ones_like(tau),  # noqa: ARG005 - the same in all directions
+    "aligned": lambda tau, mean: tau / mean,
+}
+
+
+def binned(tau: np.ndarray) -> Pair:
+    """Return the eigenvalues as fewer atoms: the leading ones, and means of the others."""
+    values, counts = np.unique(tau, return_counts=True)
+    if len(values) <= SINGLE:
+        return values, counts.astype(float)
+    tau = np.sort(tau)[::-1]
+    starts = np.arange(SINGLE)
+    while starts[-1] < len(tau):
+        starts = np.append(starts, max(starts[-1] + 1, int(starts[-1] * BIN_GROWTH)))
+    starts = starts[starts < len(tau)]
+    counts = np.diff(np.append(starts, len(tau))).astype(float)
+    return np.add.reduceat(tau, starts) / counts, counts
+
+
+@dataclass(frozen=True)
+class Design:
+    """The positive eigenvalues of XᵀX/n of one Gaussian design, and its eigenvectors."""
+
+    tau: np.ndarray
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+    n_samples: int
+
+    @classmethod
+    def draw(cls, tau: np.ndarray, n: int, seed: int) -> Design:
+        """Draw rows with independent columns of variances tau: a rotation changes no risk."""
+        X = np.random.default_rng(seed).standard_normal((n, len(tau))) * np.sqrt(tau)
+        wide = len(tau) > n
+        s, vectors = eigh((X @ X.T if wide else X.T @ X) / n, driver="evd", overwrite_a=True)
+        if wide:
+            vectors = X.T @ vectors / np.sqrt(n * s)
+        return cls(tau, np.maximum(s, 0.0), vectors, n)
+
+    @cached_property
+    def rotated(self) -> np.ndarray:
+        """The population covariance in the basis of the positive eigenvalues, VᵀΣV."""
+        return (self.vectors * self.tau[:, None]).T @ self.vectors
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """The squares of the eigenvectors."""
+        return self.vectors**2
+
+    def risks(self, method: st.Method, stops: np.ndarray, signal: str, target: str) -> np.ndarray:
+        """Return bias and variance at the stops, averaged over the prior: traces of matrices."""
+        g = method.shrinkage(self.eigenvalues[:, None], stops)
+        gain = method.gain(self.eigenvalues[:, None], stops)
+        error = self.tau if target == "prediction" else np.ones_like(self.tau)
+        weights = error @ self.squares
+        variance = NOISE / self.n_samples * (weights * self.eigenvalues) @ gain**2
+        energy = SIGNALS[signal](self.tau, self.tau.mean()) * error
+        if signal == "isotropic" or target == "estimation":
+            bias = energy.sum() + (energy @ self.squares) @ (g**2 - 1)
+        else:
+            # tr A g Σ g with g = 1 + h, where h is zero in null directions and A = Σ/mean
+            h = g - 1
+            pairs = self.rotated**2 / self.tau.mean()
+            bias = energy.sum() + 2 * (energy @ self.squares) @ h + np.sum(h * (pairs @ h), axis=0)
+        return np.array([bias / len(self.tau), variance])
+
+
+def methods(pair: Pair, aspect: float) -> list[st.Method]:
+    """Return all methods with a filter, tuned to the limit."""
+    tau, weights = pair
+    damping = DAMPING * np.sqrt(tau @ weights / weights.sum())
+    step = 1 / (4 * tau.max() * (1 + aspect))
+    given = {
+        "heavy-ball-flow": st.HeavyBallFlow(damping),
+        "heavy-ball": st.HeavyBall(step, 1 - 2 * damping * np.sqrt(step)),
+        "high-resolution-flow": st.HighResolutionFlow(step, damping**2),
+    }
+    known = {"aspect": aspect, "covariance": pair, "signal": 1.0, "noise": 1.0}
+    every = [given.get(name, st.get_method(name)) for name in (*st.METHODS, *st.ITERATIONS)]
+    every += [st.AcceleratedFlow(5.0), st.AcceleratedFlow(9.0)]
+    filters = [one for one in every if one.has_filter and not one.counts_eigenvalues]
+    tuned = [st.limiting_risk(one, [0], **known).method for one in filters]
+    # the largest eigenvalue of a sample may exceed the edge of the limit: steps have a margin
+    return [replace(one, step=0.8 * one.step) if one.whole_stops else one for one in tuned]
+
+
+def stops_of(method: st.Method, mean: float) -> np.ndarray:
+    """Return an early, a middle and a late stop."""
+    stops = np.array([stop_with_gain(method, gain / mean) for gain in GAINS])
+    return np.ceil(stops) if method.whole_stops else stops
+
+
+def rounded(value: float) -> float:
+    """Return a number with four digits, for the file."""
+    return float(f"{value:.4g}")
+
+
+def compare(covariance: str, ratio: float, n: int, draws: int) -> list[dict]:
+    """Return the largest differences of each method, over stops, signals and targets."""
+    p = round(ratio * n)
+    tau = COVARIANCES[covariance](p)
+    pair = binned(tau)
+    known = {"aspect": p / n, "noise": NOISE, "covariance": pair}
+    cases = list(product(methods(pair, p / n), SIGNALS, ("estimation", "prediction")))
+    simulated = []
+    for seed in range(draws):
+        design = Design.draw(tau, n, seed)
+        simulated.append(
+            [design.risks(one, stops_of(one, tau.mean()), *kind) for one, *kind in cases]
+        )
+    rows = {}
+    for (method, signal, target), risks in zip(cases, np.swapaxes(simulated, 0, 1), strict=True):
+        r2 = SIGNALS[signal](pair[0], tau.mean())
+        stops = stops_of(method, tau.mean())
+        limit = st.limiting_risk(method, stops, signal=r2, target=target, **known)
+        bias, variance = risks.mean(axis=0)
+        total = bias + variance
+        # of one draw the spread is not known, and is zero here
+        spread = risks.sum(axis=1).std(axis=0, ddof=min(draws - 1, 1))
+        # relative to the risk: the bias alone may be zero up to rounding
+        found = {
+            "bias": (limit.bias - bias) / total,
+            "variance": (limit.variance - variance) / total,
+            "total": limit.total / total - 1,
+            "standard_error": spread / np.sqrt(draws) / total,
+            "quadrature": limit.quadrature_error / total,
+        }
+        row = rows.setdefault(str(method), {"covariance": covariance, "ratio": ratio, "n": n})
+        row |= {"draws": draws, "method": str(method)}
+        for part, values in found.items():
+            row[part] = max(row.get(part, 0.0), rounded(np.max(np.abs(values))))
+        # what three standard errors of the simulation do not explain
+        beyond = np.abs(found["total"]) - 3 * found["standard_error"]
+        row["beyond"] = max(row.get("beyond", 0.0), rounded(np.max(beyond)))
+    return list(rows.values())
+
+
+def main() -> None:
+    """Compare the cases that are asked for, complete the file, and print the worst of all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--covariance", choices=COVARIANCES, nargs="+", default=list(COVARIANCES))
+    parser.add_argument("--ratio", type=float, choices=RATIOS, nargs="+", default=list(RATIOS))
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--draws", type=int, default=1)
+    asked = parser.parse_args()
+    rows = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    cases = list(product(asked.covariance, asked.ratio))
+    for covariance, ratio in progress(cases, "Limits", verbose=True):
+        found = compare(covariance, ratio, asked.rows, asked.draws)
+        rows = [one for one in rows if (one["covariance"], one["ratio"]) != (covariance, ratio)]
+        rows += found
+        # written after every case, so that an interruption loses one case at most
+        with atomic(RESULTS) as file:
+            lines = ",\n".join(json.dumps(row) for row in rows)
+            file.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        print(f"{covariance}, p/n = {ratio:g}: {worst(found)}", flush=True)
+    print(f"all {len(rows)}: {worst(rows)}")
+    if {(row["covariance"], row["ratio"]) for row in rows} == set(product(COVARIANCES, RATIOS)):
+        print(table(rows))
+
+
+def worst(rows: list[dict]) -> str:
+    """Return the largest relative difference of each part, and the method that has it."""
+    texts = []
+    for part in ("bias", "variance", "total", "beyond", "quadrature"):
+        one = max(rows, key=lambda row: row[part])
+        where = f"{one['method']}, {one['covariance']}, {one['ratio']:g}"
+        texts.append(f"{part} {one[part]:.2e} ({where})")
+    return "; ".join(texts)
+
+
+def table(rows: list[dict]) -> str:
+    """Return the largest differences of the risk in percent, in brackets those of heavy balls."""
+    lines = ["| p/n | " + " | ".join(f"{ratio:g}" for ratio in RATIOS) + " |"]
+    lines.append("|---" * (1 + len(RATIOS)) + "|")
+    for covariance in COVARIANCES:
+        cells = []
+        for ratio in RATIOS:
+            found = [
+                [row["total"] for row in rows if row["covariance"] == covariance
+                 and row["ratio"] == ratio and row["method"].startswith("HeavyBall") == heavy]
+                for heavy in (False, True)
+            ]  # fmt: skip
+            cells.append("{:.2f} ({:.2f})".format(*(100 * max(part) for part in found)))
+        lines.append(f"| {covariance} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

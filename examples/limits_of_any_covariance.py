@@ -1,0 +1,83 @@
+"""
+Limits for rows of any covariance
+=================================
+
+With many rows and many columns the risk of a path hardly depends on the data. It is a function of
+the covariance of the rows, of p/n, of the signal and of the noise, and needs no data.
+"""
+
+# %%
+# A quarter of the directions has a tenfold variance, and the signal leans towards them. One random
+# design with 400 rows is close to the limit at every stop, oscillations included.
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+import stoptime as st
+from stoptime.support import plots
+
+covariance = ([1.0, 10.0], [0.75, 0.25])
+signal = [0.5, 2.5]  # squared coefficients by direction, times p
+n, p = 400, 480
+rng = np.random.default_rng(0)
+tau = np.repeat(covariance[0], [360, 120])
+X = rng.standard_normal((n, p)) * np.sqrt(tau)
+s, V = np.linalg.eigh(X.T @ X / n)
+
+figure, axes = plots.new_figure(1, 3, figsize=(13, 4.2))
+known = {"aspect": p / n, "noise": 1.0, "covariance": covariance}
+for name in ("ridge", "gradient-flow", "nesterov-flow"):
+    method = st.get_method(name)
+    stops = np.geomspace(0.02, 10, 80) if method.order == 1 else np.geomspace(0.2, 12, 80)
+    limit = st.limiting_risk(method, stops, signal=signal, target="prediction", **known)
+    few = stops[::8]
+    g, gain = (part(np.maximum(s, 0)[:, None], few) for part in (method.shrinkage, method.gain))
+    prior = (V.T * np.repeat(signal, [360, 120])) @ V * ((V.T * tau) @ V) / p
+    drawn = np.sum(g * (prior @ g), axis=0) + tau @ V**2 @ (s[:, None] * gain**2) / n
+    x = few if method.order == 1 else few**2 / 8  # comparable units: the gain of null directions
+    line = stops if method.order == 1 else stops**2 / 8
+    axes[0].plot(line, limit.total, color=plots.COLORS[name], label=plots.LABELS[name])
+    axes[0].plot(x, drawn, "o", color=plots.COLORS[name], markersize=4)
+    error = float(limit.quadrature_error.max())
+    gap = np.abs(drawn / limit.total[::8] - 1).max()
+    print(
+        f"{plots.LABELS[name]:>16}: error of the integrals {error:.0e}, one design {gap:.1%} away"
+    )
+axes[0].set(
+    xscale="log", xlabel="gain", ylabel="prediction risk", title="limit (lines), one design"
+)
+axes[0].legend()
+
+# %%
+# Leave-one-out and path GCV converge to the prediction risk plus the noise. Naive GCV has a limit
+# too, which is right for ridge alone.
+
+for name in ("ridge", "gradient-flow", "nesterov-flow"):
+    stops = np.geomspace(0.05, 30, 80)
+    right = st.limiting_risk(name, stops, signal=signal, target="prediction", **known).total + 1
+    naive = st.limiting_naive_gcv(name, stops, signal=signal, **known)
+    axes[1].plot(stops, naive / right, color=plots.COLORS[name], label=plots.LABELS[name])
+axes[1].set(
+    xscale="log",
+    yscale="log",
+    ylim=(0.8, 20),
+    xlabel="stop",
+    title="limit of naive GCV over the right value",
+)
+
+# %%
+# Learning curves: eigenvalues fall like 1/i, the signal like i⁻³. Ridge saturates: from some number
+# of rows on, no penalty makes up for its slower rate.
+
+powers = np.arange(1.0, 121) ** -1.0
+curves = [
+    st.learning_curve(
+        method, (powers, np.ones(120)), st.power_signal(3), 0.01, n=np.geomspace(20, 2000, 6)
+    )
+    for method in ("ridge", "gradient-flow", "critical-flow")
+]
+plots.learning(curves, ax=axes[2])
+axes[2].set(title="least prediction risk")
+for curve in curves:
+    print(f"{plots.LABELS[curve.method.name]:>22}: exponents {curve.exponents.round(2)}")
+plt.show()
