@@ -6,6 +6,7 @@ import stoptime.show.report as report
 import stoptime.support.plots as plots
 import stoptime.theory.stochastic as stochastic
 from stoptime import tables as tables
+from stoptime.bounds.plan import Plan, plan
 from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
@@ -70,7 +71,6 @@ from stoptime.theory.limits import (
     marchenko_pastur,
 )
 from stoptime.theory.oracle import Oracle, estimate_oracle
-from stoptime.theory.plan import Plan, plan
 from stoptime.theory.random_features import RandomFeatures, random_features
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent

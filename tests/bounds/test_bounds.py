@@ -258,6 +258,9 @@ def test_statements_of_the_table():
         "critically damped flow / ridge (Wang, Zhou, Fu)",
         *(f"ridge iterated {times} times / ridge" for times in (2, 3, 10)),
         "critically damped flow, parameter error, λ = 2.2712/t²",
+        "gradient descent / ridge, any step ≤ 1/L",
+        "Nesterov's method / ridge, any step ≤ 1/L",
+        "ν-method / ridge, any step ≤ 1/L",
         "accelerated flow, parameter error, λ = 5/t²",
         "gradient flow, parameter error, λ = 0.79/t",
     ]
@@ -332,7 +335,7 @@ def test_senseless_questions_about_the_rest():
         bounds.parameter_error(HeavyBallFlow(damping=1.0))
     for function in (bounds.risk_inflation, bounds.parameter_error):
         with pytest.raises(TypeError, match="Ridge, GradientFlow"):
-            function("nesterov")
+            function("conjugate-gradient")
     for kappa in (0.5, np.nan, np.inf, [2.0, 0.0]):
         with pytest.raises(ValueError, match="kappa"):
             bounds.heavy_ball_theorem(kappa)

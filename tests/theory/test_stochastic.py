@@ -8,10 +8,10 @@ import pytest
 import stoptime as st
 from helpers import run
 from iteration_cases import make_data
+from stoptime.bounds.plan import isotropic_eigenvalues
 from stoptime.methods.iterations import HeavyBall, Nesterov
 from stoptime.theory import epochs as epochs_module
 from stoptime.theory.fluctuations import RowSource, SpectrumSource
-from stoptime.theory.plan import isotropic_eigenvalues
 from theory.batch_cases import problem, simulated, worst_deviation
 
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from stoptime.bounds.balls import Enclosure, require_flint, working_precision
+from stoptime.bounds.balls import (  # isort: skip
+    Enclosure, WorkLimitError, downward, exact, require_flint, upward, working_precision,
+)  # fmt: skip
+from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.filters import BesselFilter, GaussianFilter, MaternFilter, PowerFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
-from stoptime.support.checks import positive_number
+from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-3
+ITERATION_TOLERANCE = 1e-4
+PLAN_TOLERANCE = 1e-5
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -26,6 +37,7 @@ def risk_inflation(
     *,
     stop: float | None = None,
     condition_number: float | None = None,
+    largest_step: float | None = None,
     tolerance: float | None = None,
 ) -> Enclosure:
     r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
@@ -39,26 +51,41 @@ def risk_inflation(
     .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
               (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
 
+    For an iteration the stop is the best whole number k, and the eigenvalues go up to 1/ε. Its
+    step is that of the method in units of 1/λ*, the number ελ*; ``step="auto"`` stands for the
+    worst of all steps, as a whole number of steps may fit badly. The ``stop`` is the best k at that
+    step, and infinite where short steps are the worst ones.
+
     Parameters
     ----------
-    method : Ridge, IteratedRidge, GradientFlow, AcceleratedFlow, CriticalFlow or HeavyBallFlow
-        Accelerated flow needs friction ≥ 2; heavy-ball flow needs ``damping="critical"``.
+    method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
+        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
+        flow needs ``damping="critical"``, and the heavy ball a given step and momentum. The flows
+        are GradientFlow, AcceleratedFlow, CriticalFlow and HeavyBallFlow.
     stop : float, optional
-        The dimensionless τ at which to enclose the maximum over x; by default the best one.
-        Heavy-ball flow does not take it.
+        The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
+        maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
+    largest_step : float, optional
+        For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
-        heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
+        heavy-ball flow, 1e-4 for iterations. If the proof would need too much work, WorkLimitError
+        is raised.
 
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
     [1.59910940072, 1.5991...] at stop 1.75535
+    >>> from stoptime import Nesterov
+    >>> print(risk_inflation(Nesterov(step=0.01)))  # at most 1.234 for the step 0.01/λ*
+    [1.2338..., 1.2339...] at stop 13
     """
     method, proofs = _proofs_of(method)
+    if largest_step is not None and (not proofs.by_step or method.is_tuned):
+        raise ValueError('largest_step is for iterations with step="auto" only.')
     argument: float | None = None
     if proofs.by_condition_number:
         if stop is not None:
@@ -66,6 +93,8 @@ def risk_inflation(
         argument = _checked_condition_number(condition_number)
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
+    elif proofs.by_step:
+        argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
         argument = positive_number("stop", stop)
     width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
@@ -102,9 +131,46 @@ def parameter_error(
     [0.765625, 0.765625] at stop 0
     """
     method, proofs = _proofs_of(method)
+    if proofs.error is None:
+        names = ", ".join(cls.__name__ for cls, one in PROOFS.items() if one.error is not None)
+        raise TypeError(f"The parameter error is certified for {names}; got {method!r}.")
     c = positive_number("calibration", calibration)
     width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
     return _proven(proofs.error, *proofs.filter(method), c, width)
+
+
+def proven_guarantee(
+    method: Method, stop: int, penalty: float, eigenvalues: tuple[float, float]
+) -> float | None:
+    """Return a proven bound on the inflation of one iterate, for eigenvalues in a range.
+
+    It is None where there is no proof: for methods without a loop, for long loops that have no
+    closed form, and where python-flint is not installed.
+    """
+    if find_spec("flint") is None or not isinstance(method, Iteration):
+        return None
+    try:
+        return _proven(_iterate_guarantee, method, stop, penalty, eigenvalues).upper
+    except WorkLimitError:
+        return None
+
+
+def _iterate_guarantee(
+    method: Any, stop: int, penalty: float, eigenvalues: tuple[float, float]
+) -> Enclosure:
+    step = exact(method.epsilon)
+    rho = (step * exact(penalty)).sqrt()
+    reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
+    iterates = None
+    # The filter of a proof refuses parameters for which there is no closed form.
+    with suppress(KeyError, ValueError):
+        iterates = PROOFS[type(method)].filter(method)[1]
+    if iterates is not None and reach[1] <= iterates.longest:
+        found = iterates.at(stop).largest_excess(rho, reach, PLAN_TOLERANCE)
+    else:
+        steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
+        found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
+    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
 
 
 class Proofs(NamedTuple):
@@ -112,9 +178,11 @@ class Proofs(NamedTuple):
 
     filter: Callable[[Any], tuple[Any, ...]]  # the first arguments of both proofs, by method
     inflation: Callable[..., Enclosure]  # next arguments: stop or condition number, and tolerance
-    error: Callable[..., Enclosure]  # next arguments: calibration and tolerance
+    error: Callable[..., Enclosure] | None  # next arguments: calibration and tolerance
     tolerance: float = FLOW_TOLERANCE
     by_condition_number: bool = False
+    # The argument of the inflation is a stop if the step is given, and else the largest step.
+    by_step: bool = False
 
 
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
@@ -145,6 +213,16 @@ def _checked_condition_number(value: float | None) -> float:
     return float(value)
 
 
+def _checked_step_or_stop(
+    method: Method, largest_step: float | None, stop: float | None
+) -> float | None:
+    if stop is None:
+        return None if largest_step is None else positive_number("largest_step", largest_step)
+    if not method.is_tuned:
+        raise ValueError("A stop needs a step: give the number ελ* as the step of the method.")
+    return whole_number("stop", stop, least=0)
+
+
 def _accelerated_inflation(found: BesselFilter, stop: float | None, tolerance: float) -> Enclosure:
     if found.friction < 2:
         raise ValueError(
@@ -163,6 +241,39 @@ def _critical_damping(method: HeavyBallFlow) -> tuple[()]:
     return ()
 
 
+def _polynomials(method: Any) -> tuple[Any, Iterates]:
+    if not method.universal_guarantee:
+        raise ValueError(
+            f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
+            "constant momentum, or ν ≥ 1/2."
+        )
+    return method, POLYNOMIALS[type(method)](method)
+
+
+def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
+    if not (method.is_tuned and method.follows_flow):
+        raise ValueError(
+            "The constant of HeavyBall depends on step and momentum: give the number ελ* as its "
+            "step, and its momentum as a number."
+        )
+    return method, HeavyBallIterates(method.eta)
+
+
+def _iteration_inflation(
+    method: Any, iterates: Iterates, argument: float | None, tolerance: float
+) -> Enclosure:
+    if not method.is_tuned:
+        return every_step_inflation(method, iterates, argument, tolerance)
+    return step_inflation(method, iterates, argument, tolerance)
+
+
+# The powers and degrees of the polynomials of each iteration.
+POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
+    GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
+    Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
+    NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
+}
+
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {
     Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error),
@@ -174,5 +285,10 @@ PROOFS: dict[type[Method], Proofs] = {
     IteratedRidge: Proofs(lambda method: (PowerFilter(method.times),), flow_inflation, flow_error),
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
+    ),
+    HeavyBall: Proofs(_given_momentum, step_inflation, None, ITERATION_TOLERANCE, by_step=True),
+    **dict.fromkeys(
+        POLYNOMIALS,
+        Proofs(_polynomials, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True),
     ),
 }

@@ -13,6 +13,7 @@ intervals of all α cover a ∈ (0, ∞).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -49,6 +50,9 @@ class Piece(NamedTuple):
     alpha: float
 
 
+Cover = Callable[[float], tuple[list[Piece], list[float]]]
+
+
 class ProofPlan(NamedTuple):
     """The claims to be proven: a cover at level ``cap``, and ``floor`` at the problem ``worst``."""
 
@@ -68,6 +72,60 @@ def samples(alpha: float, kappa: float, spacing: float) -> tuple[Array, Array]:
     return b, np.array([u * g / alpha, alpha * (1 - g) / u])
 
 
+class Points(NamedTuple):
+    """The points (Y₁, Y₂) of many stops one after another; ``starts`` are their first indices."""
+
+    Y1: Array
+    Y2: Array
+    starts: NDArray[np.intp]
+    stops: list[float]
+
+
+def points_of(rows: dict[float, Array]) -> Points:
+    """Join the points of all stops."""
+    sizes = [at.shape[1] for at in rows.values()]
+    Y1, Y2 = np.concatenate(list(rows.values()), axis=1)
+    return Points(Y1, Y2, np.cumsum([0, *sizes[:-1]]), list(rows))
+
+
+def corners(at: Array) -> Array:
+    """Return those points of one stop that matter: D is linear in (Y₁, Y₂), so a convex hull."""
+    return at if at.shape[1] < HULL_FROM else at[:, ConvexHull(at.T).vertices]
+
+
+def intervals(points: Points, d: float) -> tuple[Array, Array]:
+    """Return the ends of the interval of problems with |D| ≤ d, for every stop."""
+    # For each point the problems with |D| ≤ d end at roots of quadratics. This form of the
+    # roots adds two positive numbers, so nothing cancels.
+    Y1, Y2, starts, _ = points
+    square = d * d + 4 * Y1 * Y2
+    root = d + np.sqrt(np.maximum(square, 0.0))
+    with np.errstate(divide="ignore", over="ignore"):
+        highs = np.where(square >= 0, root / (2 * np.abs(Y1)), 0.0)
+    lows = np.where(square >= 0, 2 * Y2 / root, np.inf)
+    return np.maximum.reduceat(lows, starts), np.minimum.reduceat(highs, starts)
+
+
+def greedy_cover(
+    points: Points, d: float, at: float, end: float
+) -> tuple[list[Piece], list[float]]:
+    """Cover the problems from ``at`` to ``end``; return the pieces and where gaps begin."""
+    low, high = intervals(points, d)
+    pieces: list[Piece] = []
+    gaps: list[float] = []
+    # The greedy choice, the interval that reaches farthest, gives the fewest pieces to prove.
+    while at < end:
+        reach = np.where(low <= at, high, 0.0)
+        best = int(np.argmax(reach))
+        if reach[best] > at:
+            pieces.append(Piece(at, min(float(reach[best]), end), points.stops[best]))
+            at = pieces[-1].high
+        else:
+            gaps.append(at)
+            at = float(np.min(low[(low > at) & (high > low)], initial=end))
+    return pieces, gaps
+
+
 @dataclass(frozen=True)
 class Family:
     """Stops α in growing order, each with the points (Y₁, Y₂) it can produce."""
@@ -81,48 +139,22 @@ class Family:
         rows = dict(self.rows)
         for alpha in alphas:
             _, at = samples(alpha, self.kappa, self.spacing)
-            # D is linear in (Y₁, Y₂), so only the corners of their convex hull matter.
-            rows[alpha] = at if at.shape[1] < HULL_FROM else at[:, ConvexHull(at.T).vertices]
+            rows[alpha] = corners(at)
         return Family(self.kappa, self.spacing, dict(sorted(rows.items())))
 
     @cached_property
-    def _flat(self) -> tuple[Array, Array, NDArray[np.intp]]:
-        sizes = [at.shape[1] for at in self.rows.values()]
-        Y1, Y2 = np.concatenate(list(self.rows.values()), axis=1)
-        return Y1, Y2, np.cumsum([0, *sizes[:-1]])
+    def _points(self) -> Points:
+        return points_of(self.rows)
 
     def cover(self, d: float) -> tuple[list[Piece], list[float]]:
         """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and where gaps begin."""
-        # For each point the problems with |D| ≤ d end at roots of quadratics. This form of the
-        # roots adds two positive numbers, so nothing cancels.
-        Y1, Y2, starts = self._flat
-        square = d * d + 4 * Y1 * Y2
-        root = d + np.sqrt(np.maximum(square, 0.0))
-        with np.errstate(divide="ignore"):
-            highs = np.where(square >= 0, root / (2 * np.abs(Y1)), 0.0)
-        high = np.minimum.reduceat(highs, starts)
-        low = np.maximum.reduceat(np.where(square >= 0, 2 * Y2 / root, np.inf), starts)
         # Below this problem the stop 0 is good enough, and beyond the end a late stop is.
         at = d / math.sqrt(self.kappa)
-        end = _closing_point(d, self.kappa)
-        alphas = list(self.rows)
-        pieces: list[Piece] = []
-        gaps: list[float] = []
-        # The greedy choice, the interval that reaches farthest, gives the fewest pieces to prove.
-        while at < end:
-            reach = np.where(low <= at, high, 0.0)
-            best = int(np.argmax(reach))
-            if reach[best] > at:
-                pieces.append(Piece(at, min(float(reach[best]), end), alphas[best]))
-                at = pieces[-1].high
-            else:
-                gaps.append(at)
-                at = float(np.min(low[(low > at) & (high > low)], initial=end))
-        return pieces, gaps
+        return greedy_cover(self._points, d, at, _closing_point(d, self.kappa))
 
     def best_stops(self, a: float) -> list[tuple[float, float]]:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
-        Y1, Y2, starts = self._flat
+        Y1, Y2, starts, _ = self._points
         heights = np.maximum.reduceat(np.abs(a * Y1 - Y2 / a), starts)
         alphas = list(self.rows)
 
@@ -155,12 +187,12 @@ def _closing_point(d: float, kappa: float) -> float:
     return float(brentq(lambda a: cap(a) - d, first, 1e3 * first)) * (1 + 1e-9)
 
 
-def _least_cover(family: Family, low: float, high: float) -> tuple[float, float]:
+def least_cover(cover: Cover, low: float, high: float) -> tuple[float, float]:
     """Return the least d that covers all problems, and the last gap found on the way."""
     gap = 1.0
     while high - low > 1e-6 * high:
         d = 0.5 * (low + high)
-        _, gaps = family.cover(d)
+        _, gaps = cover(d)
         if gaps:
             low = d
             gap = gaps[0]
@@ -182,7 +214,7 @@ def make_plan(kappa: float, tolerance: float) -> ProofPlan:
     family = Family(kappa, 0.6 * math.sqrt(tolerance), {}).extended(alphas)
     high = 2 * kappa**0.25
     for _ in range(ROUNDS):
-        d, worst = _least_cover(family, least, high)
+        d, worst = least_cover(family.cover, least, high)
         floor = family.best_stops(worst)[0][0]
         if d <= 1.01 * least or d**2 - floor**2 <= SEARCH_SHARE * tolerance * (1 + d**2):
             break

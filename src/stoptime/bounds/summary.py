@@ -14,6 +14,7 @@ from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, w
 from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.bounds.friction import friction_change
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 
@@ -22,6 +23,11 @@ TABLE_DIGITS = 10
 SHARPER_FRICTION = (4.0, 5.0, 7.0)
 TABLE_TIMES = (2, 3, 10)
 TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
+CERTIFIED_ITERATIONS = {
+    "gradient descent": GradientDescent(),
+    "Nesterov's method": Nesterov(),
+    "ν-method": NuMethod(),
+}
 LARGEST_CONSTANT = 1e150  # for larger constants x overflows
 ATTEMPTS = 200
 
@@ -129,6 +135,8 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
         claims.append((f"ridge iterated {times} times / ridge", None, certify))
     certify = partial(parameter_error, CriticalFlow(), calibration=2.2712)
     claims.append(("critically damped flow, parameter error, λ = 2.2712/t²", None, certify))
+    for name, method in CERTIFIED_ITERATIONS.items():
+        claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
     certify = partial(parameter_error, nesterov, calibration=5.0)
     claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
     certify = partial(parameter_error, gradient, calibration=0.79)

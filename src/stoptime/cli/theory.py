@@ -41,9 +41,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
 
     Example: stoptime plan --penalty 0.001 --lr 0.5
     """
+    from stoptime.bounds.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
+    from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
     from stoptime.support import plots  # noqa: PLC0415 - starts faster
-    from stoptime.theory.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
-    from stoptime.theory.plan import plan as make_plan  # noqa: PLC0415
 
     checked_output(out, "--out")
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)

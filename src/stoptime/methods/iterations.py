@@ -62,7 +62,7 @@ class GradientDescent(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As that of gradient flow: every step of at most 1/L shrinks every direction."""
+        """Whether the step is constant: some stop then has at most twice the risk of ridge."""
         return self.follows_flow
 
     @property
@@ -149,7 +149,10 @@ class Nesterov(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
+        """As for accelerated flow, friction ≥ 2; :func:`stoptime.bounds.risk_inflation` proves it.
+
+        A constant momentum needs the range of the eigenvalues.
+        """
         free = self.momentum is None and self.follows_flow
         return free and AcceleratedFlow(self.friction).universal_guarantee
 
@@ -332,7 +335,7 @@ class NuMethod(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As for the accelerated flow that it follows, with friction 4ν."""
+        """As for accelerated flow with friction 4ν; :mod:`stoptime.bounds` proves the constant."""
         return self.follows_flow and self.as_flow().universal_guarantee
 
     @property

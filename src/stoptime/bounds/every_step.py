@@ -1,0 +1,204 @@
+r"""Certificates of iterations: the best stop at one step, and the worst step.
+
+.. math:: C(\varepsilon) = \min_{k \ge 0} \max_{0 \le s \le 1/\varepsilon}\ (1 + x) g_k^2
+          + \frac{(1 + x)(1 - g_k)^2}{x}, \qquad x = s/\lambda^*
+
+depends on the step through a² = 1/ελ* alone: with y = εs the inflation is 1 + D² and D = aA - B/a
+as in the module ``iterates``, where A and B do not depend on a. So for fixed k the steps with
+|D| ≤ d for all y form an interval, and a cover of all a > 0 by such intervals proves sup C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
+from stoptime.bounds.heavy_ball_plan import (
+    COVER_SHARE,
+    Piece,
+    Points,
+    corners,
+    greedy_cover,
+    intervals,
+    least_cover,
+    points_of,
+)
+from stoptime.bounds.iterates import QUARTER, Iterates, prove_excess
+from stoptime.bounds.late_iterates import LateIterates
+from stoptime.bounds.loops import HeavyBallIterates
+from stoptime.bounds.one_variable import flow_inflation, sample
+from stoptime.theory.search import stop_with_gain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flint import arb
+
+    from stoptime.support.arrays import Array
+
+WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
+MOST_STOPS = 20_000  # that are excluded one by one, at one step
+EVERY_ITERATE = 64  # up to here a cover may use every iterate
+STRIDES = (8, 2, 1)  # between later ones that it may use
+LARGEST_FIRST = 20_000  # of late iterates
+LARGEST_D = 10.0
+WHOLE_REACH = (0.0, 1.0)  # of y = εs
+
+# Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
+BELOW_SHARE = 0.2
+ABOVE_SHARE = 0.4
+
+
+def step_inflation(
+    method: Any, iterates: Iterates | HeavyBallIterates, stop: float | None, tolerance: float
+) -> Enclosure:
+    """Enclose C at the step ελ* of the method, or the inflation of one iterate."""
+    step = method.epsilon
+    rho = exact(step).sqrt()
+    if stop is not None:
+        found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
+        return _enclosure(found.attained, found.cap, stop)
+    angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
+    k = int(np.argmin(heights))
+    best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
+    floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
+    _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
+    return _enclosure(floor, best.cap, k)
+
+
+def _enclosure(attained: float, cap: float, stop: float) -> Enclosure:
+    return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), float(stop))
+
+
+def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
+    """Return the angle where |D| is largest, and |D| there, for every stop before ``last``."""
+    if last > MOST_STOPS:
+        raise WorkLimitError(
+            f"At the step {step:g} the proof that no stop is better than the best one needs {last} "
+            "stops, which would take too long: give the stop, or take a larger step."
+        )
+    theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
+    sine = np.sin(theta)
+    rho = math.sqrt(step)
+    run = method.with_params(step=1.0).run(sine**2, np.array(1.0))
+    found = []
+    for g in islice(run, last):
+        height = np.abs(sine * g / rho - rho * (1 - g) / sine)
+        i = int(np.argmax(height))
+        found.append((theta[i], height[i]))
+    angles, heights = np.array(found).T
+    return angles, heights
+
+
+def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angles: Array) -> None:
+    """Prove that every stop has an angle with |D| ≥ d; ``angles`` has one for the early stops."""
+    for k, angle in enumerate(angles.tolist()):
+        theta = exact(angle)
+        g = iterates.at(k).shrinkage(theta)
+        if not abs(theta.sin() * g / rho - rho * (1 - g) / theta.sin()) >= d:
+            raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
+    # Late stops have little shrinkage left at this angle, where the variance alone exceeds d.
+    theta = exact(math.asin(min(1.0, float(rho / (2 * d)))))
+    sine = theta.sin()
+    if not iterates.at(len(angles)).later(theta) * (sine / rho + rho / sine) - rho / sine <= -d:
+        raise WorkLimitError("Not proven: every late stop is worse than the best one.")
+
+
+def every_step_inflation(
+    method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
+) -> Enclosure:
+    """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
+    every = EVERY_ITERATE
+    nearest = 0.0
+    if largest_step is not None:
+        every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
+        nearest = downward(1 / exact(largest_step).sqrt())
+    u, f = sample(iterates.flow)
+    steps = Steps(iterates, points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
+
+    def excess(d: float, share: float) -> float:
+        return (1 + d**2) * (1 + share * tolerance) - 1
+
+    limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
+    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
+    points = _points(iterates, range(1, every + 1))
+    d, worst = least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
+    level = math.sqrt(excess(d, COVER_SHARE))
+    cap = excess(d, ABOVE_SHARE)
+    last = steps.prove_late(every, level, exact(cap).sqrt())
+    steps.prove_early(every, last, level, cap)
+    upper = upward(1 + exact(cap))
+    # In the limit of short steps the constant is that of the flow: it is a lower bound as well.
+    if d <= (1 + 1e-5) * least:
+        return Enclosure(limit.lower, upper, math.inf)
+    step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
+    hardest = step_inflation(method.with_params(step=step), iterates, None, tolerance / 2)
+    return replace(hardest, upper=upper)
+
+
+def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
+    """Return the points (A, B) of some iterates."""
+    rows = {}
+    for k in numbers:
+        sine, g = iterates.at(k).sample(QUARTER)
+        rows[float(k)] = corners(np.array([sine * g, (1 - g) / sine]))
+    return points_of(rows)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
+
+    iterates: Iterates
+    flow: Points
+    nearest: float
+
+    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
+        """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
+        # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
+        # factor moves the end to the safe side of its rounding error.
+        end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
+        return greedy_cover(points, d, max(d, self.nearest), end)
+
+    def _scales(self, first: int, d: float) -> tuple[float, float]:
+        """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""
+        low, high = intervals(self.flow, d)
+        centre = 1 / math.sqrt(low[0] * high[0])
+        # From one iterate to the next, σ = Nρ grows by this ratio; the factor allows for rounding.
+        ratio = float(self.iterates.phase(first + 1) / self.iterates.phase(first)) * (1 + 1e-9)
+        return centre / math.sqrt(ratio), centre * math.sqrt(ratio)
+
+    def prove_late(self, first: int, level: float, d: arb) -> int:
+        """Return an iterate from which on all have |D| ≤ d at their scales, which is proven."""
+        while True:
+            low, high = self._scales(first, level)
+            try:
+                LateIterates(self.iterates, first).prove((exact(low), exact(high)), d)
+            except WorkLimitError:
+                # Later iterates are closer to the flow.
+                first *= 2
+                if first > LARGEST_FIRST:
+                    raise
+            else:
+                return first
+
+    def prove_early(self, every: int, last: int, level: float, cap: float) -> None:
+        """Prove D² ≤ cap for all steps before those of late iterates; ``level`` is a lower |D|."""
+        # Most covers need few of the iterates beyond ``every``, and sampling them takes the time.
+        for stride in STRIDES:
+            numbers = [*range(1, every + 1), *range(every + stride, last, stride), last]
+            pieces, gaps = self.cover(_points(self.iterates, numbers), level, last)
+            if not gaps:
+                break
+        reached = max([level, self.nearest, *(piece.high for piece in pieces)])
+        late = self.iterates.phase(last) / exact(self._scales(last, level)[1])
+        if gaps or not exact(reached) >= late:
+            raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
+        for piece in pieces:
+            for a in (piece.low, piece.high):
+                prove_excess(self.iterates.at(int(piece.alpha)), 1 / exact(a), cap)

@@ -1,0 +1,142 @@
+r"""The guarantee of any iteration after few steps, from its loop alone.
+
+The shrinkage of iterate k is a polynomial of degree k in y = εs, so the excess
+D² = ((1 + x)g - 1)²/x, x = y/ρ², is one of degree n = 2k + 1. With y = m - h·cos ω on an interval,
+it is a trigonometric polynomial of degree n in ω. If M is its maximum, its distance from M/2 is at
+most M/2, and Bernstein's inequality bounds its second derivative by n²M/2. As the slope vanishes
+at the maximum,
+
+.. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
+
+for any intervals around ω_j of radius r_j that cover [0, π].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from stoptime.bounds.balls import (  # isort: skip
+    PRECISION, Bracket, WorkLimitError, centre_and_radius, downward, exact, upward,
+    working_precision,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flint import arb
+
+    from stoptime.bounds.balls import Interval
+    from stoptime.methods.recurrence import Update
+
+LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
+LARGEST_K = 3000  # of a polynomial in closed form
+LOST_BITS = 1.3  # in each step of a loop at most, as balls grow by 1 + √2
+OVERLAP = 1 + 1e-9  # of neighbouring cells, whose centres are rounded
+FINEST = 2.0**-40
+
+
+def polynomial_excess(
+    polynomial: Callable[[arb], arb], k: int, rho: arb, reach: Interval, tolerance: float
+) -> Bracket:
+    """Enclose the largest D² for y = εs in ``reach``; g has degree k, and g(0) = 1."""
+    if k > LARGEST_K:
+        raise WorkLimitError(f"A proof for iterate {k} would take too long.")
+    n = 2 * k + 1
+    middle, half = centre_and_radius(reach)
+
+    def excess(omega: float) -> arb:
+        y = middle - half * exact(omega).cos()
+        x = y / rho**2
+        return ((1 + x) * polynomial(y) - 1) ** 2 / x
+
+    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
+    count = math.ceil(math.pi * n)
+    radius = math.pi / (2 * count)
+    cells = [(omega, excess(omega)) for omega in (radius * (2 * i + 1) for i in range(count))]
+    cap = max(upward(value) for _, value in cells) / (1 - (n * exact(radius) * OVERLAP) ** 2 / 4)
+    while radius > FINEST / n:
+        best = max(downward(value) for _, value in cells)
+        room = upward((n * exact(radius) * OVERLAP) ** 2 * cap / 4)
+        if room <= tolerance * max(1.0, best):
+            return Bracket(best, max(upward(value + room) for _, value in cells), (reach,))
+        # A cell whose cap is below the value of another one does not contain the maximum.
+        kept = [omega for omega, value in cells if upward(value + room) >= best]
+        radius /= 2
+        cells = [(at, excess(at)) for omega in kept for at in (omega - radius, omega + radius)]
+    raise WorkLimitError("The proof needs angles closer than double precision.")
+
+
+def loop_excess(steps: list[Update], rho: arb, reach: Interval, tolerance: float) -> Bracket:
+    """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
+    if len(steps) > LONGEST_LOOP or any(step.decay for step in steps):
+        raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
+    with working_precision(PRECISION + math.ceil(LOST_BITS * len(steps))):
+        return polynomial_excess(partial(_after, steps), len(steps), rho, reach, tolerance)
+
+
+def _after(steps: list[Update], y: arb) -> arb:
+    """Return g after some steps of the loop, as :func:`stoptime.methods.recurrence.iterates`."""
+    value = exact(1)
+    move = exact(0)
+    for momentum, lookahead, weight, stride, direct, _ in steps:
+        slope = y * (value + lookahead * move)
+        move = momentum * move - weight * slope
+        value = value - direct * slope + stride * move
+    return value
+
+
+@dataclass(frozen=True)
+class HeavyBallIterate:
+    """Iterate k of the heavy ball, with the methods of ``Iterate``."""
+
+    k: int
+    eta: float
+
+    def polynomial(self, y: arb) -> arb:
+        """Return g at y = εs: q^k·(U_k - q·U_{k-1}) at (1 + η - y)/2q, q = √η, by Chebyshev."""
+        if self.k == 0 or self.eta == 0:
+            return (1 - y) ** self.k
+        q = exact(self.eta).sqrt()
+        x = (1 + exact(self.eta) - y) / (2 * q)
+        return q**self.k * (x.chebyshev_u(self.k) - q * x.chebyshev_u(self.k - 1))
+
+    def shrinkage(self, theta: arb) -> arb:
+        """Return g at the angle θ with sin²θ = εs."""
+        return self.polynomial(theta.sin() ** 2)
+
+    def later(self, theta: arb) -> arb:
+        """Return a cap on |g| for this iterate and all later ones."""
+        g = self.shrinkage(theta)
+        eta = exact(self.eta)
+        c = (1 + eta - theta.sin() ** 2) / 2
+        if c > eta.sqrt():
+            # Without oscillation g falls to zero and stays positive.
+            return g
+        # This energy of two neighbours is multiplied by η in every step.
+        before = HeavyBallIterate(max(self.k - 1, 0), self.eta).shrinkage(theta)
+        energy = (g - c * before) ** 2 + (eta - c**2) * before**2
+        return (energy / (eta - c**2)).upper().sqrt() if c < eta.sqrt() else exact(math.inf)
+
+    def largest_excess(self, rho: arb, reach: Interval, tolerance: float) -> Bracket:
+        """Enclose the largest D² for y in ``reach``, at one ρ."""
+        return polynomial_excess(self.polynomial, self.k, rho, reach, tolerance)
+
+
+@dataclass(frozen=True)
+class HeavyBallIterates:
+    """The iterates of the heavy ball with a given momentum."""
+
+    eta: float
+    longest: ClassVar[float] = math.inf
+
+    def at(self, k: int) -> HeavyBallIterate:
+        """Return iterate k."""
+        return HeavyBallIterate(k, self.eta)
+
+    def last(self, centre: float) -> int:
+        """Return a late stop, given the stop with the gain of ridge."""
+        # Oscillations fall like η^(k/2), and below the frequency of the damping like exp(-εsk).
+        return 16 * math.ceil(centre) + math.ceil(16 / (1 - math.sqrt(self.eta)))

@@ -1,0 +1,366 @@
+"""Certified constants of the iterations: against their loops, their flows, and brute force."""
+
+import os
+
+import mpmath
+import numpy as np
+import pytest
+
+from bounds.formulas import bessel, risk_ratio
+from stoptime import bounds
+from stoptime.bounds import balls, certificates, every_step, iterates, late_iterates, loops
+from stoptime.bounds.plan import plan
+from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.schedules import Cosine
+from stoptime.theory.calibration import calibrate
+
+flint = pytest.importorskip("flint")
+
+SPECTRA = 2000
+STEPS = 1000 if "STOPTIME_SOAK" in os.environ else 60
+METHODS = [GradientDescent(), Nesterov(), Nesterov(friction=2.0), NuMethod(), NuMethod(nu=0.7)]
+EVERY_STEP = [
+    (GradientDescent(), None, 2.0),
+    (Nesterov(), None, 2.0),
+    (NuMethod(), None, 2.5),
+    (GradientDescent(), 0.1, None),
+]
+each_method = pytest.mark.parametrize("method", METHODS, ids=repr)
+
+
+def polynomials(method):
+    return certificates._polynomials(method)[1]
+
+
+def loop(method, theta, k):
+    """The shrinkage at εs = sin²θ, from the loop of the iteration."""
+    return method.with_params(step=1.0).shrinkage(np.sin(theta) ** 2, k)
+
+
+def worst_ratios(method, step, last, points=3000):
+    """The largest risk ratio of every iterate up to a last one, on a grid of eigenvalues."""
+    y = np.sin(np.linspace(1e-4, np.pi / 2, points)) ** 2
+    stops = np.arange(last + 1)
+    return risk_ratio(y[:, None] / step, method.with_params(step=1.0).shrinkage(y[:, None], stops))
+
+
+# --- the polynomials ------------------------------------------------------------------------------
+
+
+@each_method
+@pytest.mark.parametrize("k", [0, 1, 2, 7, 40])
+def test_the_polynomials_are_the_iterates(method, k):
+    theta = np.linspace(0.01, np.pi / 2, 50)
+    iterate = polynomials(method).at(k)
+    with balls.working_precision():
+        found = [float(iterate.shrinkage(balls.exact(t))) for t in theta.tolist()]
+    assert found == pytest.approx(loop(method, theta, k), abs=1e-13)
+    sine, g = iterate.sample(1.0)
+    assert g == pytest.approx(loop(method, np.arcsin(sine), k), abs=1e-11)
+
+
+@each_method
+@pytest.mark.parametrize("k", [1, 9])
+def test_moments_and_slopes_are_those_of_the_shrinkage(method, k):
+    iterate = polynomials(method).at(k)
+    with mpmath.workdps(40):
+
+        def g(theta):
+            c = mpmath.cos(theta)
+            nu = iterate.order
+            return c**iterate.power * (
+                mpmath.gegenbauer(iterate.degree, nu, c) / mpmath.gegenbauer(iterate.degree, nu, 1)
+            )
+
+        series = mpmath.taylor(g, 0, 4)
+        slope = mpmath.diff(g, 0.3)
+    with balls.working_precision():
+        second, fourth = iterate.moments()
+        assert float(second) == pytest.approx(float(-2 * series[2]), rel=1e-9)
+        assert float(fourth) == pytest.approx(float(24 * series[4]), rel=1e-9)
+        assert float(iterate.slope(balls.exact(0.3))) == pytest.approx(float(slope), rel=1e-9)
+
+
+@each_method
+@pytest.mark.parametrize("k", [1, 2, 25])
+def test_tails_and_energies_bound_what_comes_later(method, k):
+    iterate = polynomials(method).at(k)
+    theta = np.linspace(0.02, np.pi / 2, 300)
+    g = np.abs(loop(method, theta, k))
+    with balls.working_precision():
+        for i in range(0, 300, 23):
+            e = iterate.tail(float(theta[i]))
+            if e is not None:
+                cap = balls.upward(e)
+                assert g[i:].max() <= cap + 1e-12
+                assert (np.sin(theta) * g)[i:].max() <= cap * np.sin(theta[i]) + 1e-12
+            cap = balls.upward(iterate.later(balls.exact(float(theta[i]))))
+            assert np.abs(loop(method, theta[i], np.arange(k, k + 60))).max() <= cap + 1e-12
+
+
+def test_elementary_inequalities_of_the_proofs():
+    t = np.linspace(1e-3, np.pi / 2, 20_001)
+    s, c = np.sin(t), np.cos(t)
+    w = t**2 / s
+    slope = (2 * t * s - t**2 * c) / s**2
+    curvature = 2 / s - 4 * t * c / s**2 + t**2 * (1 + c**2) / s**3
+    assert np.all(w <= np.pi / 2 * t + 1e-12)
+    assert np.all(slope <= np.pi + 1e-12)
+    assert np.all(curvature <= 3 * t)
+    assert np.all(1 / t - c / s <= late_iterates.COT_SLOPE * t)
+    assert 4 / np.pi**2 < late_iterates.COT_SLOPE
+    small = t[t <= 1]
+    assert np.all(np.log(np.cos(small)) >= -(small**2) / 2 - small**4 / 8)
+    assert np.all(c <= np.exp(-(t**2) / 2))
+    assert np.all(s >= t * (1 - t**2 / 6))
+
+
+def test_brackets_cap_the_imbalance_on_the_whole_interval():
+    rng = np.random.default_rng(0)
+    with balls.working_precision():
+        for method in METHODS:
+            for _ in range(8):
+                k = int(rng.integers(1, 30))
+                step = float(10 ** rng.uniform(-3, 0))
+                low = float(rng.uniform(0, 1.2))
+                high = low + float(rng.uniform(0, 0.3))
+                bracket = iterates.brackets(polynomials(method).at(k), balls.exact(step).sqrt())
+                theta = np.linspace(low, high, 201)[1:]
+                D2 = risk_ratio(np.sin(theta) ** 2 / step, loop(method, theta, k)) - 1
+                found = bracket(((low, high),))
+                assert D2.max() <= found.cap + 1e-9
+                middle = D2[99] if high > low else D2[0]
+                assert found.attained <= middle + 1e-9
+
+
+@each_method
+def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
+    found = late_iterates.LateIterates(polynomials(method), 64)
+    u = np.linspace(0.05, 12.0, 60)
+    for k in (64, 90, 1000):
+        with balls.working_precision():
+            N = float(found.iterates.phase(k))
+            distance, loss, narrowing = (
+                np.array([float(part(balls.exact(v))) for v in u.tolist()])
+                for part in (found._distance, found._loss, found._narrowing)
+            )
+        iterate = found.iterates.at(k)
+        flow = np.exp(-(u**2)) if found.iterates.b == 0 else bessel(2 * iterate.order, u)
+        g = loop(method, u / N, k)
+        if found.iterates.b:
+            P = g / np.cos(u / N) ** iterate.power
+            assert np.all(np.abs(P - flow) <= distance + 1e-12)
+            flow = P
+        assert np.all(np.abs(g) <= np.abs(flow) + 1e-12)
+        assert np.all(np.abs(g) >= np.abs(flow) * (1 - loss) - 1e-12)
+        assert np.all(1 - N * np.sin(u / N) / u <= narrowing + 1e-15)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3, 0.9, 0.99])
+@pytest.mark.parametrize("k", [0, 1, 6, 70])
+def test_the_heavy_ball_in_closed_form(eta, k):
+    iterate = loops.HeavyBallIterates(eta).at(k)
+    method = HeavyBall(1.0, eta)
+    theta = np.linspace(0.01, np.pi / 2, 40)
+    later = np.abs(loop(method, theta[:, None], np.arange(k, k + 200))).max(axis=1)
+    with balls.working_precision():
+        angles = [balls.exact(t) for t in theta.tolist()]
+        found = [float(iterate.shrinkage(angle)) for angle in angles]
+        caps = [balls.upward(iterate.later(angle)) for angle in angles]
+    assert found == pytest.approx(loop(method, theta, k), abs=1e-12)
+    assert np.all(later <= np.array(caps) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        HeavyBall(0.7, 0.9),
+        Nesterov(1.2),
+        Nesterov(0.5, momentum=0.8),
+        SGD(0.5, 0.9, nesterov=True),
+        SGD(0.5, 0.9, dampening=0.5),
+        GradientDescent(Cosine(peak=0.9, total=40)),
+    ],
+    ids=repr,
+)
+def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
+    for k, penalty, low, high in [(1, 0.1, 0.0, 1.0), (20, 0.01, 0.02, 1.0), (30, 2.0, 0.5, 0.6)]:
+        s = low + (high - low) * np.sin(np.linspace(1e-4, np.pi / 2, 4001)) ** 2
+        worst = risk_ratio(s / penalty, method.shrinkage(s, k)).max() - 1
+        with balls.working_precision():
+            step = method.epsilon
+            steps = [method.update(j) for j in range(1, k + 1)]
+            rho = balls.exact(step * penalty).sqrt()
+            found = loops.loop_excess(steps, rho, (step * low, step * high), 1e-5)
+        assert worst <= found.cap * (1 + 1e-12)
+        assert found.attained <= worst * (1 + 1e-5) + 1e-9
+        assert found.cap - found.attained <= 3e-5 * max(1, found.cap)
+
+
+# --- constants ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [*METHODS, HeavyBall(momentum=0.8)], ids=repr)
+@pytest.mark.parametrize("step", [3.0, 0.6, 0.02])
+def test_the_constant_of_a_step_is_valid_and_tight_against_brute_force(method, step):
+    found = bounds.risk_inflation(method.with_params(step=step))
+    ratios = worst_ratios(method, step, 60).max(axis=0)
+    assert found.width <= 1e-4 * found.upper
+    assert ratios.min() == pytest.approx(found.upper, rel=1e-4)
+    assert ratios[int(found.stop)] == pytest.approx(ratios.min(), rel=1e-4)
+    assert calibrate(method.with_params(step=step)).inflation == pytest.approx(
+        found.upper, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(("method", "largest", "value"), EVERY_STEP)
+def test_the_constant_of_every_step_is_valid_and_tight(method, largest, value):
+    found = bounds.risk_inflation(method, largest_step=largest)
+    assert found.width <= 1e-4 * found.upper
+    assert value is None or found.lower <= value <= found.upper
+    end = 3.0 if largest is None else largest
+    steps = end * np.append(np.geomspace(0.1, 0.5, STEPS // 3), np.linspace(0.15, 1.0, STEPS))
+    ratios = [worst_ratios(method, step, 60, points=300).max(axis=0).min() for step in steps]
+    assert found.lower - 0.02 <= max(ratios) <= found.upper
+
+
+def test_random_spectra_and_steps_do_not_refute_the_constants():
+    rng = np.random.default_rng(2)
+    caps = {method: bounds.risk_inflation(method).upper for method, largest, _ in EVERY_STEP[:3]}
+    for _ in range(SPECTRA // 10):
+        method = METHODS[int(rng.choice([0, 1, 3]))]
+        # ten spectra with one penalty each, of eigenvalues up to the inverse of the step
+        y = np.sort(rng.uniform(0, 1, (10, 8)) ** rng.uniform(0.5, 12), axis=1)
+        step = np.exp(rng.uniform(-5, 2))
+        g = method.with_params(step=1.0).shrinkage(y[..., None], np.arange(120))
+        x = y[..., None] / step
+        risk = np.sum(g**2 + (1 - g) ** 2 / x, axis=1)
+        ridge = np.sum(1 / (1 + x), axis=1)
+        assert np.all((risk / ridge).min(axis=1) <= caps[method])
+
+
+def test_one_iterate_at_one_step():
+    found = bounds.risk_inflation(Nesterov(step=0.01), stop=20)
+    assert found.stop == 20
+    assert found.width <= 1e-4
+    assert worst_ratios(Nesterov(), 0.01, 20)[:, 20].max() == pytest.approx(found.upper, rel=1e-4)
+    # values of polynomials of large order overflow, and the iterates of much friction are those of
+    # gradient flow at k²ε/2(r + 1)
+    steep = bounds.risk_inflation(Nesterov(step=1e-7, friction=500.0), stop=67_000)
+    slow = bounds.risk_inflation("gradient-flow", stop=67_000**2 * 1e-7 / 1002)
+    assert steep.upper == pytest.approx(slow.upper, rel=0.02)
+    # half a million iterations are no more work than fifty
+    late = bounds.risk_inflation(GradientDescent(step=1e-6), stop=457_110)
+    assert late.lower == pytest.approx(bounds.risk_inflation("gradient-flow").lower, abs=1e-5)
+
+
+def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
+    with balls.working_precision():
+        found = polynomials(Nesterov())
+        angles, heights = every_step._peaks(Nesterov(0.05), 0.05, 200)
+        rho = balls.exact(0.05).sqrt()
+        every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
+        with pytest.raises(bounds.WorkLimitError, match="no better"):
+            every_step._prove_floor(found, rho, balls.exact(1.001 * heights.min()), angles)
+        with pytest.raises(bounds.WorkLimitError, match="late stop"):
+            every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles[:6])
+        late = late_iterates.LateIterates(found, 500)
+        sigmas = (balls.exact(1.75), balls.exact(1.76))
+        late.prove(sigmas, balls.exact(0.79))
+        with pytest.raises(bounds.WorkLimitError):
+            late.prove(sigmas, balls.exact(0.77))  # less than the constant of the flow
+        with pytest.raises(bounds.WorkLimitError, match="gap"):
+            late.prove((sigmas[0], sigmas[0]), balls.exact(0.79))
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "penalty"),
+    [("gradient-descent", 1e-9), ("nesterov", 0.3), ("nu-method", 1e-9), ("heavy-ball", 0.3)],
+)
+def test_plans_are_proven(method, penalty):
+    momentum = 0.7 if method == "heavy-ball" else None
+    run = plan(penalty, method=method, step=0.8, momentum=momentum).run
+    assert run.proven
+    scaled = run.method.with_params(step=0.8 * penalty)
+    found = bounds.risk_inflation(scaled, stop=run.iterations)
+    assert run.inflation == pytest.approx(found.upper, abs=1e-4)
+    assert run.inflation >= found.lower
+
+
+def test_a_plan_for_short_steps_uses_the_largest_eigenvalue():
+    run = plan(0.1, spectrum=[0.1, 1.0], step=0.3, method="gradient-descent").run
+    x = np.linspace(1e-3, 1.0, 4000) / 0.1
+    g = (1 - 0.3 * 0.1 * x) ** run.iterations
+    assert run.proven
+    assert risk_ratio(x, g).max() == pytest.approx(run.inflation, abs=2e-5)
+    assert risk_ratio(x, g).max() <= run.inflation
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": HeavyBall(0.5, 0.9)},
+        {"method": HeavyBall()},
+        {"method": Nesterov(1.2)},
+        {"method": HeavyBall(Cosine(peak=0.5, total=60), 0.9)},
+    ],
+    ids=repr,
+)
+def test_loops_of_any_kind_are_proven(options):
+    run = plan(0.01, spectrum=[0.05, 0.3, 1.0], **options).run
+    low, high = run.eigenvalues
+    s = np.linspace(max(low, 1e-6), high, 5001)
+    found = risk_ratio(s / 0.01, run.method.shrinkage(s, run.iterations)).max()
+    assert run.proven
+    assert found <= run.inflation <= found + 1e-4
+
+
+def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
+    unproven = plan(1e-4, step=0.5, momentum=0.9)
+    assert unproven.iterations > loops.LONGEST_LOOP
+    assert not unproven.run.proven
+    assert unproven.descent.proven
+    assert str(unproven).endswith("not proven for nesterov (lr 0.5, momentum 0.9)")
+    proven = plan(0.01, step=0.5)
+    assert "not proven" not in str(proven)
+    monkeypatch.setattr(certificates, "find_spec", lambda _: None)
+    without = plan(0.01, step=0.5)
+    assert not without.run.proven
+    assert without.run.inflation == pytest.approx(proven.run.inflation, abs=1e-4)
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": Nesterov(friction=1.9)}, "friction ≥ 2"),
+        ({"method": Nesterov(momentum=0.9)}, "constant momentum"),
+        ({"method": NuMethod(nu=0.4)}, "ν ≥ 1/2"),
+        ({"method": GradientDescent(step=Cosine(peak=0.1, total=10))}, "constant step"),
+        ({"method": GradientDescent(), "stop": 3}, "needs a step"),
+        ({"method": GradientDescent(0.1), "stop": 2.5}, "whole number"),
+        ({"method": GradientDescent(0.1), "largest_step": 0.1}, "largest_step"),
+        ({"method": "gradient-flow", "largest_step": 0.1}, "largest_step"),
+        ({"method": GradientDescent(), "largest_step": -1.0}, "largest_step"),
+        ({"method": HeavyBall()}, "momentum as a number"),
+        ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
+        ({"method": Nesterov(), "condition_number": 10}, "HeavyBallFlow only"),
+    ],
+)
+def test_senseless_questions_about_iterations(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bounds.risk_inflation(**arguments)
+
+
+def test_what_is_not_certified():
+    with pytest.raises(TypeError, match="parameter error is certified for Ridge"):
+        bounds.parameter_error("nesterov")
+    with pytest.raises(TypeError, match="GradientDescent"):
+        bounds.risk_inflation(SGD(0.1, 0.9))
+    with pytest.raises(bounds.WorkLimitError, match="give the stop"):
+        bounds.risk_inflation(GradientDescent(1e-6))
