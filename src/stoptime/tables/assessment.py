@@ -13,7 +13,7 @@ from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy, counted
-from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
+from stoptime.theory.calibration import matched, range_in_units
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk, inflation
 
@@ -250,10 +250,9 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
     penalty = guarantee = None
     universal = False
     if method.has_filter and spectrum.rank:
-        penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
-        # At stop zero and at stop infinity, there is no penalty to calibrate the method to.
+        penalty, bound = matched(method, stop, eigenvalues=eigenvalues)
+        # At stop zero and at stop infinity, there is no penalty to compare with.
         if 0 < penalty < np.inf:
-            bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
     variance = float(np.mean(spectrum.target_power))

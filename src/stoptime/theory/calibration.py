@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -38,8 +38,19 @@ Kind = Literal["risk", "parameter", "paper"]
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
 CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
+FIRST_LOOK = 8  # every so many phases are looked at first
+SLOPE_STEP = 1e-5  # of a logarithm
+MATCH_TOLERANCE = 1e-10  # of the logarithm of a penalty
+MATCH_ROUNDS = 2  # each looks ten times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
+
+
+class Match(NamedTuple):
+    """The penalty that is equivalent to a stop, and the largest ratio to its ridge at this stop."""
+
+    penalty: float
+    guarantee: float
 
 
 @dataclass(frozen=True)
@@ -97,11 +108,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
-    log_stop = _minimum(
-        lambda log: search.largest_ratio(method, ratio, float(np.exp(log)), low, high),
-        float(np.log(search.stop_with_gain(method))),
-    )
-    return guarantee(method, float(np.exp(log_stop)), low, high)
+    return guarantee(method, _best_time(method, ratio, low, high), low, high)
 
 
 def guarantee(
@@ -199,31 +206,37 @@ def equivalent_penalty(
     >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
     0.01
     """
-    method = get_method(method)
+    return matched(get_method(method), stop, calibration, eigenvalues).penalty
+
+
+def matched(
+    method: Method, stop: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
+) -> Match:
+    """Return the penalty that is equivalent to a stop, and the guarantee of the stop."""
     method.require_filter()
     stop = float(nonnegative("stop", stop, infinite=True))
-    ratio = _ratio(calibration)
+    _ratio(kind)
     if stop == 0 or np.isinf(stop):
-        return np.inf if stop == 0 else 0.0
+        return Match(np.inf if stop == 0 else 0.0, np.nan)
     if method.counts_eigenvalues:
         tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
-        return _penalty_of_count(tuned, stop)
-    if method.whole_stops:
-        return _penalty_of_iterate(method, stop, calibration, eigenvalues)
-    if calibration == "paper" or method.universal_guarantee:
-        unit = equivalent_stop(method, 1.0, calibration=calibration)
-        return float((unit / stop) ** method.order)
-    low, high, tuned = range_in_units(method, eigenvalues, 1.0)
-    if calibration == "risk":
+        return Match(_penalty_of_count(tuned, stop), COUNT_INFLATION)
+    if method.universal_guarantee and not method.whole_stops:
+        unit = _calibrate(method, kind, 0.0, np.inf)
+        return Match(float((unit.stop / stop) ** method.order), unit.inflation)
+    if kind == "paper" and not method.whole_stops:
+        return Match(float(stop**-method.order), np.nan)
+    low, high, method = range_in_units(method, eigenvalues, 1.0)
+    time = method.pace * stop
+    if kind == "paper":
+        return Match(float(time**-method.order), np.nan)
+    if method.whole_stops and method.follows_flow and stop > LIKE_A_FLOW:
+        return matched(method.as_flow(), time, kind, eigenvalues)
+    if method.whole_stops and np.isinf(high):
+        high = method.possible_eigenvalues[1]
+    elif kind == "risk":
         _check_bounded(method, high)
-
-    def worst(log_penalty: float) -> float:
-        unit = float(np.exp(log_penalty))
-        scaled = tuned.in_units_of(unit)
-        time = stop * unit ** (1 / method.order)
-        return search.largest_ratio(scaled, ratio, time, low / unit, high / unit)
-
-    return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
+    return _best_match(method, stop, kind, low, high)
 
 
 def _check_bounded(method: Method, high: float) -> None:
@@ -266,13 +279,22 @@ def _ratio(kind: Kind) -> search.Ratio:
     return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
-def _minimum(worst: Callable[[float], float], centre: float) -> float:
-    """Minimise a guarantee over the logarithm of its argument: on a grid, then between points."""
-    logs = centre + LOG_FACTORS
-    best = int(np.argmin([worst(log) for log in logs]))
-    bracket = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
-    found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
-    return float(found.x)
+def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> float:
+    """Return the time of a flow with the best guarantee for unit penalty."""
+
+    def worst(log_time: float) -> tuple[float, float]:
+        x, height = search.highest_peak(method, ratio, float(np.exp(log_time)), low, high)
+        # a peak is flat in x, so that its height changes as the ratio does at this x
+        around = ratio(method, np.array(x), np.exp(log_time + np.array([-SLOPE_STEP, SLOPE_STEP])))
+        return height, float(around[1] - around[0]) / (2 * SLOPE_STEP)
+
+    logs = np.log(search.stop_with_gain(method)) + LOG_FACTORS
+    times = np.exp(logs)
+    # the first look is at all times at once; even phases resolve every oscillation, so that a part
+    # of them is enough for it
+    x = search.worst_places(method, times, low, high)
+    heights = ratio(method, x[::FIRST_LOOK] if x.ndim == 2 else x[:, None], times).max(axis=0)
+    return float(np.exp(search.lowest_kink(worst, logs, int(np.argmin(heights)))))
 
 
 def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
@@ -318,48 +340,55 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
     return max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
 
 
-def _penalty_of_iterate(
-    method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None
-) -> float:
-    """Return the penalty for which this iterate has the best guarantee."""
-    low, high, method = range_in_units(method, eigenvalues, 1.0)
-    time = method.pace * stop
-    if kind == "paper":
-        return float(time**-method.order)
-    if stop > LIKE_A_FLOW and method.follows_flow:
-        flow = method.as_flow()
-        return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
-    if np.isinf(high):
-        high = method.possible_eigenvalues[1]
-    s = search.eigenvalue_grid(low, high)
-    g = method.shrinkage(s, stop)
-    gain = method.gain(s, stop)
+def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
+    """Return the penalty for which this stop has the best guarantee."""
+    # the filter depends on the stop alone, so that one evaluation serves all penalties
+    s, g, gain = _filter_at(method, stop, search.worst_places(method, stop, low, high))
 
-    def worst(log_penalty: float) -> float:
+    def ratios(log_penalty: float) -> Array:
         penalty = np.exp(log_penalty)
         if kind == "parameter":
-            return float(np.max((gain * (penalty + s) - 1) ** 2))
-        return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
+            return np.asarray((gain * (penalty + s) - 1) ** 2)
+        return np.asarray(1 + s * (g - penalty * gain) ** 2 / penalty)
 
-    logs = LOG_FACTORS - np.log(method.gain(0.0, stop))
-    heights = np.array([worst(log) for log in logs])
+    def best(left: float, right: float) -> tuple[float, float]:
+        options = {"xatol": MATCH_TOLERANCE}
+        found = minimize_scalar(
+            lambda log: float(ratios(log).max()),
+            bounds=(left, right), method="bounded", options=options,
+        )  # fmt: skip
+        return float(found.x), float(found.fun)
+
+    logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
+    heights = np.array([ratios(log).max() for log in logs])
     # without a dip the best penalty is at an end, as where the fit is nearly least squares
     places = search.dips(heights) if len(search.dips(heights)) else [int(np.argmin(heights))]
-    found = [
-        minimize_scalar(
-            worst,
-            bounds=(logs[max(i - 1, 0)], logs[min(i + 1, len(logs) - 1)]),
-            method="bounded",
-            options={"xatol": 1e-10},
+    found = [best(logs[max(i - 1, 0)], logs[min(i + 1, len(logs) - 1)]) for i in places]
+    place, height = min(found, key=lambda one: one[1])
+    if method.whole_stops and not method.universal_guarantee and len(found) > 1:
+
+        def mismatch(penalty: float) -> float:
+            back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
+            return float(abs(np.log((back + 1) / (stop + 1))))
+
+        # An oscillating iterate passes several penalties. Take the one whose own stop is nearest.
+        place, height = min(found, key=lambda one: mismatch(float(np.exp(one[0]))))
+    width = float(logs[1] - logs[0])
+    for _ in range(MATCH_ROUNDS):
+        # the worst eigenvalue may lie between those of the grid
+        width /= 4
+        closer = search.around_peaks(s, ratios(place))
+        s, g, gain = (
+            np.append(old, new)
+            for old, new in zip((s, g, gain), _filter_at(method, stop, closer), strict=True)
         )
-        for i in places
-    ]
-    if method.universal_guarantee or len(found) < 2:
-        return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
+        order = np.argsort(s)
+        s, g, gain = s[order], g[order], gain[order]
+        place, height = best(place - width, place + width)
+    return Match(float(np.exp(place)), height)
 
-    def mismatch(penalty: float) -> float:
-        back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
-        return float(abs(np.log((back + 1) / (stop + 1))))
 
-    # An oscillating iterate passes several penalties. Take the one whose own stop is nearest.
-    return float(min((np.exp(one.x) for one in found), key=mismatch))
+def _filter_at(method: Method, stop: float, s: Array) -> tuple[Array, Array, Array]:
+    """Return eigenvalues with the shrinkage and the gain at one stop."""
+    g, gain = next(method.filters(s, np.array([stop]), 1))
+    return s, g[:, 0], gain[:, 0]

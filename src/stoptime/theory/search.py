@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from stoptime.methods.recurrence import closer_stops
 from stoptime.support.arrays import EPS
@@ -28,7 +28,17 @@ RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
 PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
+MOST_CUTS = 60
+KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
+
+
+class Look(NamedTuple):
+    """A point of a curve, with its height and its slope."""
+
+    point: float
+    height: float
+    slope: float
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
@@ -101,6 +111,7 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
     return (method.gain(x, stop) * (1 + x) - 1) ** 2
 
 
+@lru_cache(maxsize=64)
 def stop_with_gain(method: Method, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
 
@@ -138,16 +149,77 @@ def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
 
 def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
     """Maximise a ratio over x in [low, high]: on a grid, then between its points."""
+    return highest_peak(method, ratio, stop, low, high)[1]
+
+
+def highest_peak(
+    method: Method, ratio: Ratio, stop: float, low: float, high: float
+) -> tuple[float, float]:
+    """Return the x in [low, high] at which a ratio is largest, and the ratio there."""
     if low == high:
-        return float(ratio(method, np.array(low), stop))
-    if np.isinf(high):
-        # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
-        unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
-        x = np.append(0.0, (PHASES * max(unit, 1.0) / stop) ** method.order)
-    else:
-        x = eigenvalue_grid(low, high)
+        return low, float(ratio(method, np.array(low), stop))
+    x = worst_places(method, stop, low, high)
     # the grid is so fine that a peak gains less than one percent between its points
-    return -lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)[1]
+    found, depth = lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    return found, -depth
+
+
+def worst_places(method: Method, stop: ArrayLike, low: float, high: float) -> Array:
+    """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
+    if np.isfinite(high):
+        return eigenvalue_grid(low, high)
+    # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
+    unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
+    phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
+    return np.asarray((phases * max(unit, 1.0) / stop) ** method.order)
+
+
+def around_peaks(x: Array, heights: Array) -> Array:
+    """Return points between those around each of the highest peaks of a curve."""
+    peaks = dips(-heights)
+    peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
+    return np.linspace(x[peaks - 1], x[peaks + 1], ZOOM_POINTS)[1:-1].ravel()
+
+
+def lowest_kink(curve: Callable[[float], tuple[float, float]], grid: Array, place: int) -> float:
+    """Return where a maximum of smooth curves is lowest, near a place of the grid.
+
+    The curve returns a height and a slope.
+    """
+
+    def looked_at(point: float) -> Look:
+        return Look(point, *curve(point))
+
+    near = far = looked_at(float(grid[place]))
+    ahead = 1 if near.slope < 0 else -1
+    # go downhill until the slope changes its sign
+    while 0 <= place + ahead < len(grid) and far.slope * ahead < 0 and far.height <= near.height:
+        place += ahead
+        near, far = far, looked_at(float(grid[place]))
+    left, right = sorted([near, far])
+    if not left.slope < 0 < right.slope:
+        # there are several dips, or none: a search without slopes ends in one of them, or at an end
+        place -= 0 if far.height < near.height else ahead
+        bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+        found = minimize_scalar(lambda at: curve(at)[0], bounds=bounds, method="bounded")
+        return min(left, right, looked_at(float(found.x)), key=lambda one: one.height).point
+    for cut in range(MOST_CUTS):
+        width = right.point - left.point
+        turn = right.slope - left.slope
+        # Two curves cross at a kink, near the point where the tangents meet. One curve alone is
+        # lowest where its slope is zero, near the point where a line through both slopes is.
+        ahead = (left.height - right.height + right.slope * width) / turn
+        promise = min(left.height, right.height) - (left.height + left.slope * ahead)
+        if width <= KINK_TOLERANCE or 0 <= promise <= KINK_TOLERANCE * abs(left.height):
+            break
+        if cut % 2:
+            ahead = -left.slope * width / turn
+        elif promise < 0:
+            # the curve is not above its tangents, so that they say nothing
+            ahead = width / 2
+        found = looked_at(left.point + float(np.clip(ahead, 0.001 * width, 0.999 * width)))
+        left, right = (left, found) if found.slope > 0 else (found, right)
+    return min(left, right, key=lambda one: one.height).point
 
 
 def eigenvalue_grid(low: float, high: float) -> Array:
