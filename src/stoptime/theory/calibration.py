@@ -25,8 +25,6 @@ from stoptime.support.checks import iteration_numbers, nonnegative, positive_num
 from stoptime.theory import search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
@@ -224,19 +222,17 @@ def matched(
     if method.universal_guarantee and not method.whole_stops:
         unit = _calibrate(method, kind, 0.0, np.inf)
         return Match(float((unit.stop / stop) ** method.order), unit.inflation)
-    if kind == "paper" and not method.whole_stops:
-        return Match(float(stop**-method.order), np.nan)
-    low, high, method = range_in_units(method, eigenvalues, 1.0)
-    time = method.pace * stop
+    low, high, tuned = range_in_units(method, eigenvalues, 1.0)
+    time = tuned.pace * stop
     if kind == "paper":
         return Match(float(time**-method.order), np.nan)
-    if method.whole_stops and method.follows_flow and stop > LIKE_A_FLOW:
-        return matched(method.as_flow(), time, kind, eigenvalues)
-    if method.whole_stops and np.isinf(high):
-        high = method.possible_eigenvalues[1]
+    if tuned.whole_stops and tuned.follows_flow and stop > LIKE_A_FLOW:
+        return matched(tuned.as_flow(), time, kind, eigenvalues)
+    if tuned.whole_stops and np.isinf(high):
+        high = tuned.possible_eigenvalues[1]
     elif kind == "risk":
-        _check_bounded(method, high)
-    return _best_match(method, stop, kind, low, high)
+        _check_bounded(tuned, high)
+    return _best_match(tuned, stop, kind, low, high)
 
 
 def _check_bounded(method: Method, high: float) -> None:
@@ -384,7 +380,7 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
         )
         order = np.argsort(s)
         s, g, gain = s[order], g[order], gain[order]
-        place, height = best(place - width, place + width)
+        place, height = best(max(place - width, logs[0]), min(place + width, logs[-1]))
     return Match(float(np.exp(place)), height)
 
 

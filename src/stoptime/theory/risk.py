@@ -71,12 +71,17 @@ class RiskModel:
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the stop in [first, last] with the least risk, and that risk."""
+        if not self.method.whole_stops:
+            return self.lowest_near(self._grid(first, last))
+        last = last if np.isinf(last) else float(np.floor(last))
+        return self.lowest_near(np.minimum(np.ceil(self._grid(np.ceil(first), last)), last))
+
+    def lowest_near(self, stops: Array) -> tuple[float, float]:
+        """Return the stop with the least risk near some stops that show all dips, and that risk."""
         if self.method.whole_stops:
-            last = last if np.isinf(last) else float(np.floor(last))
-            grid = np.minimum(np.ceil(self._grid(np.ceil(first), last)), last)
-            return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
-        # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
-        return search.lowest(self.total, self._grid(first, last), MOST_DIPS, DIP_ZOOMS)
+            return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS)
+        # the risk may oscillate: the deepest of its dips are refined
+        return search.lowest(self.total, stops, MOST_DIPS, DIP_ZOOMS)
 
     def _grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
