@@ -164,7 +164,7 @@ def highest_peak(
     return found, -depth
 
 
-def worst_places(method: Method, stop: ArrayLike, low: float, high: float) -> Array:
+def worst_places(method: Method, stop: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
     if np.isfinite(high):
         return eigenvalue_grid(low, high)
@@ -187,22 +187,32 @@ def lowest_kink(curve: Callable[[float], tuple[float, float]], grid: Array, plac
     The curve returns a height and a slope.
     """
 
-    def looked_at(point: float) -> Look:
+    def look(point: float) -> Look:
         return Look(point, *curve(point))
 
-    near = far = looked_at(float(grid[place]))
+    near = far = look(float(grid[place]))
     ahead = 1 if near.slope < 0 else -1
     # go downhill until the slope changes its sign
     while 0 <= place + ahead < len(grid) and far.slope * ahead < 0 and far.height <= near.height:
         place += ahead
-        near, far = far, looked_at(float(grid[place]))
+        near, far = far, look(float(grid[place]))
     left, right = sorted([near, far])
-    if not left.slope < 0 < right.slope:
-        # there are several dips, or none: a search without slopes ends in one of them, or at an end
-        place -= 0 if far.height < near.height else ahead
-        bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-        found = minimize_scalar(lambda at: curve(at)[0], bounds=bounds, method="bounded")
-        return min(left, right, looked_at(float(found.x)), key=lambda one: one.height).point
+    if left.slope < 0 < right.slope:
+        found = _between_tangents(look, left, right)
+        if found.height <= min(left.height, right.height):
+            return found.point
+    # There are several dips, or none: a search without slopes ends in one of them, or at an end.
+    place -= 0 if far.height < near.height else ahead
+    bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+    options = {"xatol": KINK_TOLERANCE}
+    searched = minimize_scalar(
+        lambda x: curve(x)[0], bounds=bounds, method="bounded", options=options
+    )
+    return min(left, right, look(float(searched.x)), key=_height).point
+
+
+def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) -> Look:
+    """Return the lowest point of a curve that falls on the left and rises on the right."""
     for cut in range(MOST_CUTS):
         width = right.point - left.point
         turn = right.slope - left.slope
@@ -210,16 +220,21 @@ def lowest_kink(curve: Callable[[float], tuple[float, float]], grid: Array, plac
         # lowest where its slope is zero, near the point where a line through both slopes is.
         ahead = (left.height - right.height + right.slope * width) / turn
         promise = min(left.height, right.height) - (left.height + left.slope * ahead)
-        if width <= KINK_TOLERANCE or 0 <= promise <= KINK_TOLERANCE * abs(left.height):
-            break
-        if cut % 2:
+        done = width <= KINK_TOLERANCE or 0 <= promise <= KINK_TOLERANCE * abs(left.height)
+        if done or cut % 2:
             ahead = -left.slope * width / turn
         elif promise < 0:
             # the curve is not above its tangents, so that they say nothing
             ahead = width / 2
-        found = looked_at(left.point + float(np.clip(ahead, 0.001 * width, 0.999 * width)))
+        found = look(left.point + float(np.clip(ahead, 0.001 * width, 0.999 * width)))
+        if done:
+            break
         left, right = (left, found) if found.slope > 0 else (found, right)
-    return min(left, right, key=lambda one: one.height).point
+    return min(left, right, found, key=_height)
+
+
+def _height(one: Look) -> float:
+    return one.height
 
 
 def eigenvalue_grid(low: float, high: float) -> Array:
