@@ -9,6 +9,7 @@ import stoptime as st
 from helpers import run
 from iteration_cases import make_data
 from stoptime.methods.iterations import HeavyBall, Nesterov
+from stoptime.support import progress
 from stoptime.theory import epochs as epochs_module
 from stoptime.theory.fluctuations import RowSource, SpectrumSource
 from stoptime.theory.plan import isotropic_eigenvalues
@@ -19,6 +20,19 @@ from theory.batch_cases import problem, simulated, worst_deviation
 def test_moments_agree_with_simulation(seed):
     X, y, settings = problem(seed)
     assert worst_deviation(X, y, settings) < 4
+
+
+def test_long_work_shows_its_steps(monkeypatch, capsys):
+    X, y, settings = problem(3, 12, 3)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    found = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings, verbose=True)
+    shown = capsys.readouterr().err
+    assert "steps: 1 of 5," in shown
+    assert shown.endswith("steps: 5 of 5, 0 s left \n")
+    silent = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings)
+    np.testing.assert_array_equal(found.train_error, silent.train_error)
+    assert capsys.readouterr().err == ""
 
 
 def test_covariance_agrees_with_simulation():

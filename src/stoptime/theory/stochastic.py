@@ -53,6 +53,8 @@ def moments(
     stops: ArrayLike,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    *,
+    verbose: bool = False,
 ) -> Moments:
     r"""Return the exact mean and covariance of the iterates, given the data.
 
@@ -74,6 +76,8 @@ def moments(
         Numbers of steps. The covariance at every stop has p² numbers.
     momentum, weight_decay : float
         As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
+    verbose : bool, default=False
+        Whether to show progress where it takes more than a few seconds.
 
     Examples
     --------
@@ -89,7 +93,7 @@ def moments(
     response = np.asarray(y, dtype=np.float64)
     outside = float(np.mean((response - rows @ (z / s)) ** 2))
     source = RowSource(s, (z / s) ** 2, outside, 0.0, len(rows), rows, response, z)
-    run, found = _states(source, step, batch_size, stops, momentum, weight_decay)
+    run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
     states = [*run]
     mean = np.array([basis @ (one.gain * z) for one in states]).reshape(len(found), len(basis))
     spread = np.array([one.covariance for one in states]).reshape(len(found), len(s), len(s))
@@ -240,10 +244,11 @@ def upper_bound(
 
     .. math:: \frac1n\sum_i d_i x_ix_i^T \preceq \Bigl(\sum_i d_i\Bigr) \frac{X^TX}n
 
-    No squared residual is larger than the sum of all of them. That is the step by which Ali,
-    Dobriban, Tibshirani (2020), The implicit regularization of stochastic gradient flow for least
-    squares, bound the covariance of the flow; here it bounds that of the iterates. The noise is
-    that of :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
+    No squared residual is larger than the sum of all of them. Ali, Dobriban, Tibshirani (2020), The
+    implicit regularization of stochastic gradient flow for least squares, bound the covariance of
+    the flow by this step. The bound here is not their theorem: it is derived for this package from
+    the same step, for iterates with momentum in place of the flow. The noise is that of
+    :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
     parameters are those of :func:`limit`; ``known`` are ``signal``, ``noise`` and ``n_samples``.
     """
     source = _spectrum_source(WorstSource, eigenvalues, **known)
@@ -310,7 +315,14 @@ def _batch(batch_size: float) -> float:
 
 
 def _states(
-    source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float, decay: float
+    source: Source,
+    step: float,
+    batch_size: float,
+    stops: ArrayLike,
+    momentum: float,
+    decay: float,
+    *,
+    verbose: bool = False,
 ) -> tuple[Iterator[State], Array]:
     """Return the states at the stops, one after the other, after checking every number."""
     numbers = (
@@ -323,7 +335,7 @@ def _states(
     step, momentum, decay, size = numbers
     found = np.unique(list_of_stops(stops))
     moves = HeavyBall(step, momentum).coefficients if momentum else None
-    return source.followed(moves, step, decay, size, found), found
+    return source.followed(moves, step, decay, size, found, verbose=verbose), found
 
 
 def _assembled(
