@@ -198,7 +198,7 @@ def risk(
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
-    a = coordinates_of(signal, _spectrum(eigenvalues))
+    a = coordinates_of(signal, list_of_eigenvalues(eigenvalues))
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
     model = _model(method, eigenvalues, weight, noise, n_samples, target, covariance)
     return curve_of(model, stops)
@@ -261,7 +261,7 @@ def inflation(
     >>> round(inflation("gradient-flow", **known).ratio, 4)
     1.0047
     """
-    s = _spectrum(eigenvalues)
+    s = list_of_eigenvalues(eigenvalues)
     positive_number("noise", noise)
     check_target(target)
     tuned = get_method(method).tuned_to(s)
@@ -320,7 +320,7 @@ def _model(
     covariance: Any,
 ) -> RiskModel:
     """Return the model for a target, given the weights of the bias of the estimation error."""
-    s = _spectrum(eigenvalues)
+    s = list_of_eigenvalues(eigenvalues)
     level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
     if len(weight) != len(s):
         raise ValueError(
@@ -353,7 +353,8 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     return C
 
 
-def _spectrum(eigenvalues: ArrayLike) -> Array:
+def list_of_eigenvalues(eigenvalues: ArrayLike) -> Array:
+    """Return eigenvalues as an array of one dimension; refuse an empty list."""
     s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
     if s.ndim != 1 or s.size == 0:
         raise ValueError(f"eigenvalues must be a list of numbers; got shape {s.shape}.")

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_X_y
+from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import HeavyBall
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import (
     fraction_below_one,
     is_whole,
-    list_of_stops,
     nonnegative,
     positive_number,
     whole_number,
 )
-from stoptime.theory.epochs import Moments, epochs
+from stoptime.theory.epochs import Moments, epochs, numbers_of_steps, one_per_column
 from stoptime.theory.fluctuations import RowSource, SpectrumSource, WorstSource
+from stoptime.theory.risk import list_of_eigenvalues
 from stoptime.theory.signals import check_target, coordinates_of
 
 if TYPE_CHECKING:
@@ -171,10 +171,11 @@ def risk(
     >>> curve.cost.round(2)
     array([1.07, 1.42])
     """
-    beta = np.asarray(coef, dtype=np.float64)
-    fit = np.asarray(X, dtype=np.float64) @ beta
+    given = check_array(X, dtype=np.float64)
+    beta = one_per_column("coef", coef, given.shape[1])
+    fit = given @ beta
     level = float(nonnegative("noise", noise))
-    rows, s, _, basis = _rotated(X, fit)
+    rows, s, _, basis = _rotated(given, fit)
     signal = basis.T @ beta
     source = RowSource(s, signal**2, 0.0, level, len(rows), rows, fit, s * signal)
     states, found = _states(source, step, batch_size, stops, momentum, weight_decay)
@@ -269,8 +270,9 @@ def largest_step(
     >>> round(largest_step(X, 5), 3), round(largest_step(X, np.inf), 3)
     (1.158, 1.541)
     """
-    nothing = np.zeros(np.shape(X)[0])
-    rows, s, z, _ = _rotated(X, nothing)
+    given = check_array(X, dtype=np.float64)
+    nothing = np.zeros(len(given))
+    rows, s, z, _ = _rotated(given, nothing)
     source = RowSource(s, z, 0.0, 0.0, len(rows), rows, nothing, z)
     size = _batch(batch_size)
     decay = float(nonnegative("weight_decay", weight_decay))
@@ -292,9 +294,9 @@ def _spectrum_source(
     n_samples: float,
 ) -> SpectrumSource:  # fmt: skip
     """Return a source for a signal of given coordinates, or spread evenly."""
-    s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
+    s = list_of_eigenvalues(eigenvalues)
     if np.ndim(signal) == 0:
-        squares = np.full(len(s), float(nonnegative("signal", signal)) / max(len(s), 1))
+        squares = np.full(len(s), float(nonnegative("signal", signal)) / len(s))
     else:
         squares = coordinates_of(signal, s) ** 2
     if len(squares) != len(s):
@@ -303,7 +305,10 @@ def _spectrum_source(
         )
     rows = positive_number("n_samples", n_samples)
     if np.count_nonzero(s) > rows:
-        raise ValueError(f"{rows:g} rows have at most as many positive eigenvalues.")
+        raise ValueError(
+            f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
+            "are given: raise n_samples."
+        )
     return kind(s, squares, 0.0, float(nonnegative("noise", noise)), rows)
 
 
@@ -333,7 +338,7 @@ def _states(
     )
     source.check_stable(*numbers)
     step, momentum, decay, size = numbers
-    found = np.unique(list_of_stops(stops))
+    found = numbers_of_steps(stops)
     moves = HeavyBall(step, momentum).coefficients if momentum else None
     return source.followed(moves, step, decay, size, found, verbose=verbose), found
 
