@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import cross_val_predict
 
-from stoptime.estimators.probabilities import chosen, probabilities
+from stoptime.estimators.probabilities import LEAST_SLOPE, chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.stopping.grid import default_stops
 from stoptime.tables.reading import needed
@@ -155,6 +155,7 @@ class ClassErrors:
     log_loss_standard_error: float
     confusion: list[list[float]]  #: Rows (their weights, if given) of each class by prediction.
     calibration: list[tuple[float, float, int]]  #: Mean probability, share that came true, count.
+    informative: bool = True  #: False where all rows have the probabilities of the classes.
 
     @classmethod
     def of(cls, model: StoppedClassifierCV, data: Prepared) -> ClassErrors:
@@ -181,7 +182,9 @@ class ClassErrors:
         came_true = place[live, None] == shown
         curve = _calibration(chances[live][:, shown].ravel(), came_true.ravel())
         hits = weighted_mean((place == predicted).astype(np.float64), weights)
-        return cls(labels.tolist(), *hits, *weighted_mean(logs, weights), confusion.tolist(), curve)
+        losses = weighted_mean(logs, weights)
+        informative = model.slope_ > LEAST_SLOPE
+        return cls(labels.tolist(), *hits, *losses, confusion.tolist(), curve, informative)
 
 
 def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
@@ -327,6 +330,10 @@ def compare(
     task = data.task
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
+    labels, members = np.unique(y, return_counts=True)
+    if task.classifies and members.min() < 2:
+        alone = labels[members.argmin()]
+        raise ValueError(f'the class "{alone}" has one row, and the fit without it has none.')
     mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
     # scikit-learn's alpha is the penalty times the number of rows.
     alphas = PENALTIES * mean * spectrum.n_samples

@@ -46,6 +46,11 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("assessing")
     found = assess(model, spectrum)
     classes = ClassErrors.of(model, prepared) if prepared.task.classifies else None
+    if classes is not None and not classes.informative:
+        messages.append(
+            "The columns do not help to predict the classes of left-out rows: every row has the "
+            "same probabilities, and a very large intercept makes them so."
+        )
     scores: list[Score] = []
     try:
         with warnings.catch_warnings():
