@@ -125,7 +125,7 @@ class Assessment:
     rmse_standard_error: float | None
     mae: float | None  #: Mean absolute error of left-out rows.
     explained: float  #: The share of the variance of the target that is explained.
-    guarantee: float | None  #: Bound on the Bayes risk at the stop over that of ridge, if λ is best.
+    guarantee: float | None  #: Bound on the Bayes risk over that of ridge, if λ is best.
     universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
     inflation: float | None  #: The ratio on this spectrum, for estimated noise and signal.
     alpha: float | None = None  #: The penalty times the number of rows, as in scikit-learn.
