@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Kind = Literal["risk", "parameter", "paper"]
 
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
+NEAR_CENTRE = 8.0  # and this factor where a stop is close to ridge on every spectrum
 CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
 FIRST_LOOK = 8  # every so many phases are looked at first
@@ -285,6 +286,8 @@ def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> 
         return height, float(around[1] - around[0]) / (2 * SLOPE_STEP)
 
     logs = np.log(search.stop_with_gain(method)) + LOG_FACTORS
+    if method.universal_guarantee:
+        logs = logs[np.abs(LOG_FACTORS) <= np.log(NEAR_CENTRE)]
     times = np.exp(logs)
     # the first look is at all times at once; even phases resolve every oscillation, so that a part
     # of them is enough for it
@@ -299,7 +302,7 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
         return float(max(round(1 / method.pace), 1))
     x = search.eigenvalue_grid(low, high)[:, None]
     centre = search.stop_with_gain(method)
-    first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
+    first = centre / (NEAR_CENTRE if method.universal_guarantee else CALIBRATION_RANGE)
     last = method.horizon
     if method.follows_flow:
         last = min(4 * _latest_iteration(method, kind, low, high) + 2, max(4 * centre + 2, last))
