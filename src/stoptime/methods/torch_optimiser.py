@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
@@ -18,13 +18,8 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
-TORCH_ADAPTIVE: dict[str, type[Adam | RMSProp | AdaGrad]] = {
-    "AdamW": AdamW,
-    "Adam": Adam,
-    "RMSprop": RMSProp,
-    "Adagrad": AdaGrad,
-}
-"""The adaptive methods by their names in torch; AdamW is a kind of Adam there, so it is first."""
+# AdamW is a kind of Adam in torch, so it comes first
+TORCH_ADAPTIVE: Any = {"AdamW": AdamW, "Adam": Adam, "RMSprop": RMSProp, "Adagrad": AdaGrad}
 WITHOUT_COUNTERPART = (
     "weight_decay", "amsgrad", "centered", "momentum", "lr_decay", "initial_accumulator_value",
     "maximize",
@@ -123,10 +118,9 @@ def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method
         )
     # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times as
     # large takes the same steps as a value of eps that is c times as small.
-    numbers = {key: float(given[key]) for key in names if key != "betas"}
-    numbers["eps"] *= 2 / scale
-    betas = {"betas": tuple(map(float, given["betas"]))} if "betas" in names else {}
-    return method(**numbers, **betas)  # type: ignore[arg-type]
+    given["eps"] *= 2 / scale
+    given["lr"] = float(given["lr"])
+    return cast("Method", method(**{key: given[key] for key in names}))
 
 
 def _check_equal(groups: Sequence[dict[str, Any]], keys: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import cross_val_predict
 
-from stoptime.estimators.probabilities import LEAST_SLOPE, chosen, probabilities
+from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.stopping.grid import default_stops
 from stoptime.tables.reading import needed
@@ -155,7 +155,6 @@ class ClassErrors:
     log_loss_standard_error: float
     confusion: list[list[float]]  #: Rows (their weights, if given) of each class by prediction.
     calibration: list[tuple[float, float, int]]  #: Mean probability, share that came true, count.
-    informative: bool = True  #: False where all rows have the probabilities of the classes.
 
     @classmethod
     def of(cls, model: StoppedClassifierCV, data: Prepared) -> ClassErrors:
@@ -182,9 +181,7 @@ class ClassErrors:
         came_true = place[live, None] == shown
         curve = _calibration(chances[live][:, shown].ravel(), came_true.ravel())
         hits = weighted_mean((place == predicted).astype(np.float64), weights)
-        losses = weighted_mean(logs, weights)
-        informative = model.slope_ > LEAST_SLOPE
-        return cls(labels.tolist(), *hits, *losses, confusion.tolist(), curve, informative)
+        return cls(labels.tolist(), *hits, *weighted_mean(logs, weights), confusion.tolist(), curve)
 
 
 def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:

@@ -11,11 +11,10 @@ for all x; the largest value over x is its guarantee. These are numerical optimi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.registry import get_method
@@ -39,8 +38,7 @@ CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
 FIRST_LOOK = 8  # every so many phases are looked at first
 SLOPE_STEP = 1e-5  # of a logarithm
-MATCH_TOLERANCE = 1e-10  # of the logarithm of a penalty
-MATCH_ROUNDS = 2  # each looks ten times closer at the worst eigenvalues
+MATCH_ROUNDS = 3  # each looks ten times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
@@ -131,8 +129,8 @@ def guarantee(
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or method.universal_guarantee:
-        inflation = search.largest_ratio(method, search.risk_ratio, stop, low, high)
-    error = search.largest_ratio(method, search.distance_ratio, stop, low, high)
+        inflation = search.highest_peak(method, search.risk_ratio, stop, low, high)[1]
+    error = search.highest_peak(method, search.distance_ratio, stop, low, high)[1]
     return Calibration(stop, inflation, error)
 
 
@@ -279,11 +277,11 @@ def _ratio(kind: Kind) -> search.Ratio:
 def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> float:
     """Return the time of a flow with the best guarantee for unit penalty."""
 
-    def worst(log_time: float) -> tuple[float, float]:
+    def worst(log_time: float) -> search.Look:
         x, height = search.highest_peak(method, ratio, float(np.exp(log_time)), low, high)
         # a peak is flat in x, so that its height changes as the ratio does at this x
         around = ratio(method, np.array(x), np.exp(log_time + np.array([-SLOPE_STEP, SLOPE_STEP])))
-        return height, float(around[1] - around[0]) / (2 * SLOPE_STEP)
+        return search.Look(height, log_time, float(around[1] - around[0]) / (2 * SLOPE_STEP))
 
     logs = np.log(search.stop_with_gain(method)) + LOG_FACTORS
     if method.universal_guarantee:
@@ -342,52 +340,35 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
 def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
     """Return the penalty for which this stop has the best guarantee."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
-    s, g, gain = _filter_at(method, stop, search.worst_places(method, stop, low, high))
-
-    def ratios(log_penalty: float) -> Array:
-        penalty = np.exp(log_penalty)
-        if kind == "parameter":
-            return np.asarray((gain * (penalty + s) - 1) ** 2)
-        return np.asarray(1 + s * (g - penalty * gain) ** 2 / penalty)
-
-    def best(left: float, right: float) -> tuple[float, float]:
-        options = {"xatol": MATCH_TOLERANCE}
-        found = minimize_scalar(
-            lambda log: float(ratios(log).max()),
-            bounds=(left, right), method="bounded", options=options,
-        )  # fmt: skip
-        return float(found.x), float(found.fun)
-
+    table = _filter_at(method, stop, search.worst_places(method, stop, low, high))
     logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
-    heights = np.array([ratios(log).max() for log in logs])
-    # without a dip the best penalty is at an end, as where the fit is nearly least squares
-    places = search.dips(heights) if len(search.dips(heights)) else [int(np.argmin(heights))]
-    found = [best(logs[max(i - 1, 0)], logs[min(i + 1, len(logs) - 1)]) for i in places]
-    place, height = min(found, key=lambda one: one[1])
-    if method.whole_stops and not method.universal_guarantee and len(found) > 1:
-
-        def mismatch(penalty: float) -> float:
-            back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
-            return float(abs(np.log((back + 1) / (stop + 1))))
-
-        # An oscillating iterate passes several penalties. Take the one whose own stop is nearest.
-        place, height = min(found, key=lambda one: mismatch(float(np.exp(one[0]))))
-    width = float(logs[1] - logs[0])
+    place = logs[int(np.argmin([_worst(log, table, kind) for log in logs]))]
+    width = logs[1] - logs[0]
     for _ in range(MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
+        closer = search.around_peaks(table[0], _ratios(place, table, kind))
+        table = np.hstack([table, _filter_at(method, stop, closer)])
+        table = table[:, np.argsort(table[0])]
+        bounds = max(place - width, logs[0]), min(place + width, logs[-1])
+        place = search.lowest_between(partial(_worst, table=table, kind=kind), *bounds)
         width /= 4
-        closer = search.around_peaks(s, ratios(place))
-        s, g, gain = (
-            np.append(old, new)
-            for old, new in zip((s, g, gain), _filter_at(method, stop, closer), strict=True)
-        )
-        order = np.argsort(s)
-        s, g, gain = s[order], g[order], gain[order]
-        place, height = best(max(place - width, logs[0]), min(place + width, logs[-1]))
-    return Match(float(np.exp(place)), height)
+    return Match(float(np.exp(place)), _worst(place, table, kind))
 
 
-def _filter_at(method: Method, stop: float, s: Array) -> tuple[Array, Array, Array]:
-    """Return eigenvalues with the shrinkage and the gain at one stop."""
+def _filter_at(method: Method, stop: float, s: Array) -> Array:
+    """Return three rows: eigenvalues, and the shrinkage and the gain at one stop."""
     g, gain = next(method.filters(s, np.array([stop]), 1))
-    return s, g[:, 0], gain[:, 0]
+    return np.array([s, g[:, 0], gain[:, 0]])
+
+
+def _worst(log_penalty: float, table: Array, kind: Kind) -> float:
+    return float(_ratios(log_penalty, table, kind).max())
+
+
+def _ratios(log_penalty: float, table: Array, kind: Kind) -> Array:
+    """Return the ratio to ridge with this penalty at every eigenvalue."""
+    s, g, gain = table
+    penalty = np.exp(log_penalty)
+    if kind == "parameter":
+        return np.asarray((gain * (penalty + s) - 1) ** 2)
+    return np.asarray(1 + s * (g - penalty * gain) ** 2 / penalty)

@@ -8,7 +8,7 @@ from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_X_y
+from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.support.checks import (
@@ -172,13 +172,9 @@ def epochs(
 
 def one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
     """Return finite numbers, one for each column."""
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers; got {values!r}.") from None
-    if found.shape != (n_columns,) or not np.isfinite(found).all():
-        wanted = f"{n_columns} finite numbers, one for each column"
-        raise ValueError(f"{name} must be {wanted}; got {values!r}.")
+    found: Array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if found.shape != (n_columns,):
+        raise ValueError(f"{name} must have {n_columns} numbers, one for each column.")
     return found
 
 

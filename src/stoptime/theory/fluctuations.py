@@ -97,15 +97,9 @@ class Source(ABC):
         """
 
     def followed(
-        self,
-        moves: Moves | None,
-        step: float,
-        decay: float,
-        batch_size: float,
-        stops: Array,
-        *,
-        verbose: bool = False,
-    ) -> Iterator[State]:
+        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
+        *, verbose: bool = False,
+    ) -> Iterator[State]:  # fmt: skip
         """Yield the state at every stop, in ascending order.
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.

@@ -34,10 +34,10 @@ MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
 
 class Look(NamedTuple):
-    """A point of a curve, with its height and its slope."""
+    """The height of a curve at a point, and its slope; lower ones come first."""
 
-    point: float
     height: float
+    point: float
     slope: float
 
 
@@ -147,15 +147,10 @@ def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
     return (method.as_flow(), method.pace * t) if late else (method, t)
 
 
-def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
-    """Maximise a ratio over x in [low, high]: on a grid, then between its points."""
-    return highest_peak(method, ratio, stop, low, high)[1]
-
-
 def highest_peak(
     method: Method, ratio: Ratio, stop: float, low: float, high: float
 ) -> tuple[float, float]:
-    """Return the x in [low, high] at which a ratio is largest, and the ratio there."""
+    """Return the x in [low, high] at which a ratio is largest, also between points of a grid."""
     if low == high:
         return low, float(ratio(method, np.array(low), stop))
     x = worst_places(method, stop, low, high)
@@ -181,34 +176,30 @@ def around_peaks(x: Array, heights: Array) -> Array:
     return np.linspace(x[peaks - 1], x[peaks + 1], ZOOM_POINTS)[1:-1].ravel()
 
 
-def lowest_kink(curve: Callable[[float], tuple[float, float]], grid: Array, place: int) -> float:
-    """Return where a maximum of smooth curves is lowest, near a place of the grid.
-
-    The curve returns a height and a slope.
-    """
-
-    def look(point: float) -> Look:
-        return Look(point, *curve(point))
-
+def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float:
+    """Return where a maximum of smooth curves is lowest, near a place of the grid."""
     near = far = look(float(grid[place]))
     ahead = 1 if near.slope < 0 else -1
     # go downhill until the slope changes its sign
     while 0 <= place + ahead < len(grid) and far.slope * ahead < 0 and far.height <= near.height:
         place += ahead
         near, far = far, look(float(grid[place]))
-    left, right = sorted([near, far])
+    left, right = (near, far) if ahead > 0 else (far, near)
     if left.slope < 0 < right.slope:
         found = _between_tangents(look, left, right)
-        if found.height <= min(left.height, right.height):
+        if found <= min(left, right):
             return found.point
     # There are several dips, or none: a search without slopes ends in one of them, or at an end.
     place -= 0 if far.height < near.height else ahead
     bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+    return min(left, right, look(lowest_between(lambda x: look(x).height, *bounds))).point
+
+
+def lowest_between(curve: Callable[[float], float], left: float, right: float) -> float:
+    """Return the lowest point of a curve, or one of several, without slopes."""
     options = {"xatol": KINK_TOLERANCE}
-    searched = minimize_scalar(
-        lambda x: curve(x)[0], bounds=bounds, method="bounded", options=options
-    )
-    return min(left, right, look(float(searched.x)), key=_height).point
+    found = minimize_scalar(curve, bounds=(left, right), method="bounded", options=options)
+    return float(found.x)
 
 
 def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) -> Look:
@@ -230,11 +221,7 @@ def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) ->
         if done:
             break
         left, right = (left, found) if found.slope > 0 else (found, right)
-    return min(left, right, found, key=_height)
-
-
-def _height(one: Look) -> float:
-    return one.height
+    return min(left, right, found)
 
 
 def eigenvalue_grid(low: float, high: float) -> Array:

@@ -178,10 +178,10 @@ def risk(
     rows, s, _, basis = _rotated(given, fit)
     signal = basis.T @ beta
     source = RowSource(s, signal**2, 0.0, level, len(rows), rows, fit, s * signal)
-    states, found = _states(source, step, batch_size, stops, momentum, weight_decay)
+    states = _states(source, step, batch_size, stops, momentum, weight_decay)
     # nothing is learned of coefficients outside the row space
     unseen = max(float(beta @ beta - signal @ signal), 0.0)
-    return _assembled(source, states, found, target, unseen)
+    return _assembled(source, *states, target, unseen)
 
 
 def limit(
@@ -227,8 +227,7 @@ def limit(
     array([1.35, 1.25])
     """
     source = _spectrum_source(SpectrumSource, eigenvalues, signal, noise, n_samples)
-    states, found = _states(source, step, batch_size, stops, momentum, 0.0)
-    return _assembled(source, states, found, target)
+    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
 def upper_bound(
@@ -253,8 +252,7 @@ def upper_bound(
     parameters are those of :func:`limit`; ``known`` are ``signal``, ``noise`` and ``n_samples``.
     """
     source = _spectrum_source(WorstSource, eigenvalues, **known)
-    states, found = _states(source, step, batch_size, stops, momentum, 0.0)
-    return _assembled(source, states, found, target)
+    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
 def largest_step(
@@ -320,15 +318,9 @@ def _batch(batch_size: float) -> float:
 
 
 def _states(
-    source: Source,
-    step: float,
-    batch_size: float,
-    stops: ArrayLike,
-    momentum: float,
-    decay: float,
-    *,
-    verbose: bool = False,
-) -> tuple[Iterator[State], Array]:
+    source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
+    decay: float = 0.0, *, verbose: bool = False,
+) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
     numbers = (
         positive_number("step", step),
