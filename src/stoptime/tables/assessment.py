@@ -36,7 +36,7 @@ FOLDS = 5
 FIT_STEPS = 8  # messages that fit_table sends to a progress bar
 CALIBRATION_GROUPS = 10
 LATER_STOPS = np.geomspace(1.08, 1e3, 90)  # relative to the last stop of the default grid
-LATEST_MATCH = 32.0  # iterations that are searched, relative to those that match the best ridge
+LATEST_MATCH = 12.0  # iterations that are searched, relative to those that match the best ridge
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
 
