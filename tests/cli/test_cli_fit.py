@@ -318,6 +318,14 @@ def test_a_real_ctrl_c_is_one_line(houses):
     ]
 
 
+def test_a_class_of_one_row_that_no_column_predicts_is_told(tmp_path):
+    path = tmp_path / "x.csv"
+    pd.DataFrame({"a": range(10), "y": list("aaaaaaaaab")}).to_csv(path, index=False)
+    told = run("fit", path, "-t", "y").stderr
+    assert 'No comparison on folds: the class "b" has one row' in told
+    assert "do not help to predict the classes of left-out rows" in told
+
+
 def test_too_few_rows_for_folds_are_told(tmp_path):
     (tmp_path / "two.csv").write_text("a,b\n1,2\n2,3\n")
     result = run("fit", tmp_path / "two.csv", "-t", "b")

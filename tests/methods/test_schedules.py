@@ -114,7 +114,7 @@ def test_formulas_of_torch():
         (lambda: Polynomial(0.1, 5, power=-1.0), "power must be a positive number"),
         (lambda: OneCycle(0.1, 10, rise=0.05), "must exceed one iteration"),
         (lambda: Listed((0.0, 0.0)), "zero at every iteration"),
-        (lambda: Listed(()), "total must be a whole number"),
+        (lambda: Listed(()), "A schedule needs a list of values"),
         (lambda: GradientDescent(lambda _: np.nan), "finite non-negative numbers; got nan"),
         (lambda: HeavyBall(0.1, Constant(1.0)), "momentum must be at least 0 and below 1"),
         (lambda: SGD(0.1, 0.0, nesterov=True), "needs a momentum above zero"),
@@ -324,7 +324,7 @@ def test_an_optimiser_is_read_without_torch():
     optimizer = SGD_of_torch(momentum=0.9, nesterov=True)
     assert st.from_torch(optimizer) == SGD(0.4, 0.9, nesterov=True)
     other = type("Other", (), {"param_groups": [{}]})
-    with pytest.raises(ValueError, match="Other has no filter that is known here"):
+    with pytest.raises(ValueError, match="Other has no counterpart here"):
         st.from_torch(other())
 
 

@@ -22,7 +22,8 @@ SOAK = "STOPTIME_SOAK" in os.environ
 TABLES = 500 if SOAK else 12
 METHODS = sorted(ALL_METHODS)
 LONGEST = 20.0  # seconds of processor time for a table; typical ones take a tenth of a second
-MOST_BESIDE = 1.0  # seconds for searches whose price does not depend on the table
+MOST_BESIDE = 0.02  # seconds for searches whose price does not depend on the table
+SLACK = 4.0 if SOAK else 20.0  # processors shared with other work are slower for a while
 COLUMNS = ["ranks", "squares", "powers", "normal", "copy", "near copy", "binary", "scaled"]
 TARGETS = ["exact", "noisy", "noise", "steps", "one row", "huge"]
 
@@ -90,4 +91,4 @@ def test_a_small_table_takes_little_time(tmp_path, seed, record_property):
         fit, beside = times(path, name)
         record_property(name, (fit, beside))
         assert fit + beside < LONGEST, name
-        assert beside < MOST_BESIDE + fit, name
+        assert beside < SLACK * max(MOST_BESIDE, fit), name

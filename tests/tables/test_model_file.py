@@ -396,3 +396,9 @@ def test_any_change_is_refused_or_harmless(tmp_path, content, key, value):
     except ValueError:
         return
     assert model.predict(np.zeros((1, model.coef.shape[-1]))).shape[0] == 1
+
+
+def test_a_model_file_that_is_not_there_is_named_with_a_similar_one(tmp_path):
+    (tmp_path / "house.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r'exist: did you mean "house\.json"'):
+        st.load(tmp_path / "houses.json")

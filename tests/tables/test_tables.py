@@ -81,6 +81,7 @@ def test_latin_1_is_read_and_told(tmp_path):
         ("a,a\n1,2\n", 'two columns named "a"'),
         ("a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
         ("a,b\n1,2,3\n4,5,6\n", "more fields than the header"),
+        ("a,b\n1,2\n4,5,6\n", "as a table: Expected 2 fields in line 3"),
         ('a,b\n"open,2\n3,4\n', "EOF inside string"),
         (b"\0\1\2\3", "neither text nor Parquet"),
         (b"PAR1 is how it begins, and no more", "cannot be read as Parquet"),
@@ -319,7 +320,8 @@ def test_an_archive_of_several_files_is_refused(tmp_path):
         ({"w": -1.0}, {"weights": "w"}, "must be non-negative"),
         ({"w": 0.0}, {"weights": "w"}, "all zero"),
         ({"price": 1.0}, {}, "the same in every row"),
-        ({"price": [1.0] + [np.nan] * 39}, {}, "has 1 row: nothing can be learned"),
+        ({"price": [1.0] + [np.nan] * 39}, {}, "has 1 value: nothing can be learned"),
+        ({"size": 3.0}, {"drop": ["town", "garden", "built"]}, 'Column "size": left out, the same'),
         ({"list": [[1, 2]] * 40}, {}, "drop it"),
         (
             {"size": [*map(str, range(39)), "unknown"]},

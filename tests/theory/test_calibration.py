@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
+from stoptime.theory.calibration import calibrate_to, matched
 from stoptime.theory.search import distance_ratio, risk_ratio
 
 # friction: (inflation, stop) of the optimally tuned flow against the best ridge
@@ -153,3 +154,40 @@ def test_a_guarantee_of_an_iteration_is_for_eigenvalues_up_to_one_over_its_step(
     assert found.inflation == pytest.approx(risk_ratio(method, s, 8).max(), rel=1e-4)
     with pytest.raises(ValueError, match=r"whole numbers; got 2\.5"):
         st.guarantee(method, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("method", "stop"),
+    [
+        (st.HeavyBallFlow(0.3), 9.7),
+        (st.HighResolutionFlow(0.5, 0.01), 6.0),
+        (st.AcceleratedFlow(1.5), 8.0),
+        (st.Nesterov(0.5), 40),
+        (st.HeavyBall(0.5, 0.8), 12),
+        (st.NuMethod(0.5), 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["risk", "parameter"])
+def test_a_stop_is_matched_to_the_penalty_of_a_brute_force_search(method, stop, kind):
+    s = np.geomspace(0.01, 2.0, 5)
+    found = matched(method, stop, kind, s)
+    low = 0.0 if method.universal_guarantee else 0.01
+    dense = np.linspace(np.sqrt(low), np.sqrt(2.0), 20_001) ** 2
+    g, gain = method.shrinkage(dense, stop), method.gain(dense, stop)
+    penalties = np.append(found.penalty, found.penalty * np.geomspace(0.1, 10, 500))
+    if kind == "risk":
+        worst = [np.max(1 + dense * (g - one * gain) ** 2 / one) for one in penalties]
+    else:
+        worst = [np.max((gain * (one + dense) - 1) ** 2) for one in penalties]
+    assert found.guarantee == pytest.approx(worst[0], rel=1e-5)
+    assert worst[0] <= min(worst) * (1 + 1e-6)
+    assert st.equivalent_penalty(method, stop, calibration=kind, eigenvalues=s) == found.penalty
+
+
+def test_the_guarantee_of_a_stop_is_no_less_than_that_of_the_best_one():
+    s = np.geomspace(0.01, 2.0, 5)
+    for stop in (2.0, 5.0, 30.0):
+        penalty, bound = matched(st.HeavyBallFlow(), stop, eigenvalues=s)
+        assert bound >= calibrate_to(st.HeavyBallFlow(), penalty, eigenvalues=s).inflation - 1e-9
+    assert matched(st.GradientFlow(), 3.0).guarantee == st.calibrate("gradient-flow").inflation

@@ -10,6 +10,7 @@ from helpers import run
 from iteration_cases import make_data
 from stoptime.bounds.plan import isotropic_eigenvalues
 from stoptime.methods.iterations import HeavyBall, Nesterov
+from stoptime.support import progress
 from stoptime.theory import epochs as epochs_module
 from stoptime.theory.fluctuations import RowSource, SpectrumSource
 from theory.batch_cases import problem, simulated, worst_deviation
@@ -19,6 +20,19 @@ from theory.batch_cases import problem, simulated, worst_deviation
 def test_moments_agree_with_simulation(seed):
     X, y, settings = problem(seed)
     assert worst_deviation(X, y, settings) < 4
+
+
+def test_long_work_shows_its_steps(monkeypatch, capsys):
+    X, y, settings = problem(3, 12, 3)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    found = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings, verbose=True)
+    shown = capsys.readouterr().err
+    assert "steps: 1 of 5," in shown
+    assert shown.endswith("steps: 5 of 5, 0 s left \n")
+    silent = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings)
+    np.testing.assert_array_equal(found.train_error, silent.train_error)
+    assert capsys.readouterr().err == ""
 
 
 def test_covariance_agrees_with_simulation():
@@ -303,6 +317,7 @@ def test_nesterov_on_batches_agrees_with_simulation():
         ({"weight_decay": -0.1}, "weight_decay must be finite non-negative"),
         ({"stops": [1.5]}, "whole numbers"),
         ({"stops": [-1]}, "stops must be"),
+        ({"stops": [np.inf]}, "beyond the limit of 10000000"),
         ({"X": [[np.nan], [1.0]]}, "NaN"),
     ],
 )
@@ -310,6 +325,30 @@ def test_bad_numbers_are_refused(change, message):
     given = {"X": [[1.0], [2.0]], "y": [1.0, 2.0], "step": 0.1, "batch_size": 1, "stops": [3]}
     with pytest.raises(ValueError, match=message):
         st.stochastic.moments(**(given | change))
+
+
+def test_what_is_refused_beside_moments():
+    X, y, _ = problem(0, 10, 3)
+    known = {"signal": 1, "noise": 1, "n_samples": 9, "step": 0.1, "batch_size": 2}
+    found = st.stochastic.moments(X, y, 0.1, 4, [9])
+    cases = [
+        (lambda: st.stochastic.risk(X, [1, 2], 1.0, 0.1, 4, [1]), "coef must have 3 numbers"),
+        (lambda: st.stochastic.risk(X, ["a"] * 3, 1.0, 0.1, 4, [1]), "could not convert string"),
+        (lambda: found.estimation_risk([1, np.nan, 2]), "Input coef contains NaN"),
+        (lambda: found.prediction_risk([1, 1, 2], np.eye(2)), "covariance must have shape"),
+        (lambda: st.stochastic.limit([[1, 2]], [1], **known), "eigenvalues must be a list"),
+        (lambda: st.stochastic.largest_step(3.0, 4), "Expected 2D array"),
+        (lambda: st.stochastic.epochs(X, y, 0.1, 4, [1], seed=-1), "seed must be a whole number"),
+        (lambda: st.stochastic.epochs(X, y, 0.1, 4, [np.inf]), "beyond the limit"),
+        (lambda: st.stochastic.epochs(X, y, 100.0, 1, [400]), "step of 100 diverges"),
+        (lambda: st.stochastic.epochs(X[:3], y[:3], 100.0, 2, [300]), "step of 100 diverges"),
+        (lambda: st.schedules.Listed("ab"), "values of a schedule must be numbers"),
+        (lambda: st.schedules.Listed(()), "A schedule needs a list of values"),
+        (lambda: st.GradientDescent(lambda _: "a"), "values of a schedule must be numbers"),
+    ]
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_more_positive_eigenvalues_than_rows_are_refused():

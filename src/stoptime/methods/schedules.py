@@ -295,7 +295,10 @@ class Listed(Schedule):
     total: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "given", tuple(map(float, self.given)))
+        values = nonnegative("The values of a schedule", self.given)
+        if values.ndim != 1 or not values.size:
+            raise ValueError(f"A schedule needs a list of values; got {self.given!r}.")
+        object.__setattr__(self, "given", tuple(values.tolist()))
         object.__setattr__(self, "total", len(self.given))
         super().__post_init__()
 
@@ -328,7 +331,7 @@ class Computed(Schedule):
     total: int = LONGEST_SEARCH
 
     def _formula(self, k: Array) -> Array:
-        values = [float(self.function(int(one))) for one in k[:-1]]
+        values = [self.function(int(one)) for one in k[:-1]]
         return np.array([*values, values[-1]])
 
     def times(self, factor: float) -> Schedule:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
+# AdamW is a kind of Adam in torch, so it comes first
+TORCH_ADAPTIVE: Any = {"AdamW": AdamW, "Adam": Adam, "RMSprop": RMSProp, "Adagrad": AdaGrad}
+WITHOUT_COUNTERPART = (
+    "weight_decay", "amsgrad", "centered", "momentum", "lr_decay", "initial_accumulator_value",
+    "maximize",
+)  # fmt: skip
 
 
 def from_torch(
@@ -28,13 +35,13 @@ def from_torch(
 ) -> Method:
     r"""Return the method that this optimiser is on least squares, with full batches.
 
-    The optimiser is ``torch.optim.SGD``, new and unused, and the coefficients start at zero. Any
-    scheduler that does not look at the loss is read by stepping a copy of it once for each step of
-    the optimiser. Torch is not imported, and neither optimiser nor scheduler is changed.
+    The optimiser is new and unused, and the coefficients start at zero. Any scheduler of SGD that
+    does not look at the loss is read by stepping a copy of it once for each step of the optimiser.
+    Torch is not imported, and neither optimiser nor scheduler is changed.
 
     Parameters
     ----------
-    optimizer : torch.optim.SGD
+    optimizer : torch.optim.SGD, Adam, AdamW, RMSprop or Adagrad
         Its parameter groups must have the same options.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
         For example StepLR, MultiStepLR, ExponentialLR, CosineAnnealingLR, OneCycleLR (which also
@@ -42,7 +49,8 @@ def from_torch(
     loss_scale : float, default=1.0
         The loss divided by ‖y - Xβ‖²/(2n): 1 for half of the mean squared error, 2 for
         ``torch.nn.MSELoss()`` with one output, and 2/q with q outputs. The step of the method is
-        ``lr`` times this number, and its weight decay is torch's divided by it.
+        ``lr`` times this number, and its weight decay is torch's divided by it. Adaptive methods
+        divide by the size of the gradient, so that for them only ``eps`` changes.
     iterations : int, default=20_000
         The length of the run, for which the scheduler is read; after it, the last step is kept.
 
@@ -50,12 +58,13 @@ def from_torch(
     -------
     Method
         :class:`GradientDescent`; with momentum :class:`HeavyBall`, or :class:`SGD` where there is
-        ``nesterov`` or ``dampening``; and with weight decay :class:`Decayed` of it.
+        ``nesterov`` or ``dampening``; and with weight decay :class:`Decayed` of it. Otherwise
+        :class:`Adam`, :class:`AdamW`, :class:`RMSProp` or :class:`AdaGrad`, which have no filter.
 
     Raises
     ------
     ValueError
-        If what the optimiser does has no filter. The message says why.
+        If what the optimiser does has no counterpart here. The message says why.
 
     Examples
     --------
@@ -65,6 +74,15 @@ def from_torch(
     HeavyBall(step=0.1, momentum=0.9)
     """
     scale = positive_number("loss_scale", loss_scale)
+    if not getattr(optimizer, "param_groups", None):
+        raise ValueError(f"from_torch reads an optimiser of torch.optim; got {optimizer!r}.")
+    kinds = [cls.__name__ for cls in type(optimizer).__mro__]
+    adaptive = [name for name in TORCH_ADAPTIVE if name in kinds]
+    if adaptive:
+        return _adaptive(adaptive[0], optimizer, scheduler, scale)
+    if "SGD" not in kinds:
+        known = ", ".join(["SGD", *TORCH_ADAPTIVE])
+        raise ValueError(f"{kinds[0]} has no counterpart here; these optimisers have: {known}.")
     options = _checked_options(optimizer)
     length = whole_number("iterations", iterations, least=1)
     lrs, momenta = _recorded(optimizer, scheduler, length)
@@ -79,33 +97,60 @@ def from_torch(
     return Decayed(method, decay) if decay else method
 
 
-def _checked_options(optimizer: Any) -> dict[str, float]:
-    """Return the options that all parameter groups share, or say what has no filter."""
-    name = type(optimizer).__name__
-    if not getattr(optimizer, "param_groups", None):
-        raise ValueError(f"from_torch reads an optimiser of torch.optim; got {optimizer!r}.")
-    if not any(cls.__name__ == "SGD" for cls in type(optimizer).__mro__):
+def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method:
+    """Return the method without a filter; refuse options that it does not have."""
+    groups = optimizer.param_groups
+    _check_equal(groups, [key for key in groups[0] if key != "params"])
+    _check_unused(optimizer)
+    given = dict(groups[0])
+    if kind == "Adam" and given.get("decoupled_weight_decay"):
+        kind = "AdamW"
+    method = TORCH_ADAPTIVE[kind]
+    names = method().get_params()
+    extra = [key for key in WITHOUT_COUNTERPART if key not in names and given.get(key)]
+    if extra:
+        named = ", ".join(f"{key}={given[key]}" for key in extra)
+        raise ValueError(f"st.{method.__name__} has no counterpart of {named}: leave it out.")
+    if scheduler is not None:
         raise ValueError(
-            f"{name} has no filter that is known here; only torch.optim.SGD has. The steps of "
-            "Adam, AdamW, Adagrad and RMSprop depend on the response: take the method of that "
-            "name, for example st.Adam, whose stop is chosen by K-fold cross-validation."
+            f"st.{method.__name__} has one lr for all steps: only torch.optim.SGD can be read with "
+            "a scheduler."
         )
-    groups = [_options(group) for group in optimizer.param_groups]
-    unequal = [key for key in OPTIONS if any(group[key] != groups[0][key] for group in groups)]
+    # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times as
+    # large takes the same steps as a value of eps that is c times as small.
+    given["eps"] *= 2 / scale
+    given["lr"] = float(given["lr"])
+    return cast("Method", method(**{key: given[key] for key in names}))
+
+
+def _check_equal(groups: Sequence[dict[str, Any]], keys: Sequence[str]) -> None:
+    """Refuse parameter groups that differ in one of the keys."""
+    unequal = [key for key in keys if any(group[key] != groups[0][key] for group in groups)]
     if unequal:
         raise ValueError(
-            f"The parameter groups have different {', '.join(unequal)}, so there is no filter of "
-            "the eigenvalues of all columns together: give them the same options, or put the "
-            "parameters into one group."
+            f"The parameter groups have different {', '.join(unequal)}, so no single method moves "
+            "all columns: give them the same options, or put the parameters into one group."
         )
-    if groups[0]["maximize"]:
-        raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
+
+
+def _check_unused(optimizer: Any) -> None:
+    """Refuse an optimiser that has taken steps."""
     states = getattr(optimizer, "state", {}).values()
-    if any(one.get("momentum_buffer") is not None for one in states):
+    # Adagrad counts steps from the start, and SGD has a buffer from the first step on
+    if any(one.get("momentum_buffer") is not None or one.get("step", 0) > 0 for one in states):
         raise ValueError(
             "The optimiser has already taken steps, and a method describes a run from its start: "
             "call from_torch before the first step."
         )
+
+
+def _checked_options(optimizer: Any) -> dict[str, float]:
+    """Return the options of SGD that all parameter groups share."""
+    groups = [_options(group) for group in optimizer.param_groups]
+    _check_equal(groups, OPTIONS)
+    if groups[0]["maximize"]:
+        raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
+    _check_unused(optimizer)
     return groups[0]
 
 

@@ -91,7 +91,7 @@ def _bounds_of_batches(ax: Axes, X: Array, beta: Array) -> Rows:
     steps = np.unique(np.round(np.geomspace(1, 30_000, 40)))
     found = {
         "limit, from the spectrum": stochastic.limit,
-        "at most (stochastic gradient flow)": stochastic.upper_bound,
+        "at most, for any rows": stochastic.upper_bound,
     }
     exact = stochastic.risk(X, beta, 1.0, step, size, steps[steps <= 1000])
     ax.loglog(exact.stops, exact.batches, color="#0072B2", linewidth=1.8, label="exact")

@@ -11,11 +11,12 @@ from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
+from stoptime.stopping.grid import default_stops
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy, counted
-from stoptime.theory.calibration import calibrate_to, equivalent_penalty, range_in_units
+from stoptime.theory.calibration import matched, range_in_units
 from stoptime.theory.oracle import estimate_oracle
-from stoptime.theory.risk import bayes_risk, inflation
+from stoptime.theory.risk import bayes_risk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
 FIT_STEPS = 8  # messages that fit_table sends to a progress bar
 CALIBRATION_GROUPS = 10
+LATER_STOPS = np.geomspace(1.08, 1e3, 90)  # relative to the last stop of the default grid
+LATEST_MATCH = 12.0  # iterations that are searched, relative to those that match the best ridge
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
 
@@ -122,7 +125,7 @@ class Assessment:
     rmse_standard_error: float | None
     mae: float | None  #: Mean absolute error of left-out rows.
     explained: float  #: The share of the variance of the target that is explained.
-    guarantee: float | None  #: Bound on the Bayes risk over that of the best ridge, with penalty λ.
+    guarantee: float | None  #: Bound on the Bayes risk over that of ridge, if λ is best.
     universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
     inflation: float | None  #: The ratio on this spectrum, for estimated noise and signal.
     alpha: float | None = None  #: The penalty times the number of rows, as in scikit-learn.
@@ -250,10 +253,9 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
     penalty = guarantee = None
     universal = False
     if method.has_filter and spectrum.rank:
-        penalty = equivalent_penalty(method, stop, eigenvalues=eigenvalues)
-        # At stop zero and at stop infinity, there is no penalty to calibrate the method to.
+        penalty, bound = matched(method, stop, eigenvalues=eigenvalues)
+        # At stop zero and at stop infinity, there is no penalty to compare with.
         if 0 < penalty < np.inf:
-            bound = calibrate_to(method, penalty, eigenvalues=eigenvalues).inflation
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
     variance = float(np.mean(spectrum.target_power))
@@ -268,16 +270,13 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
         method, stop, penalty, float(model.degrees_of_freedom_), error, spread, rmse,
         None if spread is None or rmse == 0 else spread / (2 * rmse), mae,
         1 - error / variance if variance > 0 else 0.0,
-        guarantee, universal, _inflation(model, spectrum, eigenvalues),
+        guarantee, universal, _inflation(method, spectrum, eigenvalues),
         None if penalty is None else penalty * spectrum.n_samples,
     )  # fmt: skip
 
 
-def _inflation(
-    model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum, eigenvalues: Array
-) -> float | None:
+def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float | None:
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
-    method = model.method_
     oracle = estimate_oracle(spectrum)
     # Several classes have a signal and a noise each.
     if not method.has_filter or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
@@ -293,16 +292,23 @@ def _inflation(
         "n_samples": spectrum.n_observations,
     }
     ridge = float(bayes_risk("ridge", [1 / oracle.penalty], **prior).total[0])
-    if np.isinf(method.horizon):
-        least = inflation(method, **prior).ratio * ridge
-    else:
-        # The risk is searched at the iterations that the fit has looked at, lest this number costs
-        # more than the fit. Where the best ridge is matched only far beyond, it is left out.
-        last = 2 * float(model.stops_[np.isfinite(model.stops_)].max(initial=1.0))
-        if oracle.penalty ** (-1 / method.order) > method.pace * last:
+    risk = bayes_risk(method, [0.0], **prior).model
+    # Stops like those of the fit are searched, lest this number costs more than the fit, and some
+    # later ones, because a default grid ends before the slowest direction is learned.
+    stops = default_stops(spectrum, method)
+    last = float(stops[np.isfinite(stops)].max())
+    if not method.counts_eigenvalues:
+        stops = np.union1d(stops, last * LATER_STOPS)
+    if method.runs_steps:
+        # Every iteration costs time. Where even twice as many do not match the best ridge, the
+        # number is left out.
+        matching = oracle.penalty ** (-1 / method.order) / risk.method.pace
+        if matching > 2 * last:
             return None
-        risk = bayes_risk(method, [0.0], **prior).model
-        least = min(risk.minimum(0.0, last)[1], float(risk.total(np.array([np.inf]))[0]))
+        stops = stops[stops <= min(2 * last, LATEST_MATCH * matching)]
+    stops = np.unique(np.round(stops)) if method.whole_stops else stops
+    end = float(risk.total(np.array([np.inf]))[0])
+    least = min(risk.lowest_near(stops)[1], end)
     ratio = (least + null_risk) / (ridge + null_risk)
     # No filter has a smaller Bayes risk than the best ridge: a ratio below one is rounding.
     return max(ratio, 1.0) if np.isfinite(ratio) else None
@@ -321,6 +327,10 @@ def compare(
     task = data.task
     if len(y) < 3:
         raise ValueError(f"A comparison needs at least three rows; got {len(y)}.")
+    labels, members = np.unique(y, return_counts=True)
+    if task.classifies and members.min() < 2:
+        alone = labels[members.argmin()]
+        raise ValueError(f'the class "{alone}" has one row, and the fit without it has none.')
     mean = float(spectrum.eigenvalues.sum()) / spectrum.n_features or 1.0
     # scikit-learn's alpha is the penalty times the number of rows.
     alphas = PENALTIES * mean * spectrum.n_samples

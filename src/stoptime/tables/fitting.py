@@ -9,6 +9,7 @@ import numpy as np
 
 from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.probabilities import LEAST_SLOPE
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.support.progress import warnings_noted
@@ -46,6 +47,11 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     step("assessing")
     found = assess(model, spectrum)
     classes = ClassErrors.of(model, prepared) if prepared.task.classifies else None
+    if classes is not None and model.slope_ <= LEAST_SLOPE:
+        messages.append(
+            "The columns do not help to predict the classes of left-out rows: every row has the "
+            "same probabilities, and a very large intercept makes them so."
+        )
     scores: list[Score] = []
     try:
         with warnings.catch_warnings():

@@ -15,6 +15,7 @@ from stoptime.estimators.intervals import LeftOutChanges
 from stoptime.methods.registry import as_content, from_content
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
+from stoptime.support.wording import did_you_mean
 from stoptime.tables.columns import Kind
 from stoptime.tables.model import Classes, Model, as_model
 from stoptime.tables.recipe import Column, Prepared, Recipe
@@ -50,6 +51,9 @@ def load(source: str | Path) -> Model:
     Nothing in the file is run. Any other file is refused with a ValueError that says why.
     """
     path = Path(source)
+    if not path.exists():
+        hint = did_you_mean(path.name, [one.name for one in path.parent.glob("*.json")]) or "."
+        raise FileNotFoundError(f"The model file {path} does not exist{hint}")
     size = path.stat().st_size
     try:
         # A device such as /dev/zero could be read for ever.

@@ -235,6 +235,7 @@ def readable(source: Source, kind: str = "a table") -> Iterator[None]:
             yield
         except (pd.errors.ParserWarning, *DAMAGED) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = reason.removeprefix("Error tokenizing data. C error: ")
             if isinstance(error, pd.errors.ParserWarning):
                 reason = "rows have more fields than the header has names"
             raise ValueError(f"{source} cannot be read as {kind}: {reason}") from error

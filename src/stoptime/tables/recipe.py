@@ -177,14 +177,14 @@ def prepare(
     task, recognised = task_of(frame, target, classify)
     frame, y, dropped = usable_rows(frame, target, with_values, policy, task)
     if len(y) < 2 or (y == y[0]).all():
-        few = f"has {counted(len(y), 'row')}" if len(y) < 2 else "is the same in every row"
+        few = f"has {counted(len(y), 'value')}" if len(y) < 2 else "is the same in every row"
         raise ValueError(f'The target "{target}" {few}: nothing can be learned from it.')
     sample_weight = None if weights is None else numbers_in(frame, weights, "weights")
     if sample_weight is not None and not ((sample_weight >= 0).all() and sample_weight.any()):
         raise ValueError(f'The weights in "{weights}" must be non-negative, and not all zero.')
     columns, remarks = _columns(frame[used], policy)
     if not columns:
-        raise ValueError(f'No column is left to predict "{target}" from.')
+        raise ValueError(" ".join([f'No column is left to predict "{target}" from.', *remarks]))
     X, notes = _matrix(columns, frame)
     centres = np.zeros(X.shape[1])
     scales = np.ones(X.shape[1])

@@ -11,11 +11,10 @@ for all x; the largest value over x is its guarantee. These are numerical optimi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.registry import get_method
@@ -25,8 +24,6 @@ from stoptime.support.checks import iteration_numbers, nonnegative, positive_num
 from stoptime.theory import search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
     from stoptime.methods.base import Method
@@ -36,10 +33,21 @@ if TYPE_CHECKING:
 Kind = Literal["risk", "parameter", "paper"]
 
 CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
+NEAR_CENTRE = 8.0  # and this factor where a stop is close to ridge on every spectrum
 CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
+FIRST_LOOK = 8  # every so many phases are looked at first
+SLOPE_STEP = 1e-5  # of a logarithm
+MATCH_ROUNDS = 3  # each looks ten times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
+
+
+class Match(NamedTuple):
+    """The penalty that is equivalent to a stop, and the largest ratio to its ridge at this stop."""
+
+    penalty: float
+    guarantee: float
 
 
 @dataclass(frozen=True)
@@ -97,11 +105,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
-    log_stop = _minimum(
-        lambda log: search.largest_ratio(method, ratio, float(np.exp(log)), low, high),
-        float(np.log(search.stop_with_gain(method))),
-    )
-    return guarantee(method, float(np.exp(log_stop)), low, high)
+    return guarantee(method, _best_time(method, ratio, low, high), low, high)
 
 
 def guarantee(
@@ -125,8 +129,8 @@ def guarantee(
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
     if high < np.inf or method.universal_guarantee:
-        inflation = search.largest_ratio(method, search.risk_ratio, stop, low, high)
-    error = search.largest_ratio(method, search.distance_ratio, stop, low, high)
+        inflation = search.highest_peak(method, search.risk_ratio, stop, low, high)[1]
+    error = search.highest_peak(method, search.distance_ratio, stop, low, high)[1]
     return Calibration(stop, inflation, error)
 
 
@@ -199,31 +203,35 @@ def equivalent_penalty(
     >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
     0.01
     """
-    method = get_method(method)
+    return matched(get_method(method), stop, calibration, eigenvalues).penalty
+
+
+def matched(
+    method: Method, stop: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
+) -> Match:
+    """Return the penalty that is equivalent to a stop, and the guarantee of the stop."""
     method.require_filter()
     stop = float(nonnegative("stop", stop, infinite=True))
-    ratio = _ratio(calibration)
+    _ratio(kind)
     if stop == 0 or np.isinf(stop):
-        return np.inf if stop == 0 else 0.0
+        return Match(np.inf if stop == 0 else 0.0, np.nan)
     if method.counts_eigenvalues:
         tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
-        return _penalty_of_count(tuned, stop)
-    if method.whole_stops:
-        return _penalty_of_iterate(method, stop, calibration, eigenvalues)
-    if calibration == "paper" or method.universal_guarantee:
-        unit = equivalent_stop(method, 1.0, calibration=calibration)
-        return float((unit / stop) ** method.order)
+        return Match(_penalty_of_count(tuned, stop), COUNT_INFLATION)
+    if method.universal_guarantee and not method.whole_stops:
+        unit = _calibrate(method, kind, 0.0, np.inf)
+        return Match(float((unit.stop / stop) ** method.order), unit.inflation)
     low, high, tuned = range_in_units(method, eigenvalues, 1.0)
-    if calibration == "risk":
-        _check_bounded(method, high)
-
-    def worst(log_penalty: float) -> float:
-        unit = float(np.exp(log_penalty))
-        scaled = tuned.in_units_of(unit)
-        time = stop * unit ** (1 / method.order)
-        return search.largest_ratio(scaled, ratio, time, low / unit, high / unit)
-
-    return float(np.exp(_minimum(worst, -float(np.log(tuned.gain(0.0, stop))))))
+    time = tuned.pace * stop
+    if kind == "paper":
+        return Match(float(time**-method.order), np.nan)
+    if tuned.whole_stops and tuned.follows_flow and stop > LIKE_A_FLOW:
+        return matched(tuned.as_flow(), time, kind, eigenvalues)
+    if tuned.whole_stops and np.isinf(high):
+        high = tuned.possible_eigenvalues[1]
+    elif kind == "risk":
+        _check_bounded(tuned, high)
+    return _best_match(tuned, stop, kind, low, high)
 
 
 def _check_bounded(method: Method, high: float) -> None:
@@ -266,13 +274,24 @@ def _ratio(kind: Kind) -> search.Ratio:
     return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
-def _minimum(worst: Callable[[float], float], centre: float) -> float:
-    """Minimise a guarantee over the logarithm of its argument: on a grid, then between points."""
-    logs = centre + LOG_FACTORS
-    best = int(np.argmin([worst(log) for log in logs]))
-    bracket = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
-    found = minimize_scalar(worst, bounds=bracket, method="bounded", options={"xatol": 1e-11})
-    return float(found.x)
+def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> float:
+    """Return the time of a flow with the best guarantee for unit penalty."""
+
+    def worst(log_time: float) -> search.Look:
+        x, height = search.highest_peak(method, ratio, float(np.exp(log_time)), low, high)
+        # a peak is flat in x, so that its height changes as the ratio does at this x
+        around = ratio(method, np.array(x), np.exp(log_time + np.array([-SLOPE_STEP, SLOPE_STEP])))
+        return search.Look(height, log_time, float(around[1] - around[0]) / (2 * SLOPE_STEP))
+
+    logs = np.log(search.stop_with_gain(method)) + LOG_FACTORS
+    if method.universal_guarantee:
+        logs = logs[np.abs(LOG_FACTORS) <= np.log(NEAR_CENTRE)]
+    times = np.exp(logs)
+    # the first look is at all times at once; even phases resolve every oscillation, so that a part
+    # of them is enough for it
+    x = search.worst_places(method, times, low, high)
+    heights = ratio(method, x[::FIRST_LOOK] if x.ndim == 2 else x[:, None], times).max(axis=0)
+    return float(np.exp(search.lowest_kink(worst, logs, int(np.argmin(heights)))))
 
 
 def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
@@ -281,7 +300,7 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
         return float(max(round(1 / method.pace), 1))
     x = search.eigenvalue_grid(low, high)[:, None]
     centre = search.stop_with_gain(method)
-    first = centre / 8 if method.universal_guarantee else centre / CALIBRATION_RANGE
+    first = centre / (NEAR_CENTRE if method.universal_guarantee else CALIBRATION_RANGE)
     last = method.horizon
     if method.follows_flow:
         last = min(4 * _latest_iteration(method, kind, low, high) + 2, max(4 * centre + 2, last))
@@ -318,48 +337,38 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
     return max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
 
 
-def _penalty_of_iterate(
-    method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None
-) -> float:
-    """Return the penalty for which this iterate has the best guarantee."""
-    low, high, method = range_in_units(method, eigenvalues, 1.0)
-    time = method.pace * stop
-    if kind == "paper":
-        return float(time**-method.order)
-    if stop > LIKE_A_FLOW and method.follows_flow:
-        flow = method.as_flow()
-        return equivalent_penalty(flow, time, calibration=kind, eigenvalues=eigenvalues)
-    if np.isinf(high):
-        high = method.possible_eigenvalues[1]
-    s = search.eigenvalue_grid(low, high)
-    g = method.shrinkage(s, stop)
-    gain = method.gain(s, stop)
+def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
+    """Return the penalty for which this stop has the best guarantee."""
+    # the filter depends on the stop alone, so that one evaluation serves all penalties
+    table = _filter_at(method, stop, search.worst_places(method, stop, low, high))
+    logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
+    place = logs[int(np.argmin([_worst(log, table, kind) for log in logs]))]
+    width = logs[1] - logs[0]
+    for _ in range(MATCH_ROUNDS):
+        # the worst eigenvalue may lie between those of the grid
+        closer = search.around_peaks(table[0], _ratios(place, table, kind))
+        table = np.hstack([table, _filter_at(method, stop, closer)])
+        table = table[:, np.argsort(table[0])]
+        bounds = max(place - width, logs[0]), min(place + width, logs[-1])
+        place = search.lowest_between(partial(_worst, table=table, kind=kind), *bounds)
+        width /= 4
+    return Match(float(np.exp(place)), _worst(place, table, kind))
 
-    def worst(log_penalty: float) -> float:
-        penalty = np.exp(log_penalty)
-        if kind == "parameter":
-            return float(np.max((gain * (penalty + s) - 1) ** 2))
-        return float(np.max(s * (g - penalty * gain) ** 2 / penalty))
 
-    logs = LOG_FACTORS - np.log(method.gain(0.0, stop))
-    heights = np.array([worst(log) for log in logs])
-    # without a dip the best penalty is at an end, as where the fit is nearly least squares
-    places = search.dips(heights) if len(search.dips(heights)) else [int(np.argmin(heights))]
-    found = [
-        minimize_scalar(
-            worst,
-            bounds=(logs[max(i - 1, 0)], logs[min(i + 1, len(logs) - 1)]),
-            method="bounded",
-            options={"xatol": 1e-10},
-        )
-        for i in places
-    ]
-    if method.universal_guarantee or len(found) < 2:
-        return float(np.exp(min(found, key=lambda one: float(one.fun)).x))
+def _filter_at(method: Method, stop: float, s: Array) -> Array:
+    """Return three rows: eigenvalues, and the shrinkage and the gain at one stop."""
+    g, gain = next(method.filters(s, np.array([stop]), 1))
+    return np.array([s, g[:, 0], gain[:, 0]])
 
-    def mismatch(penalty: float) -> float:
-        back = _best_iteration(method.in_units_of(penalty), kind, low / penalty, high / penalty)
-        return float(abs(np.log((back + 1) / (stop + 1))))
 
-    # An oscillating iterate passes several penalties. Take the one whose own stop is nearest.
-    return float(min((np.exp(one.x) for one in found), key=mismatch))
+def _worst(log_penalty: float, table: Array, kind: Kind) -> float:
+    return float(_ratios(log_penalty, table, kind).max())
+
+
+def _ratios(log_penalty: float, table: Array, kind: Kind) -> Array:
+    """Return the ratio to ridge with this penalty at every eigenvalue."""
+    s, g, gain = table
+    penalty = np.exp(log_penalty)
+    if kind == "parameter":
+        return np.asarray((gain * (penalty + s) - 1) ** 2)
+    return np.asarray(1 + s * (g - penalty * gain) ** 2 / penalty)

@@ -8,8 +8,9 @@ from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_X_y
+from sklearn.utils import check_array, check_X_y
 
+from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.support.checks import (
     fraction_below_one,
     iteration_numbers,
@@ -73,10 +74,13 @@ class Moments:
 
     def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
         """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
-        return self._risk(coef, self.gram if covariance is None else np.asarray(covariance))
+        weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
+        if weight.shape != self.gram.shape:
+            raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
+        return self._risk(coef, weight)
 
     def _risk(self, coef: ArrayLike, weight: Array) -> Array:
-        distance = self.mean - np.asarray(coef, dtype=np.float64)
+        distance = self.mean - one_per_column("coef", coef, len(self.gram))
         bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
         inner = self.basis.T @ weight @ self.basis
         return np.asarray(bias + np.einsum("tij,ji->t", self.spread, inner))
@@ -141,23 +145,48 @@ def epochs(
         fraction_below_one("momentum", momentum),
         float(nonnegative("weight_decay", weight_decay)),
     )
-    found = np.unique(list_of_stops(stops))
+    found = numbers_of_steps(stops)
     gram = rows.T @ rows / n
-    if _batches_of_an_epoch(n, size) <= MOST_BATCHES:
-        second = np.array([*_propagated(given, found)]).reshape(len(found), 2 * p + 1, 2 * p + 1)
-        mean = second[:, :p, -1]
-        spread = second[:, :p, :p] - mean[:, :, None] * mean[:, None, :]
-        loss = ((mean @ rows.T - response) ** 2).mean(axis=1)
-        loss = loss + np.einsum("tij,ji->t", spread, gram)
-        return Moments(found, mean, loss, None, gram, np.eye(p), spread)
     count = whole_number("runs", runs, least=2)
-    ends = np.array([*_simulated(given, found, count, seed)]).reshape(len(found), count, p)
-    mean = ends.mean(axis=1)
-    centred = ends - mean[:, None]
-    spread = centred.swapaxes(1, 2) @ centred / (count - 1)
-    losses = ((ends @ rows.T - response) ** 2).mean(axis=2)
-    errors = losses.std(axis=1, ddof=1) / np.sqrt(count)
-    return Moments(found, mean, losses.mean(axis=1), errors, gram, np.eye(p), spread)
+    start = whole_number("seed", seed, least=0)
+    errors = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if _batches_of_an_epoch(n, size) <= MOST_BATCHES:
+            second = np.array([*_propagated(given, found)]).reshape(-1, 2 * p + 1, 2 * p + 1)
+            mean = second[:, :p, -1]
+            spread = second[:, :p, :p] - mean[:, :, None] * mean[:, None, :]
+            loss = ((mean @ rows.T - response) ** 2).mean(axis=1)
+            loss = loss + np.einsum("tij,ji->t", spread, gram)
+        else:
+            ends = np.array([*_simulated(given, found, count, start)]).reshape(-1, count, p)
+            mean = ends.mean(axis=1)
+            centred = ends - mean[:, None]
+            spread = centred.swapaxes(1, 2) @ centred / (count - 1)
+            losses = ((ends @ rows.T - response) ** 2).mean(axis=2)
+            loss = losses.mean(axis=1)
+            errors = losses.std(axis=1, ddof=1) / np.sqrt(count)
+    if not np.isfinite(loss).all():
+        raise ValueError(f"The iterates overflow: a step of {given.step:g} diverges.")
+    return Moments(found, mean, loss, errors, gram, np.eye(p), spread)
+
+
+def one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
+    """Return finite numbers, one for each column."""
+    found: Array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if found.shape != (n_columns,):
+        raise ValueError(f"{name} must have {n_columns} numbers, one for each column.")
+    return found
+
+
+def numbers_of_steps(stops: ArrayLike) -> Array:
+    """Return distinct numbers of steps in ascending order; refuse those that no run reaches."""
+    found = np.unique(list_of_stops(stops))
+    if found.max(initial=0) > MOST_ITERATIONS:
+        raise ValueError(
+            f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
+            "batches have no last iterate. Give an earlier stop."
+        )
+    return found
 
 
 def _batches_of_an_epoch(n: int, size: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from stoptime.support.checks import iteration_numbers
+from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,8 +97,9 @@ class Source(ABC):
         """
 
     def followed(
-        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array
-    ) -> Iterator[State]:
+        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
+        *, verbose: bool = False,
+    ) -> Iterator[State]:  # fmt: skip
         """Yield the state at every stop, in ascending order.
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.
@@ -108,12 +110,15 @@ class Source(ABC):
         else:
             run = self._with_momentum(moves, rates, step, batch_size)
         state = next(run)
+        numbers = iteration_numbers(stops)
+        steps = iter(progress(range(max(numbers, default=0)), "steps", verbose))
         done = 0
-        for stop in iteration_numbers(stops):
-            for _ in range(done, stop):
+        for stop in numbers:
+            for _ in islice(steps, int(stop) - done):
                 state = next(run)
             done = int(stop)
             yield state
+        next(steps, None)  # ends the progress line
 
     def _plain(self, rates: Array, step: float, batch_size: float) -> Iterator[State]:
         """Yield the states of steps without momentum, from the first on."""

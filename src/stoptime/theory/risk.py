@@ -71,12 +71,17 @@ class RiskModel:
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the stop in [first, last] with the least risk, and that risk."""
+        if not self.method.whole_stops:
+            return self.lowest_near(self.grid(first, last))
+        last = last if np.isinf(last) else float(np.floor(last))
+        return self.lowest_near(np.minimum(np.ceil(self.grid(np.ceil(first), last)), last))
+
+    def lowest_near(self, stops: Array) -> tuple[float, float]:
+        """Return the stop with the least risk near some stops that show all dips, and that risk."""
         if self.method.whole_stops:
-            last = last if np.isinf(last) else float(np.floor(last))
-            grid = np.minimum(np.ceil(self.grid(np.ceil(first), last)), last)
-            return search.lowest_whole(self.total, np.unique(grid), MOST_WHOLE_DIPS)
-        # the risk may oscillate: its grid finds the dips, and the deepest of them are refined
-        return search.lowest(self.total, self.grid(first, last), MOST_DIPS, DIP_ZOOMS)
+            return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS)
+        # the risk may oscillate: the deepest of its dips are refined
+        return search.lowest(self.total, stops, MOST_DIPS, DIP_ZOOMS)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
@@ -193,7 +198,7 @@ def risk(
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
-    a = coordinates_of(signal, _spectrum(eigenvalues))
+    a = coordinates_of(signal, list_of_eigenvalues(eigenvalues))
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
     model = _model(method, eigenvalues, weight, noise, n_samples, target, covariance)
     return curve_of(model, stops)
@@ -256,7 +261,7 @@ def inflation(
     >>> round(inflation("gradient-flow", **known).ratio, 4)
     1.0047
     """
-    s = _spectrum(eigenvalues)
+    s = list_of_eigenvalues(eigenvalues)
     positive_number("noise", noise)
     check_target(target)
     tuned = get_method(method).tuned_to(s)
@@ -315,7 +320,7 @@ def _model(
     covariance: Any,
 ) -> RiskModel:
     """Return the model for a target, given the weights of the bias of the estimation error."""
-    s = _spectrum(eigenvalues)
+    s = list_of_eigenvalues(eigenvalues)
     level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
     if len(weight) != len(s):
         raise ValueError(
@@ -348,7 +353,8 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     return C
 
 
-def _spectrum(eigenvalues: ArrayLike) -> Array:
+def list_of_eigenvalues(eigenvalues: ArrayLike) -> Array:
+    """Return eigenvalues as an array of one dimension; refuse an empty list."""
     s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
     if s.ndim != 1 or s.size == 0:
         raise ValueError(f"eigenvalues must be a list of numbers; got shape {s.shape}.")

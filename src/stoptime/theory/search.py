@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from stoptime.methods.recurrence import closer_stops
 from stoptime.support.arrays import EPS
@@ -28,7 +28,17 @@ RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
 PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
+MOST_CUTS = 60
+KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
+
+
+class Look(NamedTuple):
+    """The height of a curve at a point, and its slope; lower ones come first."""
+
+    height: float
+    point: float
+    slope: float
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
@@ -101,6 +111,7 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
     return (method.gain(x, stop) * (1 + x) - 1) ** 2
 
 
+@lru_cache(maxsize=64)
 def stop_with_gain(method: Method, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
 
@@ -136,18 +147,81 @@ def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
     return (method.as_flow(), method.pace * t) if late else (method, t)
 
 
-def largest_ratio(method: Method, ratio: Ratio, stop: float, low: float, high: float) -> float:
-    """Maximise a ratio over x in [low, high]: on a grid, then between its points."""
+def highest_peak(
+    method: Method, ratio: Ratio, stop: float, low: float, high: float
+) -> tuple[float, float]:
+    """Return the x in [low, high] at which a ratio is largest, also between points of a grid."""
     if low == high:
-        return float(ratio(method, np.array(low), stop))
-    if np.isinf(high):
-        # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
-        unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
-        x = np.append(0.0, (PHASES * max(unit, 1.0) / stop) ** method.order)
-    else:
-        x = eigenvalue_grid(low, high)
+        return low, float(ratio(method, np.array(low), stop))
+    x = worst_places(method, stop, low, high)
     # the grid is so fine that a peak gains less than one percent between its points
-    return -lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)[1]
+    found, depth = lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    return found, -depth
+
+
+def worst_places(method: Method, stop: float | Array, low: float, high: float) -> Array:
+    """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
+    if np.isfinite(high):
+        return eigenvalue_grid(low, high)
+    # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
+    unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
+    phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
+    return np.asarray((phases * max(unit, 1.0) / stop) ** method.order)
+
+
+def around_peaks(x: Array, heights: Array) -> Array:
+    """Return points between those around each of the highest peaks of a curve."""
+    peaks = dips(-heights)
+    peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
+    return np.linspace(x[peaks - 1], x[peaks + 1], ZOOM_POINTS)[1:-1].ravel()
+
+
+def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float:
+    """Return where a maximum of smooth curves is lowest, near a place of the grid."""
+    near = far = look(float(grid[place]))
+    ahead = 1 if near.slope < 0 else -1
+    # go downhill until the slope changes its sign
+    while 0 <= place + ahead < len(grid) and far.slope * ahead < 0 and far.height <= near.height:
+        place += ahead
+        near, far = far, look(float(grid[place]))
+    left, right = (near, far) if ahead > 0 else (far, near)
+    if left.slope < 0 < right.slope:
+        found = _between_tangents(look, left, right)
+        if found <= min(left, right):
+            return found.point
+    # There are several dips, or none: a search without slopes ends in one of them, or at an end.
+    place -= 0 if far.height < near.height else ahead
+    bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
+    return min(left, right, look(lowest_between(lambda x: look(x).height, *bounds))).point
+
+
+def lowest_between(curve: Callable[[float], float], left: float, right: float) -> float:
+    """Return the lowest point of a curve, or one of several, without slopes."""
+    options = {"xatol": KINK_TOLERANCE}
+    found = minimize_scalar(curve, bounds=(left, right), method="bounded", options=options)
+    return float(found.x)
+
+
+def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) -> Look:
+    """Return the lowest point of a curve that falls on the left and rises on the right."""
+    for cut in range(MOST_CUTS):
+        width = right.point - left.point
+        turn = right.slope - left.slope
+        # Two curves cross at a kink, near the point where the tangents meet. One curve alone is
+        # lowest where its slope is zero, near the point where a line through both slopes is.
+        ahead = (left.height - right.height + right.slope * width) / turn
+        promise = min(left.height, right.height) - (left.height + left.slope * ahead)
+        done = width <= KINK_TOLERANCE or 0 <= promise <= KINK_TOLERANCE * abs(left.height)
+        if done or cut % 2:
+            ahead = -left.slope * width / turn
+        elif promise < 0:
+            # the curve is not above its tangents, so that they say nothing
+            ahead = width / 2
+        found = look(left.point + float(np.clip(ahead, 0.001 * width, 0.999 * width)))
+        if done:
+            break
+        left, right = (left, found) if found.slope > 0 else (found, right)
+    return min(left, right, found)
 
 
 def eigenvalue_grid(low: float, high: float) -> Array:

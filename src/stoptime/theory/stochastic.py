@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_X_y
+from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import HeavyBall
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import (
     fraction_below_one,
     is_whole,
-    list_of_stops,
     nonnegative,
     positive_number,
     whole_number,
 )
-from stoptime.theory.epochs import Moments, epochs
+from stoptime.theory.epochs import Moments, epochs, numbers_of_steps, one_per_column
 from stoptime.theory.fluctuations import RowSource, SpectrumSource, WorstSource
+from stoptime.theory.risk import list_of_eigenvalues
 from stoptime.theory.signals import check_target, coordinates_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def moments(
     stops: ArrayLike,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    *,
+    verbose: bool = False,
 ) -> Moments:
     r"""Return the exact mean and covariance of the iterates, given the data.
 
@@ -74,6 +76,8 @@ def moments(
         Numbers of steps. The covariance at every stop has p² numbers.
     momentum, weight_decay : float
         As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
+    verbose : bool, default=False
+        Whether to show progress where it takes more than a few seconds.
 
     Examples
     --------
@@ -89,7 +93,7 @@ def moments(
     response = np.asarray(y, dtype=np.float64)
     outside = float(np.mean((response - rows @ (z / s)) ** 2))
     source = RowSource(s, (z / s) ** 2, outside, 0.0, len(rows), rows, response, z)
-    run, found = _states(source, step, batch_size, stops, momentum, weight_decay)
+    run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
     states = [*run]
     mean = np.array([basis @ (one.gain * z) for one in states]).reshape(len(found), len(basis))
     spread = np.array([one.covariance for one in states]).reshape(len(found), len(s), len(s))
@@ -167,16 +171,17 @@ def risk(
     >>> curve.cost.round(2)
     array([1.07, 1.42])
     """
-    beta = np.asarray(coef, dtype=np.float64)
-    fit = np.asarray(X, dtype=np.float64) @ beta
+    given = check_array(X, dtype=np.float64)
+    beta = one_per_column("coef", coef, given.shape[1])
+    fit = given @ beta
     level = float(nonnegative("noise", noise))
-    rows, s, _, basis = _rotated(X, fit)
+    rows, s, _, basis = _rotated(given, fit)
     signal = basis.T @ beta
     source = RowSource(s, signal**2, 0.0, level, len(rows), rows, fit, s * signal)
-    states, found = _states(source, step, batch_size, stops, momentum, weight_decay)
+    states = _states(source, step, batch_size, stops, momentum, weight_decay)
     # nothing is learned of coefficients outside the row space
     unseen = max(float(beta @ beta - signal @ signal), 0.0)
-    return _assembled(source, states, found, target, unseen)
+    return _assembled(source, *states, target, unseen)
 
 
 def limit(
@@ -222,8 +227,7 @@ def limit(
     array([1.35, 1.25])
     """
     source = _spectrum_source(SpectrumSource, eigenvalues, signal, noise, n_samples)
-    states, found = _states(source, step, batch_size, stops, momentum, 0.0)
-    return _assembled(source, states, found, target)
+    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
 def upper_bound(
@@ -240,15 +244,15 @@ def upper_bound(
 
     .. math:: \frac1n\sum_i d_i x_ix_i^T \preceq \Bigl(\sum_i d_i\Bigr) \frac{X^TX}n
 
-    No squared residual is larger than the sum of all of them. That is the step by which Ali,
-    Dobriban, Tibshirani (2020), The implicit regularization of stochastic gradient flow for least
-    squares, bound the covariance of the flow; here it bounds that of the iterates. The noise is
-    that of :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
+    No squared residual is larger than the sum of all of them. Ali, Dobriban, Tibshirani (2020), The
+    implicit regularization of stochastic gradient flow for least squares, bound the covariance of
+    the flow by this step. The bound here is not their theorem: it is derived for this package from
+    the same step, for iterates with momentum in place of the flow. The noise is that of
+    :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
     parameters are those of :func:`limit`; ``known`` are ``signal``, ``noise`` and ``n_samples``.
     """
     source = _spectrum_source(WorstSource, eigenvalues, **known)
-    states, found = _states(source, step, batch_size, stops, momentum, 0.0)
-    return _assembled(source, states, found, target)
+    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
 def largest_step(
@@ -264,8 +268,9 @@ def largest_step(
     >>> round(largest_step(X, 5), 3), round(largest_step(X, np.inf), 3)
     (1.158, 1.541)
     """
-    nothing = np.zeros(np.shape(X)[0])
-    rows, s, z, _ = _rotated(X, nothing)
+    given = check_array(X, dtype=np.float64)
+    nothing = np.zeros(len(given))
+    rows, s, z, _ = _rotated(given, nothing)
     source = RowSource(s, z, 0.0, 0.0, len(rows), rows, nothing, z)
     size = _batch(batch_size)
     decay = float(nonnegative("weight_decay", weight_decay))
@@ -287,9 +292,9 @@ def _spectrum_source(
     n_samples: float,
 ) -> SpectrumSource:  # fmt: skip
     """Return a source for a signal of given coordinates, or spread evenly."""
-    s = np.atleast_1d(nonnegative("eigenvalues", eigenvalues))
+    s = list_of_eigenvalues(eigenvalues)
     if np.ndim(signal) == 0:
-        squares = np.full(len(s), float(nonnegative("signal", signal)) / max(len(s), 1))
+        squares = np.full(len(s), float(nonnegative("signal", signal)) / len(s))
     else:
         squares = coordinates_of(signal, s) ** 2
     if len(squares) != len(s):
@@ -298,7 +303,10 @@ def _spectrum_source(
         )
     rows = positive_number("n_samples", n_samples)
     if np.count_nonzero(s) > rows:
-        raise ValueError(f"{rows:g} rows have at most as many positive eigenvalues.")
+        raise ValueError(
+            f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
+            "are given: raise n_samples."
+        )
     return kind(s, squares, 0.0, float(nonnegative("noise", noise)), rows)
 
 
@@ -310,8 +318,9 @@ def _batch(batch_size: float) -> float:
 
 
 def _states(
-    source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float, decay: float
-) -> tuple[Iterator[State], Array]:
+    source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
+    decay: float = 0.0, *, verbose: bool = False,
+) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
     numbers = (
         positive_number("step", step),
@@ -321,9 +330,9 @@ def _states(
     )
     source.check_stable(*numbers)
     step, momentum, decay, size = numbers
-    found = np.unique(list_of_stops(stops))
+    found = numbers_of_steps(stops)
     moves = HeavyBall(step, momentum).coefficients if momentum else None
-    return source.followed(moves, step, decay, size, found), found
+    return source.followed(moves, step, decay, size, found, verbose=verbose), found
 
 
 def _assembled(

@@ -224,8 +224,8 @@ def methods(fitted: Fitted) -> Section:
     tables = [TableOf("Methods with the same rule", head, tuple(rows))]
     text = (
         f"Errors of methods are root mean squared errors ({_error_label(fitted)}) ± one standard "
-        "error. The guarantee is an upper bound on the error relative to the best ridge, at a "
-        "well-chosen stop."
+        "error. The guarantee is an upper bound on the error at this stop, averaged over signals "
+        "of all directions, relative to the best ridge if that has the equivalent penalty."
     )
     if fitted.scores:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
