@@ -11,6 +11,7 @@ from stoptime import bounds
 from stoptime.bounds import balls, certificates, every_step, iterates, late_iterates, loops
 from stoptime.bounds.plan import plan
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.schedules import Cosine
 from stoptime.theory.calibration import calibrate
 
@@ -364,3 +365,11 @@ def test_what_is_not_certified():
         bounds.risk_inflation(SGD(0.1, 0.9))
     with pytest.raises(bounds.WorkLimitError, match="give the stop"):
         bounds.risk_inflation(GradientDescent(1e-6))
+
+
+def test_a_method_that_runs_its_loop_otherwise_is_not_proven():
+    # its loop is Chebyshev's for the equations of ridge, and not the shrinkage
+    planned = plan(0.02, method=OptimalIteration(0.5, penalty=0.02)).run
+    assert not planned.proven
+    assert planned.inflation < 1.001
+    assert plan(0.02, method=Nesterov(0.5)).run.proven

@@ -147,7 +147,8 @@ def proven_guarantee(
     It is None where there is no proof: for methods without a loop, for long loops that have no
     closed form, and where python-flint is not installed.
     """
-    if find_spec("flint") is None or not isinstance(method, Iteration):
+    # The loop gives the shrinkage itself only where no subclass changes how it is run.
+    if find_spec("flint") is None or getattr(type(method), "run", None) is not Iteration.run:
         return None
     try:
         return _proven(_iterate_guarantee, method, stop, penalty, eigenvalues).upper
