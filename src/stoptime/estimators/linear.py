@@ -191,12 +191,6 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         The stop, its error and standard error, the error curve, and the reason for the choice.
     method_ : Method
         The chosen method, tuned to the data.
-    left_out_residuals_ : array like y, or None
-        Residual of each row from the fit without it. None for conjugate gradients and adaptive
-        methods such as Adam, for streamed data and operators, and for a sparse X too large to
-        factor. Where the search has not computed them, they are when they are first asked for.
-    left_out_predictions_ : array like y, or None
-        Prediction for each row by the fit without it; None where the residuals are.
 
     Examples
     --------

@@ -139,12 +139,17 @@ class LeavesRowsOut(BaseEstimator):
 
     @property
     def left_out_residuals_(self) -> Floats | None:
-        """Residual of each row from the fit without it."""
+        """Residual of each row from the fit without it, in the shape of y.
+
+        It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
+        operators, and for a sparse X too large to factor. Where the search has not computed
+        residuals, they are when they are first asked for.
+        """
         return getattr(self._left_out_rows(), "residuals", None)
 
     @property
     def left_out_predictions_(self) -> Floats | None:
-        """Prediction for each row by the fit without it."""
+        """Prediction for each row by the fit without it; None where the residuals are."""
         return getattr(self._left_out_rows(), "predictions", None)
 
     def _left_out_rows(self) -> LeftOutRows | None:
