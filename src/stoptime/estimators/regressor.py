@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import DTYPES, array_options, kind_of
-from stoptime.spectrum.new_rows import NewChunks, open_rows
+from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.spectrum.new_rows import open_rows
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.arrays import on_host
 
@@ -73,7 +73,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
     def _matrix(self, X: Any) -> Any:
         """Return new rows as a matrix in memory."""
         rows = self._opened_rows(X)
-        if isinstance(rows, NewChunks) or kind_of(rows.X) == "dask":
+        if not rows.in_memory:
             raise TypeError(
                 f"Jackknife+ intervals need new rows in memory; got {type(X).__name__}: use "
                 'kind="jackknife".'
