@@ -177,6 +177,11 @@ class Rows:
         sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
         return self._kept is not None and len(self.weights) * sets <= self._room
 
+    @property
+    def is_read(self) -> bool:
+        """Whether blocks are remembered by now, so that further residuals cost little."""
+        return bool(self._kept)
+
     @cached_property
     def _kept(self) -> dict[Any, RowBlock] | None:
         """Blocks that are remembered, by their rows."""
