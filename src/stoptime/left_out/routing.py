@@ -22,7 +22,7 @@ from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, Ellipse, ridge_mixture
-from stoptime.left_out.secular import BySecular
+from stoptime.left_out.secular import WORK_PER_GAIN, BySecular
 from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
@@ -217,11 +217,14 @@ def cheapest_route(
     scales: Array,
     limit: float = np.inf,
     known: Sequence[Ellipse] = (),
+    *,
+    n_rows: float = np.inf,
 ) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
     ``scales`` are the factors of the eigenvalues when the remaining weights are normalised; for
-    ``limit`` and ``known``, see :class:`Routing`.
+    ``limit`` and ``known``, see :class:`Routing`. ``n_rows`` share the cost of building a mixture,
+    which counts only if they are few.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):
@@ -241,7 +244,8 @@ def cheapest_route(
     work = exact.work
     if method.runs_steps:
         work += WORK_PER_STEP * float(stops.max()) * len(eigenvalues)
-    if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes)) > work:
+    building = WORK_PER_GAIN * len(stops) * len(nodes) / n_rows
+    if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes) + building) > work:
         return exact
     mixture = ridge_mixture(method, stops, largest, nodes, known)
     return exact if mixture is None else ByMixture(mixture, nodes, eigenvalues)

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import standard_error
-from stoptime.left_out.routing import learned
+from stoptime.left_out.routing import cheapest_route, learned
 from stoptime.left_out.rows import average_row
-from stoptime.left_out.secular import BySecular
 from stoptime.methods.registry import get_method
 from stoptime.support.checks import list_of_stops
 
@@ -98,8 +97,7 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tup
     end = learned(tuned, s, stops)
     between = (stops > 0) & ~end
     if between.any():
-        # one row does not repay the cost of building a mixture of ridges
-        found = BySecular(tuned, stops[between], s).operators(row)
+        found = cheapest_route(tuned, stops[between], s, row.scale, n_rows=1).operators(row)
         alpha[between] = found[0][:, 0]
         slopes[between] = found[1][:, 0]
     if row.rest[0] > 0:
