@@ -22,6 +22,7 @@ SOAK = "STOPTIME_SOAK" in os.environ
 TABLES = 500 if SOAK else 12
 METHODS = sorted(ALL_METHODS)
 LONGEST = 20.0  # seconds of processor time for a table; typical ones take a tenth of a second
+LONGEST_BESIDE = 1.0  # seconds beyond the fit, on any machine
 MOST_BESIDE = 0.02  # seconds for searches whose price does not depend on the table
 SLACK = 4.0 if SOAK else 20.0  # processors shared with other work are slower for a while
 COLUMNS = ["ranks", "squares", "powers", "normal", "copy", "near copy", "binary", "scaled"]
@@ -91,4 +92,4 @@ def test_a_small_table_takes_little_time(tmp_path, seed, record_property):
         fit, beside = times(path, name)
         record_property(name, (fit, beside))
         assert fit + beside < LONGEST, name
-        assert beside < SLACK * max(MOST_BESIDE, fit), name
+        assert beside < min(LONGEST_BESIDE + fit, SLACK * max(MOST_BESIDE, fit)), name
