@@ -24,7 +24,7 @@ tau = np.repeat(covariance[0], [360, 120])
 X = rng.standard_normal((n, p)) * np.sqrt(tau)
 s, V = np.linalg.eigh(X.T @ X / n)
 
-figure, axes = plots.new_figure(1, 3, figsize=(13, 4.2))
+_, ax = plots.new_figure(figsize=(7, 4.2))
 known = {"aspect": p / n, "noise": 1.0, "covariance": covariance}
 for name in ("ridge", "gradient-flow", "nesterov-flow"):
     method = st.get_method(name)
@@ -36,34 +36,34 @@ for name in ("ridge", "gradient-flow", "nesterov-flow"):
     drawn = np.sum(g * (prior @ g), axis=0) + tau @ V**2 @ (s[:, None] * gain**2) / n
     x = few if method.order == 1 else few**2 / 8  # comparable units: the gain of null directions
     line = stops if method.order == 1 else stops**2 / 8
-    axes[0].plot(line, limit.total, color=plots.COLORS[name], label=plots.LABELS[name])
-    axes[0].plot(x, drawn, "o", color=plots.COLORS[name], markersize=4)
+    ax.plot(line, limit.total, color=plots.COLORS[name], label=plots.LABELS[name])
+    ax.plot(x, drawn, "o", color=plots.COLORS[name], markersize=4)
     error = float(limit.quadrature_error.max())
     gap = np.abs(drawn / limit.total[::8] - 1).max()
     print(
         f"{plots.LABELS[name]:>16}: error of the integrals {error:.0e}, one design {gap:.1%} away"
     )
-axes[0].set(
-    xscale="log", xlabel="gain", ylabel="prediction risk", title="limit (lines), one design"
-)
-axes[0].legend()
+ax.set(xscale="log", xlabel="gain", ylabel="prediction risk", title="limit (lines), one design")
+ax.legend()
 
 # %%
 # Leave-one-out and path GCV converge to the prediction risk plus the noise. Naive GCV has a limit
 # too, which is right for ridge alone.
 
+_, ax = plots.new_figure(figsize=(7, 4.2))
 for name in ("ridge", "gradient-flow", "nesterov-flow"):
     stops = np.geomspace(0.05, 30, 80)
     right = st.limiting_risk(name, stops, signal=signal, target="prediction", **known).total + 1
     naive = st.limiting_naive_gcv(name, stops, signal=signal, **known)
-    axes[1].plot(stops, naive / right, color=plots.COLORS[name], label=plots.LABELS[name])
-axes[1].set(
+    ax.plot(stops, naive / right, color=plots.COLORS[name], label=plots.LABELS[name])
+ax.set(
     xscale="log",
     yscale="log",
     ylim=(0.8, 20),
     xlabel="stop",
     title="limit of naive GCV over the right value",
 )
+ax.legend()
 
 # %%
 # Learning curves: eigenvalues fall like 1/i, the signal like i⁻³. Ridge saturates: from some number
@@ -76,8 +76,9 @@ curves = [
     )
     for method in ("ridge", "gradient-flow", "critical-flow")
 ]
-plots.learning(curves, ax=axes[2])
-axes[2].set(title="least prediction risk")
+_, ax = plots.new_figure(figsize=(7, 4.2))
+plots.learning(curves, ax=ax)
+ax.set(title="least prediction risk")
 for curve in curves:
     print(f"{plots.LABELS[curve.method.name]:>22}: exponents {curve.exponents.round(2)}")
 plt.show()
