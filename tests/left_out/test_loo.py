@@ -273,7 +273,7 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
     stops = np.concatenate([[0], np.geomspace(1e-3, 30, 100), [np.inf]])
     rows = rows_of(X, y, None, decompose(X, y))
     for fourths in (False, True):
-        curve = left_out._curve_of(rows, get_method(method), stops, fourths=fourths)
+        curve = left_out._curve_of(rows, get_method(method), stops, rows.accuracy, fourths=fourths)
         assert len(curve.nodes) < 40
         assert {0, 101} <= set(curve.nodes)
     assert Routing(rows, get_method(method), stops)._forms_operators

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stoptime.left_out.mixture import Numbers, RidgeMixture
-from stoptime.support.arrays import Array, as_complex, as_real, empty, like, on_host
+from stoptime.left_out.rows import by_operators
+from stoptime.support.arrays import (
+    Array,
+    as_complex,
+    as_real,
+    empty,
+    like,
+    on_host,
+)
 
 if TYPE_CHECKING:
-    from stoptime.left_out.rows import RowBlock
+    from stoptime.left_out.rows import ByTarget, RowBlock
 
 
 @dataclass(frozen=True)
@@ -32,11 +40,30 @@ class ByMixture:
     def numbers_per_row(self, *, operators: bool) -> int:
         """Return about how many numbers are held for every row."""
         _, n_penalties, n_stops = self.real_weights.shape
-        return (4 + n_stops * operators) * (n_penalties + len(self.eigenvalues))
+        formed = operators and not self.mixture.is_ridge
+        return (4 + n_stops * formed) * (n_penalties + len(self.eigenvalues))
 
     @cached_property
-    def _shrinkages(self) -> Numbers:
-        return np.ascontiguousarray(self.mixture.shrinkages(self.eigenvalues))
+    def _is_complex(self) -> bool:
+        return np.iscomplexobj(self.mixture.penalties)
+
+    def _table(self, block: RowBlock) -> Array:
+        """Return λ/(λ + s), real and imaginary parts side by side, of shape (rank, 2·penalties)."""
+        # made where the rows are, because a large table would be slow to move
+        if not self._tables:
+            eigenvalues = like(block.scores, self.eigenvalues)
+            self._tables.append(as_real(self.mixture.shrinkages(eigenvalues)))
+        return self._tables[0]
+
+    @cached_property
+    def _tables(self) -> list[Array]:
+        """The table of the ridges, once it is made."""
+        return []
+
+    def _times_table(self, rows: Array, block: RowBlock) -> Numbers:
+        """Multiply real rows by the shrinkages of all ridges, in real arithmetic."""
+        product = rows @ self._table(block)
+        return as_complex(product) if self._is_complex else product
 
     @cached_property
     def real_weights(self) -> Array:
@@ -66,15 +93,31 @@ class ByMixture:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
         inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
-        out = empty(
-            block.scores, (coef.shape[1], len(block.rest), as_real(self._shrinkages).shape[1])
-        )
+        shape = coef.shape[1], len(block.rest), self._table(block).shape[1]
+        out = empty(block.scores, shape)
         for target, residual in enumerate(block.residual.T):
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
-            ridges = _times(block.scores * coef[:, target], self._shrinkages)
+            ridges = self._times_table(block.scores * coef[:, target], block)
             ridges += residual[:, None]
             out[target] = as_real(ridges * inverse)
         return out
+
+    def by_target(self, block: RowBlock, coef: Array, *, single: bool) -> ByTarget:
+        """Return e/d as a function of a stop's place and targets."""
+        if not self.mixture.is_ridge:
+            return by_operators(block, *self.operators(block), coef, single=single)
+        # one product a stop: operators, as large as the rows at every stop, need not be formed
+        inverse: Any = self._inverse_rests(block)
+        table = self._table(block)
+        coef = like(block.scores, coef)
+        scores = block.scores.astype(np.float32) if single else block.scores
+
+        def residuals(place: int, targets: Any) -> Array:
+            shrunk = coef[:, targets] * table[:, place, None]
+            ridge = scores @ (shrunk.astype(np.float32) if single else shrunk)
+            return (ridge + block.residual[:, targets]) * inverse[:, place, None]
+
+        return residuals
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
@@ -87,7 +130,10 @@ class ByMixture:
         own = like(block.scores, own) * self._inverse_rests(block)
         # the real part alone is wanted, and takes half the time of a complex product
         flat = as_real(own).reshape(own.shape[0] * own.shape[1], -1)
-        slopes = flat @ like(flat, _for_real_part(self._shrinkages.T))
+        table = self._table(block)
+        if self._is_complex:
+            table = table * like(flat, np.resize([1.0, -1.0], table.shape[1]))
+        slopes = flat @ table.T
         slopes = slopes.reshape(*own.shape[:2], -1)
         slopes *= block.scores
         return own.sum(axis=2).real, slopes
@@ -101,7 +147,7 @@ class ByMixture:
         """
         roots = like(block.scores, np.sqrt(self.eigenvalues))
         ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
-        if np.iscomplexobj(self.mixture.penalties):
+        if self._is_complex:
             ridges = as_complex(ridges)
         own = lagrange(self.scales, on_host(block.scale)) @ self.mixture.weights[..., 0]
         own = like(block.scores, own)
@@ -117,7 +163,7 @@ class ByMixture:
     def _inverse_rests(self, block: RowBlock) -> Numbers:
         """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
         # the value at λ = 0 and a sum that vanishes there: the difference 1 - h would cancel
-        return 1 / (block.rest[:, None] + _times(block.shares, self._shrinkages))
+        return 1 / (block.rest[:, None] + self._times_table(block.shares, block))
 
 
 def lagrange(nodes: Array, points: Array) -> Array:
@@ -127,12 +173,6 @@ def lagrange(nodes: Array, points: Array) -> Array:
         others = np.delete(nodes, index)
         out[:, index] = np.prod((points[:, None] - others) / (node - others), axis=1)
     return out
-
-
-def _times(real: Array, table: Numbers) -> Numbers:
-    """Multiply a real by a real or complex matrix, in real arithmetic."""
-    product = real @ like(real, as_real(table))
-    return as_complex(product) if np.iscomplexobj(table) else product
 
 
 def _for_real_part(table: Numbers) -> Array:

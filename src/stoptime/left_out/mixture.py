@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.fft import dct, next_fast_len
 from scipy.optimize import minimize_scalar
 
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,17 +79,23 @@ class RidgeMixture:
     weights: Numbers
     contour: Ellipse | Ladder | None = None
 
+    @property
+    def is_ridge(self) -> bool:
+        """Whether every stop is a ridge with a penalty of its own."""
+        one_scale = len(self.weights) == 1
+        return one_scale and self.contour is None and not np.iscomplexobj(self.penalties)
+
     def scaled(self, unit: float) -> RidgeMixture:
         """Return the mixture for eigenvalues that are larger by a factor."""
         ellipse = cast("Ellipse", self.contour)
         larger = Ellipse(ellipse.largest * unit, ellipse.count)
         return RidgeMixture(self.penalties * unit, self.weights, larger)
 
-    def shrinkages(self, eigenvalues: Array) -> Numbers:
-        """Return λ/(λ + s), one row for every eigenvalue."""
+    def shrinkages(self, eigenvalues: Array) -> Any:
+        """Return λ/(λ + s), one row for every eigenvalue, where the eigenvalues are."""
         # divided by λ, so that an infinite penalty gives one and not inf/inf
         with np.errstate(over="ignore"):
-            return np.asarray(1 / (1 + eigenvalues[:, None] / self.penalties))
+            return 1 / (1 + eigenvalues[:, None] / like(eigenvalues, self.penalties))
 
 
 @dataclass(frozen=True)

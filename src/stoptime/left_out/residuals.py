@@ -29,7 +29,8 @@ TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast produ
 PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
 LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
 LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
-LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors need an exact mixture
+LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors are computed exactly
+LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
 
 
 class LeftOut:
@@ -60,16 +61,12 @@ class LeftOut:
         """
         parts = []
         exact = True
+        options = {"fourths": standard_errors, "by_products": by_products, "verbose": verbose}
         for rows in self.rows.target_blocks(TARGETS_AT_ONCE):
-            curve = _curve_of(rows, method, stops, fourths=standard_errors)
-            known = tuple(one for one in self._products if isinstance(one, Ellipse))
-            routing = Routing(rows, method, stops[curve.nodes], None, limit, known, first_look)
-            sums = _Sums(rows, curve, fourths=standard_errors)
-            contour = self._added_by_products(routing, sums, verbose) if by_products else None
-            exact = exact and not isinstance(contour, Ladder)
-            if contour is None:
-                # a route that is exact already may have been expensive to find, and is kept
-                self._add_all(routing.exact(), sums, verbose)
+            sums, is_exact = self._summed(rows, method, stops, limit, options, rough=first_look)
+            if not is_exact and sums.least < LEAST_AT_FIRST_LOOK:
+                sums, is_exact = self._summed(rows, method, stops, limit, options, rough=False)
+            exact = exact and is_exact
             parts.append(sums)
         values = [np.concatenate([part.means() for part in parts], axis=1)]
         if standard_errors:
@@ -78,6 +75,32 @@ class LeftOut:
         deviation = values[1][:, target] if standard_errors else None
         sure = exact | ~((stops > 0) & np.isfinite(stops))
         return ErrorCurve(stops, values[0][:, target], deviation, sure)
+
+    def _summed(
+        self,
+        rows: Rows,
+        method: Method,
+        stops: Array,
+        limit: float,
+        options: dict[str, bool],
+        *,
+        rough: bool,
+    ) -> tuple[_Sums, bool]:
+        """Return the sums over all rows, and whether they are exact; rough ones cost less."""
+        accuracy = max(rows.accuracy, LOOK_ACCURACY) if rough else rows.accuracy
+        curve = _curve_of(rows, method, stops, accuracy, fourths=options["fourths"])
+        known = tuple(one for one in self._products if isinstance(one, Ellipse))
+        nodes = stops[curve.nodes]
+        routing = Routing(rows, method, nodes, None, limit, known, rough, accuracy)
+        sums = _Sums(rows, curve, fourths=options["fourths"])
+        contour = None
+        if options["by_products"]:
+            contour = self._added_by_products(routing, sums, options["verbose"])
+        if contour is None:
+            # a route that is exact already may have been expensive to find, and is kept
+            self._add_all(routing.exact(), sums, options["verbose"])
+        interpolated = routing.interpolates and accuracy > rows.accuracy
+        return sums, not (interpolated or isinstance(contour, Ladder))
 
     def residuals(
         self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
@@ -149,14 +172,14 @@ class LeftOut:
         return contour
 
 
-def _curve_of(rows: Rows, method: Method, stops: Array, *, fourths: bool) -> Interpolation:
+def _curve_of(
+    rows: Rows, method: Method, stops: Array, accuracy: float, *, fourths: bool
+) -> Interpolation:
     """Skip stops that can be interpolated, if there are enough targets to save time."""
     between = np.flatnonzero((stops > 0) & np.isfinite(stops))
     if rows.data.n_targets < MANY_TARGETS or between.size == 0:
         return Interpolation.trivial(len(stops))
-    inner = Interpolation.of_powers(
-        method, stops[between], rows.reach, rows.accuracy, fourths=fourths
-    )
+    inner = Interpolation.of_powers(method, stops[between], rows.reach, accuracy, fourths=fourths)
     ends = np.setdiff1d(np.arange(len(stops)), between)
     nodes = np.concatenate([between[inner.nodes], ends])
     matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
@@ -189,6 +212,11 @@ class _Sums:
     def clear(self) -> None:
         """Begin again."""
         self._squares[:] = 0
+
+    @property
+    def least(self) -> float:
+        """The least mean square, relative to the power of the response."""
+        return float(self._squares.min(initial=np.inf))
 
     def means(self) -> Array:
         """Return the mean squares m, of shape (n_stops, n_targets)."""

@@ -23,7 +23,7 @@ from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, Ellipse, ridge_mixture
 from stoptime.left_out.secular import WORK_PER_GAIN, BySecular
-from stoptime.support.arrays import Array, like
+from stoptime.support.arrays import EPS, Array, empty, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
@@ -47,7 +47,8 @@ class Routing:
 
     ``own`` holds the index of each target's stop; by default all targets use all stops. Eigenvalues
     beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered. A
-    first look at smooth methods may take the real penalties of a :class:`Ladder`.
+    first look at smooth methods may take the real penalties of a :class:`Ladder`. Stops of many
+    targets are interpolated to the ``accuracy``.
     """
 
     rows: Rows
@@ -57,6 +58,7 @@ class Routing:
     limit: float = np.inf
     known: Sequence[Ellipse] = ()
     first_look: bool = False
+    accuracy: float = EPS
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
@@ -128,17 +130,13 @@ class Routing:
         stretch = block.stretch[:, None]
         if not self._forms_operators:
             return route.residuals(block, self.rows.coef) * stretch
-        alpha, slopes = route.operators(block)
-        slopes *= stretch
-        flat = slopes.reshape(len(alpha) * alpha.shape[1], slopes.shape[2])
-        coef = like(slopes, self.rows.coef)
-        # for many targets this product takes most of the time: results in single precision do not
-        # deserve one in double precision
-        if self.rows.data.precision == np.float32:
-            flat = flat.astype(np.float32)
-            coef = coef.astype(np.float32)
-        values = (flat @ coef).reshape(*alpha.shape, self.rows.data.n_targets)
-        values += alpha[..., None] * (stretch * block.residual)
+        # for many targets these products take most of the time: results in single precision do
+        # not deserve ones in double precision
+        single = self.rows.data.precision == np.float32
+        at = route.by_target(block, self.rows.coef, single=single)
+        values = empty(block.scores, (len(self._inner), *block.targets.shape))
+        for place in range(len(values)):
+            values[place] = at(place, slice(None)) * stretch
         return values
 
     def own_residuals(self, block: RowBlock, route: Route) -> Array:
@@ -150,14 +148,20 @@ class Routing:
         residual = block.residual[:, mine]
         out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)
         if self.between.size:
-            for place, alpha, slopes in zip(self.between, *route.operators(block), strict=True):
-                mine = np.flatnonzero(own == place)
-                out[:, mine] = slopes @ coef[:, mine] + alpha[:, None] * block.residual[:, mine]
+            at = route.by_target(block, coef, single=False)
+            for place, stop in enumerate(self.between):
+                mine = np.flatnonzero(own == stop)
+                out[:, mine] = at(place, mine)
         return out * block.stretch[:, None]
 
     @property
     def _forms_operators(self) -> bool:
         return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether there are enough targets for interpolation between stops to save time."""
+        return self.own is None and self.rows.data.n_targets >= MANY_TARGETS
 
     @property
     def ends(self) -> bool:
@@ -184,9 +188,9 @@ class Routing:
     def _interpolation(self) -> Interpolation:
         """Which of these stops a route computes, and how the others follow from them."""
         stops = self.stops[self.between]
-        if self.rows.data.n_targets < MANY_TARGETS or self.own is not None or stops.size == 0:
+        if not self.interpolates or stops.size == 0:
             return Interpolation.trivial(len(stops))
-        return Interpolation.of(self.method, stops, self.rows.reach, self.rows.accuracy)
+        return Interpolation.of(self.method, stops, self.rows.reach, self.accuracy)
 
     @cached_property
     def _inner(self) -> Array:

@@ -38,6 +38,7 @@ TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
+ByTarget = Callable[[int, Any], Array]  # of a stop's place and targets: their e/d in a block
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,22 @@ def target_units(spectrum: Spectrum) -> Array:
     # a constant response has rounding errors of the size of its mean
     mean = np.abs(np.atleast_1d(np.asarray(on_host(spectrum.target_mean), np.float64)))
     return np.where(power > 0, np.sqrt(power), np.where(mean > 0, mean, 1.0))
+
+
+def by_operators(
+    block: RowBlock, alpha: Array, slopes: Array, coef: Array, *, single: bool
+) -> ByTarget:
+    """Return e/d as a function of a stop's place and targets, from the operators of the rows."""
+    coef = like(block.scores, coef)
+    if single:
+        slopes = slopes.astype(np.float32)
+        coef = coef.astype(np.float32)
+
+    def residuals(place: int, targets: Any) -> Array:
+        own = alpha[place][:, None] * block.residual[:, targets]
+        return slopes[place] @ coef[:, targets] + own
+
+    return residuals
 
 
 def average_row(counts: Array, n_observations: float, n_unpenalised: int) -> RowBlock:

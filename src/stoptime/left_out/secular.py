@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.left_out.rows import by_operators
 from stoptime.support.arrays import Array
 
 if TYPE_CHECKING:
-    from stoptime.left_out.rows import RowBlock
+    from stoptime.left_out.rows import ByTarget, RowBlock
     from stoptime.methods.base import Method
 
 Places = NDArray[np.intp]
@@ -256,6 +257,10 @@ class BySecular:
         out = np.zeros((len(scale), len(poles)))
         out[:, counts > 0] = gain[:, len(poles) :, 0] * (scale * poles[counts > 0])
         return out[:, place]
+
+    def by_target(self, block: RowBlock, coef: Array, *, single: bool) -> ByTarget:
+        """Return e/d as a function of a stop's place and targets."""
+        return by_operators(block, *self.operators(block), coef, single=single)
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
