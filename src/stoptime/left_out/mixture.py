@@ -22,9 +22,9 @@ Weideman, Trefethen (2007), Parabolic and hyperbolic contours for computing the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,8 @@ FIRST_DEGREE = 32  # of the Chebyshev expansion; it is doubled until it resolves
 DEGREES_PER_RADIAN = {1: 7.0, 2: 1.25}  # that iterations need at most, by their order
 FLOW_DEGREES_PER_RADIAN = 0.65  # that oscillating flows need as a rule
 FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a drop not resolved
-RESOLVED = 1e-14  # Chebyshev coefficients below it are rounding
 ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
-LARGEST_WEIGHT = 300.0  # of a mixture: rounding errors are multiplied by it
-SHARED_WEIGHT = 1000.0  # of a mixture on penalties that were chosen for another one
+SHARED_WEIGHT = 3.0  # times the largest weight, for penalties that were chosen for another mixture
 SHARED_RANGE = 20.0  # times its own largest eigenvalue: an ellipse so large may be shared
 KEPT_BITS = 40  # of a stop that is looked up
 FEWEST_LOOKED_UP = 8  # stops of a mixture that is worth looking up
@@ -88,7 +86,7 @@ class RidgeMixture:
     def scaled(self, unit: float) -> RidgeMixture:
         """Return the mixture for eigenvalues that are larger by a factor."""
         ellipse = cast("Ellipse", self.contour)
-        larger = Ellipse(ellipse.largest * unit, ellipse.count)
+        larger = replace(ellipse, largest=ellipse.largest * unit)
         return RidgeMixture(self.penalties * unit, self.weights, larger)
 
     def shrinkages(self, eigenvalues: Array) -> Any:
@@ -98,16 +96,38 @@ class RidgeMixture:
             return 1 / (1 + eigenvalues[:, None] / like(eigenvalues, self.penalties))
 
 
+class Precision(NamedTuple):
+    """The precision of mixtures on an ellipse: the coarser, the fewer penalties they need.
+
+    ``aliasing`` is minus the logarithm of the trapezoidal rule's error. Chebyshev coefficients
+    below ``resolved`` are left out. Rounding errors are multiplied by the ``largest_weight``.
+    """
+
+    aliasing: float
+    resolved: float
+    largest_weight: float
+
+
+EXACT = Precision(ALIASING, 1e-14, 300.0)
+ROUGH = Precision(12.0, 1e-5, 1e8)  # an error of 3e-5, with a third to a half of the penalties
+
+
 @dataclass(frozen=True)
 class Ellipse:
     """Penalties on an ellipse around [0, ``largest``], which serve every filter smooth there."""
 
     largest: float
     count: int
+    precision: Precision = EXACT
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether mixtures on this ellipse serve a first look only."""
+        return self.precision == ROUGH
 
     @property
     def _log_radius(self) -> float:
-        return ALIASING / self.count
+        return self.precision.aliasing / self.count
 
     @property
     def _half_w(self) -> Numbers:
@@ -121,22 +141,23 @@ class Ellipse:
         return np.asarray(self.largest * np.sinh(self._half_w) ** 2)
 
     @classmethod
-    def around(cls, coefficients: Array, largest: float) -> Ellipse:
+    def around(cls, coefficients: Array, largest: float, precision: Precision) -> Ellipse:
         """Return the ellipse with the fewest penalties for these Chebyshev coefficients."""
         sizes = np.abs(coefficients).max(axis=(0, 1))
         count = 2 * (len(sizes) // 2 + 1)
-        while not cls(largest, count).serves(coefficients):
+        while not cls(largest, count, precision).serves(coefficients):
             count += 2 * (count // 64 + 1)
         # even, and a length whose Fourier transform is fast
-        return cls(largest, 2 * next_fast_len(count // 2))
+        return cls(largest, 2 * next_fast_len(count // 2), precision)
 
-    def serves(self, coefficients: Array, largest_weight: float = LARGEST_WEIGHT) -> bool:
+    def serves(self, coefficients: Array, leeway: float = 1.0) -> bool:
         """Tell whether a filter of these coefficients has a mixture with moderate weights."""
         # a large radius has little aliasing and large weights: poles are added until both are small
         sizes = np.abs(coefficients).max(axis=(0, 1))
         growth = np.exp(self._log_radius * np.arange(len(sizes)))
-        heights = np.where(sizes > 10 * RESOLVED, sizes, 0) * growth
-        return bool(len(sizes) <= self.count and heights.max() <= largest_weight)
+        heights = np.where(sizes > 10 * self.precision.resolved, sizes, 0) * growth
+        moderate = heights.max() <= leeway * self.precision.largest_weight
+        return bool(len(sizes) <= self.count and moderate)
 
     def mixture(self, coefficients: Array) -> RidgeMixture:
         r"""Return the mixture of the filter with these coefficients.
@@ -160,12 +181,18 @@ class Ellipse:
 
 
 def ridge_mixture(
-    method: Method, stops: Array, largest: float, scales: Array, known: Sequence[Ellipse] = ()
+    method: Method,
+    stops: Array,
+    largest: float,
+    scales: Array,
+    known: Sequence[Ellipse] = (),
+    precision: Precision = EXACT,
 ) -> RidgeMixture | None:
     """Write a tuned method as a mixture of ridges, to about 1e-13 for 0 ≤ s ≤ ``largest``.
 
     The stops are positive and finite; ``scales`` are the c of :class:`RidgeMixture`. If one of the
-    ``known`` ellipses serves, it is used. The result is None where more than ``MAX_DEGREE``
+    ``known`` ellipses serves, it is used. Methods that oscillate may ask for a rough ``precision``.
+    The result is None where more than ``MAX_DEGREE``
     penalties would be needed, or the method counts eigenvalues.
     """
     if method.counts_eigenvalues:
@@ -188,7 +215,8 @@ def ridge_mixture(
         if late.all():
             return far
         # stops so early never need more than MAX_DEGREE penalties
-        near = cast("RidgeMixture", _on_ellipse(method, stops[~late], largest, scales, known))
+        early = _on_ellipse(method, stops[~late], largest, scales, known, EXACT)
+        near = cast("RidgeMixture", early)
         # each stop has weight on its own penalties only
         count = len(far.penalties)
         penalties = np.concatenate([far.penalties, near.penalties])
@@ -196,55 +224,73 @@ def ridge_mixture(
         weights[:, :count, late] = far.weights
         weights[:, count:, ~late] = near.weights
         return RidgeMixture(penalties, weights)
-    return _on_ellipse(method, stops, largest, scales, known)
+    return _on_ellipse(method, stops, largest, scales, known, precision)
 
 
 def _on_ellipse(
-    method: Method, stops: Array, largest: float, scales: Array, known: Sequence[Ellipse]
+    method: Method,
+    stops: Array,
+    largest: float,
+    scales: Array,
+    known: Sequence[Ellipse],
+    precision: Precision,
 ) -> RidgeMixture | None:
     """Expand in Chebyshev polynomials of x = 1 - 2s/L, and these in ridges."""
     for ellipse in reversed(known):
-        if largest <= ellipse.largest <= SHARED_RANGE * largest:
-            found = _in_units(method, stops, ellipse.largest, scales, ellipse.count)
+        fine_enough = ellipse.precision in {EXACT, precision}
+        if fine_enough and largest <= ellipse.largest <= SHARED_RANGE * largest:
+            own = ellipse.precision
+            found = _in_units(method, stops, ellipse.largest, scales, own, ellipse.count)
             if found is not None:
                 return found
-    return _in_units(method, stops, largest, scales, None)
+    return _in_units(method, stops, largest, scales, precision)
 
 
 def _in_units(
-    method: Method, stops: Array, largest: float, scales: Array, count: int | None
+    method: Method,
+    stops: Array,
+    largest: float,
+    scales: Array,
+    precision: Precision,
+    count: int | None = None,
 ) -> RidgeMixture | None:
     """Return a mixture on an ellipse of ``count`` penalties, or of as many as it needs."""
     if not method.scale_free or len(stops) < FEWEST_LOOKED_UP:
-        return _fitted(method, stops, largest, scales, count)
+        return _fitted(method, stops, largest, scales, precision, count)
     # in units of the largest eigenvalue the grids of other data have the same stops; rounded, by
     # less than 1e-12, they are recognised
     unit = largest * float(scales.max())
     mantissa, exponent = np.frexp(stops * unit ** (1 / method.order))
     phases = np.ldexp(np.round(mantissa * 2.0**KEPT_BITS), exponent - KEPT_BITS)
-    found = _remembered(method, phases.tobytes(), (scales / scales.max()).tobytes(), count)
+    shares = scales / scales.max()
+    found = _remembered(method, phases.tobytes(), shares.tobytes(), precision, count)
     return None if found is None else found.scaled(largest)
 
 
 @lru_cache(maxsize=128)
 def _remembered(
-    method: Method, stops: bytes, scales: bytes, count: int | None
+    method: Method, stops: bytes, scales: bytes, precision: Precision, count: int | None
 ) -> RidgeMixture | None:
-    return _fitted(method, np.frombuffer(stops), 1.0, np.frombuffer(scales), count)
+    return _fitted(method, np.frombuffer(stops), 1.0, np.frombuffer(scales), precision, count)
 
 
 def _fitted(
-    method: Method, stops: Array, largest: float, scales: Array, count: int | None
+    method: Method,
+    stops: Array,
+    largest: float,
+    scales: Array,
+    precision: Precision,
+    count: int | None,
 ) -> RidgeMixture | None:
     # more radians than penalties cannot be resolved
     if count is not None and _radians(method, stops, largest * scales.max()) > 2 * count:
         return None
-    coefficients = _coefficients(method, stops, largest, scales)
+    coefficients = _coefficients(method, stops, largest, scales, precision.resolved)
     if coefficients is None:
         return None
     if count is None:
-        return Ellipse.around(coefficients, largest).mixture(coefficients)
-    ellipse = Ellipse(largest, count)
+        return Ellipse.around(coefficients, largest, precision).mixture(coefficients)
+    ellipse = Ellipse(largest, count, precision)
     serves = ellipse.serves(coefficients, SHARED_WEIGHT)
     return ellipse.mixture(coefficients) if serves else None
 
@@ -253,7 +299,9 @@ def _radians(method: Method, stops: Array, largest: float) -> float:
     return float(np.sqrt((method.pace * stops.max()) ** method.order * largest))
 
 
-def _coefficients(method: Method, stops: Array, largest: float, scales: Array) -> Array | None:
+def _coefficients(
+    method: Method, stops: Array, largest: float, scales: Array, resolved: float
+) -> Array | None:
     degree = FIRST_DEGREE
     if method.oscillates or method.whole_stops:
         # a degree that suffices as a rule: every attempt evaluates the filter again
@@ -266,7 +314,7 @@ def _coefficients(method: Method, stops: Array, largest: float, scales: Array) -
         values = method.shrinkage(np.multiply.outer(scales, s)[:, None], stops[:, None])
         coefficients = dct(values, axis=-1) / degree
         sizes = np.abs(coefficients).max(axis=(0, 1))
-        needed = int(np.max(np.flatnonzero(sizes > RESOLVED), initial=0)) + 1
+        needed = int(np.max(np.flatnonzero(sizes > resolved), initial=0)) + 1
         # g is one at s = 0: where it is small at the first node, a steep drop has been missed
         if needed <= 0.85 * degree and values[..., 0].min() > FIRST_NODE_SHRINKAGE:
             return np.asarray(coefficients[..., :needed])

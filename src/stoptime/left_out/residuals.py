@@ -57,7 +57,7 @@ class LeftOut:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`.
 
         Where ``by_products`` allows it, errors are computed faster, to 1e-10 of the response's
-        power. A ``first_look`` at smooth methods has an error of about 1e-4.
+        power. A ``first_look`` has an error of about 1e-4, unless it costs little.
         """
         parts = []
         exact = True
@@ -96,11 +96,11 @@ class LeftOut:
         contour = None
         if options["by_products"]:
             contour = self._added_by_products(routing, sums, options["verbose"])
+        is_rough = contour is not None and contour.is_rough
         if contour is None:
-            # a route that is exact already may have been expensive to find, and is kept
-            self._add_all(routing.exact(), sums, options["verbose"])
+            is_rough = self._add_all(routing.without_ladder(), sums, options["verbose"])
         interpolated = routing.interpolates and accuracy > rows.accuracy
-        return sums, not (interpolated or isinstance(contour, Ladder))
+        return sums, not (interpolated or is_rough)
 
     def residuals(
         self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
@@ -122,8 +122,9 @@ class LeftOut:
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 
-    def _add_all(self, routing: Routing, sums: _Sums, verbose: bool) -> None:
-        """Add the residuals of all rows at all stops."""
+    def _add_all(self, routing: Routing, sums: _Sums, verbose: bool) -> bool:
+        """Add the residuals of all rows at all stops; tell whether they are rough."""
+        is_rough = False
         parts = list(routing.parts(np.flatnonzero(routing.rows.weights)))
         for index, route in progress(parts, "leave-one-out", verbose):
             block = routing.rows.block(index, on_host=route.runs_on_host)
@@ -131,6 +132,8 @@ class LeftOut:
                 sums.add(places, block.weight, residuals)
             if isinstance(route, ByMixture) and route.mixture.contour is not None:
                 self._products.setdefault(route.mixture.contour, None)
+                is_rough = is_rough or route.mixture.contour.is_rough
+        return is_rough
 
     def _added_by_products(
         self, routing: Routing, sums: _Sums, verbose: bool
@@ -164,7 +167,7 @@ class LeftOut:
             self._products[contour] = products
         squares = np.einsum("kt,qkt->tq", weights, products @ weights)
         # a difference of large numbers, of which little is left where the fit is perfect
-        least = LEAST_AT_FIRST_LOOK if isinstance(contour, Ladder) else LEAST_BY_PRODUCTS
+        least = LEAST_AT_FIRST_LOOK if contour.is_rough else LEAST_BY_PRODUCTS
         if squares.min() < least:
             sums.clear()
             return None

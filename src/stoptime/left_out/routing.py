@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
-from stoptime.left_out.mixture import ALIASING, MAX_DEGREE, Ellipse, ridge_mixture
+from stoptime.left_out.mixture import (
+    ALIASING,
+    EXACT,
+    MAX_DEGREE,
+    ROUGH,
+    Ellipse,
+    Precision,
+    ridge_mixture,
+)  # fmt: skip
 from stoptime.left_out.secular import WORK_PER_GAIN, BySecular
 from stoptime.support.arrays import EPS, Array, empty, like
 
@@ -85,7 +93,7 @@ class Routing:
         """The mixture of all rows, if they have equal weights and few targets; else None."""
         if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
             return None
-        if self._may_be_rough:
+        if self.first_look and self.method.is_smooth:
             s = self.rows.eigenvalues
             scale = float(self.rows.scales[0])
             mixture = Ladder.over(s, scale).mixture(self.method, self._inner, scale)
@@ -94,17 +102,18 @@ class Routing:
         route = self._cheapest_route(self.rows.scales[:1])
         return route if isinstance(route, ByMixture) else None
 
-    def exact(self) -> Routing:
-        """Return the same routing without a first look; itself if its routes are exact."""
-        return replace(self, first_look=False) if self._may_be_rough else self
-
-    @property
-    def _may_be_rough(self) -> bool:
-        return self.first_look and self.method.is_smooth
+    def without_ladder(self) -> Routing:
+        """Return the same routing without the ladder, on which residuals cost more than exactly."""
+        # a route that was expensive to find is kept
+        return replace(self, first_look=False) if self.method.is_smooth else self
 
     def _cheapest_route(self, scales: Array) -> Route:
         s = self.rows.eigenvalues
-        return cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
+        rough = self.first_look and self.rows.are_many
+        precision = ROUGH if rough else EXACT
+        return cheapest_route(
+            self.method, self._inner, s, scales, self.limit, self.known, precision=precision
+        )
 
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[Places, Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
@@ -223,12 +232,13 @@ def cheapest_route(
     known: Sequence[Ellipse] = (),
     *,
     n_rows: float = np.inf,
+    precision: Precision = EXACT,
 ) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
     ``scales`` are the factors of the eigenvalues when the remaining weights are normalised; for
     ``limit`` and ``known``, see :class:`Routing`. ``n_rows`` share the cost of building a mixture,
-    which counts only if they are few.
+    which counts only if they are few. The ``precision`` is that of oscillating methods.
     """
     exact = BySecular(method, stops, eigenvalues)
     if not (stops.size and scales.size and eigenvalues.size):
@@ -251,7 +261,7 @@ def cheapest_route(
     building = WORK_PER_GAIN * len(stops) * len(nodes) / n_rows
     if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes) + building) > work:
         return exact
-    mixture = ridge_mixture(method, stops, largest, nodes, known)
+    mixture = ridge_mixture(method, stops, largest, nodes, known, precision)
     return exact if mixture is None else ByMixture(mixture, nodes, eigenvalues)
 
 
