@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoptime.left_out.mixture import Numbers, RidgeMixture
-from stoptime.left_out.rows import by_operators
+from stoptime.left_out.rows import by_operators, in_single
 from stoptime.support.arrays import (
     Array,
     as_complex,
@@ -40,8 +40,10 @@ class ByMixture:
     def numbers_per_row(self, *, operators: bool) -> int:
         """Return about how many numbers are held for every row."""
         _, n_penalties, n_stops = self.real_weights.shape
-        formed = operators and not self.mixture.is_ridge
-        return (4 + n_stops * formed) * (n_penalties + len(self.eigenvalues))
+        if operators and self.mixture.is_ridge:
+            return 2 * n_penalties
+        tables = 5 + n_stops if operators else 4
+        return tables * (n_penalties + len(self.eigenvalues))
 
     @cached_property
     def _is_complex(self) -> bool:
@@ -103,19 +105,25 @@ class ByMixture:
         return out
 
     def by_target(self, block: RowBlock, coef: Array, *, single: bool) -> ByTarget:
-        """Return e/d as a function of a stop's place and targets."""
+        """Return e as a function of a stop's place and targets."""
         if not self.mixture.is_ridge:
             return by_operators(block, *self.operators(block), coef, single=single)
         # one product a stop: operators, as large as the rows at every stop, need not be formed
-        inverse: Any = self._inverse_rests(block)
+        inverse: Any = self._inverse_rests(block) * block.stretch[:, None]
         table = self._table(block)
         coef = like(block.scores, coef)
-        scores = block.scores.astype(np.float32) if single else block.scores
+        scores = block.scores
+        residual = block.residual
+        if single:
+            scores, coef, table, residual, inverse = in_single(
+                scores, coef, table, residual, inverse
+            )
 
         def residuals(place: int, targets: Any) -> Array:
-            shrunk = coef[:, targets] * table[:, place, None]
-            ridge = scores @ (shrunk.astype(np.float32) if single else shrunk)
-            return (ridge + block.residual[:, targets]) * inverse[:, place, None]
+            out = scores @ (coef[:, targets] * table[:, place, None])
+            out += residual[:, targets]
+            out *= inverse[:, place, None]
+            return out
 
         return residuals
 

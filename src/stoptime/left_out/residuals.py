@@ -30,6 +30,7 @@ PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less 
 LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
 LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
 LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors are computed exactly
+ROWS_IN_SINGLE = 128  # summed in single precision
 LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
 
 
@@ -91,7 +92,7 @@ class LeftOut:
         curve = _curve_of(rows, method, stops, accuracy, fourths=options["fourths"])
         known = tuple(one for one in self._products if isinstance(one, Ellipse))
         nodes = stops[curve.nodes]
-        routing = Routing(rows, method, nodes, None, limit, known, rough, accuracy)
+        routing = Routing(rows, method, nodes, None, limit, known, rough)
         sums = _Sums(rows, curve, fourths=options["fourths"])
         contour = None
         if options["by_products"]:
@@ -99,8 +100,8 @@ class LeftOut:
         is_rough = contour is not None and contour.is_rough
         if contour is None:
             is_rough = self._add_all(routing.without_ladder(), sums, options["verbose"])
-        interpolated = routing.interpolates and accuracy > rows.accuracy
-        return sums, not (interpolated or is_rough)
+        is_rough = is_rough or (curve.others.size > 0 and accuracy > rows.accuracy)
+        return sums, not is_rough
 
     def residuals(
         self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
@@ -202,11 +203,11 @@ class _Sums:
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        self._squares[places] += on_host(weight @ residuals)
+        self._squares[places] += _weighted(weight, residuals)
         if self._fourths.size:
-            self._weighted_squares[places] += on_host(weight**2 @ residuals)
+            self._weighted_squares[places] += _weighted(weight**2, residuals)
             residuals *= residuals
-            self._fourths[places] += on_host(weight**2 @ residuals)
+            self._fourths[places] += _weighted(weight**2, residuals)
 
     def add_squares(self, places: NDArray[np.intp], squares: Array) -> None:
         """Add sums of squared residuals, of shape (n_places, n_targets)."""
@@ -234,3 +235,15 @@ class _Sums:
         variance += mean**2 * (self._rows.weights @ self._rows.weights)
         # rounding may leave a small negative number where all squares are equal
         return np.asarray(self._rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
+
+
+def _weighted(weight: Array, values: Array) -> Array:
+    """Return the weighted sums over the rows of values, of shape (n_places, n_rows, n_targets)."""
+    if values.dtype != np.float32:
+        return np.asarray(on_host(weight @ values))
+    # a conversion of all values would take longer than their sum: only sums of a few rows are
+    # in single precision
+    starts = range(0, len(weight), ROWS_IN_SINGLE)
+    parts = [slice(start, start + ROWS_IN_SINGLE) for start in starts]
+    sums = [weight[part].astype(np.float32) @ values[:, part] for part in parts]
+    return np.sum(sums, axis=0, dtype=np.float64)

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import (
     ALIASING,
@@ -31,7 +30,7 @@ from stoptime.left_out.mixture import (
     ridge_mixture,
 )  # fmt: skip
 from stoptime.left_out.secular import WORK_PER_GAIN, BySecular
-from stoptime.support.arrays import EPS, Array, empty, like
+from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import Index, RowBlock, Rows
@@ -55,8 +54,7 @@ class Routing:
 
     ``own`` holds the index of each target's stop; by default all targets use all stops. Eigenvalues
     beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered. A
-    first look at smooth methods may take the real penalties of a :class:`Ladder`. Stops of many
-    targets are interpolated to the ``accuracy``.
+    first look at smooth methods may take the real penalties of a :class:`Ladder`.
     """
 
     rows: Rows
@@ -66,7 +64,6 @@ class Routing:
     limit: float = np.inf
     known: Sequence[Ellipse] = ()
     first_look: bool = False
-    accuracy: float = EPS
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
@@ -83,7 +80,8 @@ class Routing:
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((light, cheap), (alone, exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
-            numbers += len(self.stops) * self.rows.data.n_targets
+            few = 0 if self._forms_operators else len(self.stops)
+            numbers += max(few, 2) * self.rows.data.n_targets
             height = self.rows.data.numbers_at_once // numbers
             for index in self.rows.partition(group, height):
                 yield index, route
@@ -118,13 +116,15 @@ class Routing:
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[Places, Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         yield from self.end_residuals(block)
-        if self.between.size:
-            known = self._interpolation
-            values = self._at_nodes(block, route)
-            if known.others.size:
-                flat = like(values, known.matrix) @ values.reshape(len(values), -1)
-                yield self.between[known.others], flat.reshape(-1, *values.shape[1:])
-            yield self.between[known.nodes], values
+        if not self._forms_operators and self.between.size:
+            yield self.between, route.residuals(block, self.rows.coef) * block.stretch[:, None]
+        elif self.between.size:
+            # for many targets these products take most of the time: results in single precision do
+            # not deserve ones in double precision
+            single = self.rows.data.precision == np.float32
+            at = route.by_target(block, self.rows.coef, single=single)
+            for place in range(len(self.between)):
+                yield self.between[place : place + 1], at(place, slice(None))[None]
 
     def end_residuals(self, block: RowBlock) -> Iterator[tuple[Places, Array]]:
         """Yield the same where nothing is learned, and where the fit is least squares."""
@@ -135,42 +135,26 @@ class Routing:
             end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
             yield self._end, (end * stretch)[None]
 
-    def _at_nodes(self, block: RowBlock, route: Route) -> Array:
-        stretch = block.stretch[:, None]
-        if not self._forms_operators:
-            return route.residuals(block, self.rows.coef) * stretch
-        # for many targets these products take most of the time: results in single precision do
-        # not deserve ones in double precision
-        single = self.rows.data.precision == np.float32
-        at = route.by_target(block, self.rows.coef, single=single)
-        values = empty(block.scores, (len(self._inner), *block.targets.shape))
-        for place in range(len(values)):
-            values[place] = at(place, slice(None)) * stretch
-        return values
-
     def own_residuals(self, block: RowBlock, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
-        out = 1 * block.targets  # nothing is learned at the start; other stops overwrite it
+        # nothing is learned at the start; other stops overwrite it
+        out = block.targets * block.stretch[:, None]
         coef = like(block.targets, self.rows.coef)
         own = np.asarray(self.own)
         mine = np.flatnonzero(np.isin(own, self._end))
         residual = block.residual[:, mine]
-        out[:, mine] = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)
+        end = least_squares(block, self.rows.eigenvalues, coef[:, mine], residual)
+        out[:, mine] = end * block.stretch[:, None]
         if self.between.size:
             at = route.by_target(block, coef, single=False)
             for place, stop in enumerate(self.between):
                 mine = np.flatnonzero(own == stop)
                 out[:, mine] = at(place, mine)
-        return out * block.stretch[:, None]
+        return out
 
     @property
     def _forms_operators(self) -> bool:
         return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
-
-    @property
-    def interpolates(self) -> bool:
-        """Whether there are enough targets for interpolation between stops to save time."""
-        return self.own is None and self.rows.data.n_targets >= MANY_TARGETS
 
     @property
     def ends(self) -> bool:
@@ -194,16 +178,8 @@ class Routing:
         return np.flatnonzero((self.stops > 0) & ~end)
 
     @cached_property
-    def _interpolation(self) -> Interpolation:
-        """Which of these stops a route computes, and how the others follow from them."""
-        stops = self.stops[self.between]
-        if not self.interpolates or stops.size == 0:
-            return Interpolation.trivial(len(stops))
-        return Interpolation.of(self.method, stops, self.rows.reach, self.accuracy)
-
-    @cached_property
     def _inner(self) -> Array:
-        return self.stops[self.between[self._interpolation.nodes]]
+        return self.stops[self.between]
 
 
 def least_squares(block: RowBlock, eigenvalues: Array, coef: Array, residual: Array) -> Array:

@@ -39,7 +39,7 @@ TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
-ByTarget = Callable[[int, Any], Array]  # of a stop's place and targets: their e/d in a block
+ByTarget = Callable[[int, Any], Array]  # of a stop's place and targets: their e in a block
 
 
 @dataclass(frozen=True)
@@ -303,18 +303,26 @@ def target_units(spectrum: Spectrum) -> Array:
     return np.where(power > 0, np.sqrt(power), np.where(mean > 0, mean, 1.0))
 
 
+def in_single(*arrays: Array) -> tuple[Any, ...]:
+    """Return arrays on the host in single precision."""
+    return tuple(values.astype(np.float32) for values in arrays)
+
+
 def by_operators(
     block: RowBlock, alpha: Array, slopes: Array, coef: Array, *, single: bool
 ) -> ByTarget:
-    """Return e/d as a function of a stop's place and targets, from the operators of the rows."""
+    """Return e as a function of a stop's place and targets, from the operators of the rows."""
     coef = like(block.scores, coef)
+    slopes *= block.stretch[:, None]
+    own = alpha * block.stretch
+    residual = block.residual
     if single:
-        slopes = slopes.astype(np.float32)
-        coef = coef.astype(np.float32)
+        slopes, coef, own, residual = in_single(slopes, coef, own, residual)
 
     def residuals(place: int, targets: Any) -> Array:
-        own = alpha[place][:, None] * block.residual[:, targets]
-        return slopes[place] @ coef[:, targets] + own
+        out = slopes[place] @ coef[:, targets]
+        out += own[place][:, None] * residual[:, targets]
+        return out
 
     return residuals
 

@@ -259,7 +259,7 @@ class BySecular:
         return out[:, place]
 
     def by_target(self, block: RowBlock, coef: Array, *, single: bool) -> ByTarget:
-        """Return e/d as a function of a stop's place and targets."""
+        """Return e as a function of a stop's place and targets."""
         return by_operators(block, *self.operators(block), coef, single=single)
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:

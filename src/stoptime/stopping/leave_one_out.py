@@ -201,7 +201,9 @@ class LeaveOneOut(CurveRule):
         known = problem.tuned.largest_gain(stops) <= _rough_reach(problem)
         ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
         first = spaced_stops(problem, stops[(stage == 0) & known])
-        curve = self._rough(problem, np.append(first, ends), np.inf)
+        # many targets have their best stops nearly everywhere: one exact look is enough
+        first_look = not per_target or problem.has_few_targets
+        curve = self._rough(problem, np.append(first, ends), np.inf, first_look=first_look)
         guard = _Guard(problem, stops)
         for number in np.unique(stage[(stage > 0) & known]):
             seen = columns_of(curve, per_target=per_target)
@@ -282,6 +284,8 @@ class LeaveOneOut(CurveRule):
     ) -> tuple[Problem, ErrorCurve]:
         """Compute errors around the lowest ones exactly, until these are the lowest."""
         seen = np.array([0.0, np.inf])
+        if per_target and not problem.has_few_targets:
+            seen = np.union1d(seen, curve.stops[curve.exact])
         for _ in range(MOST_NEIGHBOURHOODS):
             best = np.unique(best_places(curve, per_target=per_target))
             best = best[~np.isin(curve.stops[best], seen)]
