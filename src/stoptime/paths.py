@@ -21,7 +21,7 @@ from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, u
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Floats, empty, like, on_host
+from stoptime.support.arrays import Floats, empty, like, on_host, slices
 from stoptime.support.checks import list_of_stops
 from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
@@ -339,9 +339,7 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     # coefficients of many targets are large: they are rounded block by block
     dtype = spectrum.precision or z.dtype
     coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
-    width = max(1, BLOCK_NUMBERS // max(len(z), 1))
-    for start in range(0, len(stops), width):
-        block = slice(start, start + width)
+    for block in slices(len(stops), BLOCK_NUMBERS // max(len(z), 1)):
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
         coef[block] = (spectrum.basis @ like(coef, components)).T
     if spectrum.geometry is not None:

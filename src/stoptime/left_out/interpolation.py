@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 REDUNDANT = 1e-12  # relative error with which a stop may follow from others
-LARGEST_SUM_OF_WEIGHTS = 100.0  # of an interpolation: rounding errors are multiplied by it
 UNLEARNED = 1e-3  # of 1/t or 1/t²: at smaller eigenvalues the shrinkage is one
 
 

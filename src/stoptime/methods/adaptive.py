@@ -27,7 +27,7 @@ import numpy as np
 from stoptime.methods.base import Checks, Method
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.schedules import LONGEST_SEARCH
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
 MOST_SLOPES = 2**20  # derivatives of a block of targets; more than one array of them is held
@@ -132,9 +132,7 @@ class Adaptive(Method):
         traces = np.empty((len(stops), cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
-        width = max(1, MOST_SLOPES // max(1, basis.size))
-        for first in range(0, cross.shape[1], width):
-            block = slice(first, first + width)
+        for block in slices(cross.shape[1], MOST_SLOPES // max(1, basis.size)):
             run = enumerate(slope for _, slope in self._run(products, cross[:, block], basis))
             found = {}
             for stop in self._numbers(stops):

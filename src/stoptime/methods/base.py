@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
@@ -270,9 +270,8 @@ class Method(ABC):
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
-        for first in range(0, len(stops), height):
-            chunk = stops[first : first + height]
-            yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
+        for part in slices(len(stops), height):
+            yield self.shrinkage(s[:, None], stops[part]), self.gain(s[:, None], stops[part])
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.

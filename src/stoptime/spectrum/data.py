@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -260,10 +260,9 @@ class RowsToTest:
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
-        height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
+        height = PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1])
         predict = draw.predictions(self.X)
-        for start in range(0, len(stops), height):
-            part = slice(start, start + height)
+        for part in slices(len(stops), height):
             fit = predict(stops[part])
             yield part, as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
 

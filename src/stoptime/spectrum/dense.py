@@ -25,19 +25,13 @@ from stoptime.spectrum.accuracy import (
 )
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, multiplied
-from stoptime.spectrum.data import (
-    Data,
-    RowsToTest,
-    checked_test,
-    largest_gain,
-    needed_gain,
-)
+from stoptime.spectrum.data import Data, RowsToTest, checked_test, largest_gain, needed_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
 
 from stoptime.support.arrays import (  # isort: skip
-    EPS, array_namespace, as_dtype, is_device_array, like, on_host, room_for_numbers,
+    EPS, array_namespace, as_dtype, is_device_array, like, on_host, room_for_numbers, slices,
 )  # fmt: skip
 from stoptime.support.checks import row_numbers
 
@@ -216,8 +210,7 @@ class DenseData(Data):
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose temporary copies, of X or of this width, are small."""
         numbers = self.numbers_at_once if self.on_device else TEMPORARY_NUMBERS
-        height = max(1, numbers // (width or self.n_features))
-        return (slice(start, start + height) for start in range(0, self.n_rows, height))
+        return slices(self.n_rows, numbers // (width or self.n_features))
 
     def moments(self) -> Moments:
         """Return means and second moments, in one pass."""

@@ -12,15 +12,17 @@ from scipy import linalg
 
 from stoptime.spectrum.accuracy import constant, reach, reach_of_columns
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.support.arrays import EPS, Floats, array_namespace, is_device_array, like, on_host
+from stoptime.support.arrays import EPS, array_namespace, is_device_array, like, on_host, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stoptime.spectrum.dense import DenseData
+    from stoptime.support.arrays import Floats
 
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
+IMAGES_AT_ONCE = 256  # vectors whose images are formed together
 LOST_SAFETY = 8.0  # factor of the estimated rounding error of directions that a product has lost
 
 
@@ -88,8 +90,7 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
         left, lengths, right = _svd(triangle.T)
         components = left.T @ targets
         # block by block, without a second array of the size of X
-        for start in range(0, p, BLOCK_HEIGHT):
-            block = slice(start, start + BLOCK_HEIGHT)
+        for block in slices(p, BLOCK_HEIGHT):
             vectors[block] = vectors[block] @ right.T
     first = _rank_cut(lengths, data.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
@@ -119,11 +120,10 @@ def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], 
     return _rank_cut(s, max(data.rounding, mixed) ** 2)
 
 
-def image_gram(matrix: Any, vectors: Any, width: int = 256) -> Any:
+def image_gram(matrix: Any, vectors: Any) -> Any:
     """Return VᵀAᵀAV for a matrix A, a few vectors at a time to need little memory."""
     gram = vectors.T @ vectors
-    for k in range(0, vectors.shape[1], width):
-        some = slice(k, k + width)
+    for some in slices(vectors.shape[1], IMAGES_AT_ONCE):
         gram[:, some] = vectors.T @ (matrix.T @ (matrix @ vectors[:, some]))
     return (gram + gram.T) / 2
 
@@ -201,9 +201,7 @@ class Mirror:
         image = 2 * (matrix @ self.normal)
         image -= (self.normal @ image) * self.normal
         # in blocks of rows: memory for a whole outer product costs more time than the sums
-        height = max(1, MIRROR_NUMBERS // len(matrix))
-        for start in range(0, len(matrix), height):
-            rows = slice(start, start + height)
+        for rows in slices(len(matrix), MIRROR_NUMBERS // len(matrix)):
             matrix[rows] -= self.normal[rows, None] * image
             matrix[rows] -= image[rows, None] * self.normal
         return matrix[1:, 1:]

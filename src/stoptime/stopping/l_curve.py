@@ -12,7 +12,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.crossing import training_error
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.rule import CurveRule, StopWarning
-from stoptime.support.arrays import TINY
+from stoptime.support.arrays import TINY, slices
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
@@ -76,9 +76,8 @@ def _points(problem: Problem, stops: Array) -> Floats:
     z = spectrum.response.reshape(len(s), -1).astype(np.float64)
     # only differences of logarithms count, and scaled responses do not overflow
     z = z / np.maximum(np.abs(z).max(axis=0, initial=0), TINY)
-    height = max(1, CORNER_NUMBERS // max(z.size, 1))
-    parts = [stops[start : start + height] for start in range(0, max(len(stops), 1), height)]
-    followed = (problem.tuned.follow(s, z, part, s[:0])[0] for part in parts)
+    parts = slices(max(len(stops), 1), CORNER_NUMBERS // max(z.size, 1))
+    followed = (problem.tuned.follow(s, z, stops[part], s[:0])[0] for part in parts)
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
     return np.log(np.maximum([np.sqrt(errors), lengths], TINY))

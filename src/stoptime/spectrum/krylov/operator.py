@@ -14,13 +14,7 @@ from sklearn.utils import check_array, check_consistent_length
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, check_range
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import (
-    WITHOUT_ROWS,
-    Goal,
-    RowsToTest,
-    goals,
-    largest_gain,
-)
+from stoptime.spectrum.data import WITHOUT_ROWS, Goal, RowsToTest, goals, largest_gain
 from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import image_gram
 from stoptime.spectrum.kinds import checked_matrix
