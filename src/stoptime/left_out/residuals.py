@@ -68,16 +68,17 @@ class LeftOut:
             contour = self._added_by_products(routing, sums, verbose) if by_products else None
             exact = exact and not isinstance(contour, Ladder)
             if contour is None:
+                sums = _Sums(rows, curve, fourths=standard_errors)
                 # a route that is exact already may have been expensive to find, and is kept
                 self._add_all(routing.exact(), sums, verbose)
             parts.append(sums)
-        values = [np.concatenate([part.means() for part in parts], axis=1)]
-        if standard_errors:
-            values.append(np.concatenate([part.deviations() for part in parts], axis=1))
         target: Any = 0 if self.rows.data.single_target else slice(None)
-        deviation = values[1][:, target] if standard_errors else None
+        errors = np.concatenate([part.means() for part in parts], axis=1)[:, target]
+        deviation = None
+        if standard_errors:
+            deviation = np.concatenate([part.deviations() for part in parts], axis=1)[:, target]
         sure = exact | ~((stops > 0) & np.isfinite(stops))
-        return ErrorCurve(stops, values[0][:, target], deviation, sure)
+        return ErrorCurve(stops, errors, deviation, sure)
 
     def residuals(
         self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
@@ -117,7 +118,7 @@ class LeftOut:
         With a row's left-out residuals of the ridges :math:`\rho_i` and the weights ω of a stop,
         the sum of squares is :math:`\omega^T(\sum_i\rho_i\rho_i^T)\,\omega`. The matrix is computed
         once, and serves all further stops and methods. The result is None where it would cost more
-        than residuals, or not be accurate.
+        than residuals, or not be accurate; the sums are then useless.
         """
         route = routing.shared_route
         contour = None if route is None else route.mixture.contour
@@ -143,9 +144,8 @@ class LeftOut:
         # a difference of large numbers, of which little is left where the fit is perfect
         least = LEAST_AT_FIRST_LOOK if isinstance(contour, Ladder) else LEAST_BY_PRODUCTS
         if squares.min() < least:
-            sums.clear()
             return None
-        sums.add_squares(routing.between, squares)
+        sums.squares[routing.between] += squares
         return contour
 
 
@@ -170,35 +170,27 @@ class _Sums:
         self._rows = rows
         self._curve = curve
         shape = len(curve.nodes), rows.data.n_targets
-        self._squares = np.zeros(shape)
+        self.squares = np.zeros(shape)
         self._weighted_squares, self._fourths = np.zeros((2, *(shape if fourths else (0, 0))))
 
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        self._squares[places] += on_host(weight @ residuals)
+        self.squares[places] += on_host(weight @ residuals)
         if self._fourths.size:
             self._weighted_squares[places] += on_host(weight**2 @ residuals)
             residuals *= residuals
             self._fourths[places] += on_host(weight**2 @ residuals)
 
-    def add_squares(self, places: NDArray[np.intp], squares: Array) -> None:
-        """Add sums of squared residuals, of shape (n_places, n_targets)."""
-        self._squares[places] += squares
-
-    def clear(self) -> None:
-        """Begin again."""
-        self._squares[:] = 0
-
     def means(self) -> Array:
         """Return the mean squares m, of shape (n_stops, n_targets)."""
-        return np.asarray(self._rows.unit**2 * self._curve.extended(self._squares))
+        return np.asarray(self._rows.unit**2 * self._curve.extended(self.squares))
 
     def deviations(self) -> Array:
         """Return their standard errors, the root of n/(n - 1) Σ w²(e² - m)²."""
         n = self._rows.n_present
         extended = self._curve.extended
-        mean = extended(self._squares)
+        mean = extended(self.squares)
         variance = extended(self._fourths) - 2 * mean * extended(self._weighted_squares)
         variance += mean**2 * (self._rows.weights @ self._rows.weights)
         # rounding may leave a small negative number where all squares are equal

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.stopping.crossing import training_error
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.rule import CurveRule, StopWarning
+from stoptime.stopping.training_error import training_error
 from stoptime.support.arrays import TINY, slices
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -59,7 +58,6 @@ NEXT_TO_LEAST = 1.001  # times the least error of a smooth method: later stops g
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 MOST_COMPARED_BY_ROWS = 3  # targets for which methods are compared by their left-out errors
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
-SPREAD = {"standard_errors": True}
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ class LeaveOneOut(CurveRule):
         ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
         first = spaced_stops(problem, stops[(stage == 0) & known])
         curve = self._rough(problem, np.append(first, ends), np.inf)
-        guard = _Guard(problem, stops)
+        guard: ErrorCurve | None = None
         for number in np.unique(stage[(stage > 0) & known]):
             seen = columns_of(curve, per_target=per_target)
             limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
@@ -213,8 +211,12 @@ class LeaveOneOut(CurveRule):
             if not (new > limit).all():
                 continue
             # in a bounded search the methods before have shown how late is late enough
-            if bounded or guard.agrees(later.stops[-1]):
+            if bounded:
                 return curve, True
+            if later.stops[-1] < stops[-1]:
+                guard = guard or _by_gcv(problem, stops, GUARD_STRIDE)
+                if _rises_after(guard, later.stops[-1]):
+                    return curve, True
         columns = columns_of(curve, per_target=per_target)
         least = columns.min(axis=0)
         last = curve.stops[np.isfinite(curve.stops)][-1]
@@ -246,7 +248,7 @@ class LeaveOneOut(CurveRule):
             options = {"standard_errors": True}
         else:
             options = {"standard_errors": False, "by_products": True, "first_look": first_look}
-        return _marked(problem, stops, limit, options)
+        return _marked(problem, stops, limit, **options)
 
     def _in_dips(
         self,
@@ -305,7 +307,7 @@ class LeaveOneOut(CurveRule):
             early = np.flatnonzero(curve.exact & (np.arange(len(curve.stops)) <= best[-1]))
             nodes = np.union1d(best, early[:: max(1, len(early) // SPREAD_NODES)])
         parts = [
-            _marked(problem, some, problem.exact_limit(some, curve.errors), SPREAD)
+            _marked(problem, some, problem.exact_limit(some, curve.errors), standard_errors=True)
             for some in (curve.stops[best], curve.stops[np.setdiff1d(nodes, best)])
             if some.size
         ]
@@ -318,35 +320,20 @@ class LeaveOneOut(CurveRule):
         return replace(curve, standard_errors=spread).joined(fine)
 
 
-@dataclass(frozen=True)
-class _Guard:
-    """Path GCV, which a search asks before it leaves out late stops."""
-
-    problem: Problem
-    stops: Array
-
-    def agrees(self, last: float) -> bool:
-        """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
-        if last >= self.stops[-1]:
-            return False
-        sparse, errors = self._curve
-        ahead = sparse > last
-        # between the stops of the sparse curve nothing is known: the search goes on
-        if not ahead.any():
-            return False
-        least = errors[~ahead].min(axis=0)
-        return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
-
-    @cached_property
-    def _curve(self) -> tuple[Array, Floats]:
-        sparse = spaced_stops(self.problem, self.stops)[::GUARD_STRIDE]
-        errors = path_gcv(self.problem.spectrum, self.problem.tuned, sparse)
-        return sparse, errors.reshape(len(sparse), -1)
+def _rises_after(guard: ErrorCurve, last: float) -> bool:
+    """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
+    ahead = guard.stops > last
+    # between the stops of this sparse curve nothing is known: the search goes on
+    if not ahead.any():
+        return False
+    errors = columns_of(guard, per_target=True)
+    least = errors[~ahead].min(axis=0)
+    return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
 
 
-def _by_gcv(problem: Problem, grid: Array) -> ErrorCurve:
+def _by_gcv(problem: Problem, grid: Array, stride: int = 1) -> ErrorCurve:
     """Return path GCV at some stops of the grid."""
-    stops = spaced_stops(problem, grid[np.isfinite(grid)])
+    stops = spaced_stops(problem, grid[np.isfinite(grid)])[::stride]
     return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops), exact=False)
 
 
@@ -363,9 +350,9 @@ def _gain_of_best(problem: Problem, curve: ErrorCurve) -> float:
     return float(_slopes(problem, curve.stops[[first]])[0])
 
 
-def _marked(problem: Problem, stops: Any, limit: float, options: dict[str, bool]) -> ErrorCurve:
+def _marked(problem: Problem, stops: Any, limit: float, **options: Any) -> ErrorCurve:
     """Return left-out errors, and at which stops they are exact."""
-    options = options | {"verbose": problem.verbose}
+    options["verbose"] = problem.verbose
     curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
     reached = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
     resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)

@@ -18,7 +18,7 @@ from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
-from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.stopping.training_error import SURE, Discrepancy
 from stoptime.support.arrays import EPS, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
