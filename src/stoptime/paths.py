@@ -241,8 +241,8 @@ class Drawing:
         rows = (X - spectrum.feature_mean) @ spectrum.vectors
         centred = replace(spectrum, basis=rows, feature_mean=np.zeros(len(rows), rows.dtype))
         if spectrum.geometry is not None:
-            geometry = spectrum.geometry.seen_by(X - spectrum.feature_mean)
-            centred = replace(centred, geometry=geometry)
+            free = (X - spectrum.feature_mean) @ spectrum.geometry.vectors
+            centred = replace(centred, geometry=replace(spectrum.geometry, vectors=free))
         tuned = self.method.tuned_to(spectrum.padded_eigenvalues)
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -156,10 +156,6 @@ class Geometry:
     def coef(self) -> Any:
         """Coefficients of the directions that are never shrunk, the same at every stop."""
         return self.vectors @ like(self.vectors, self.response)
-
-    def seen_by(self, rows: Any) -> Geometry:
-        """Return the same with centred rows in the place of the coordinate axes."""
-        return replace(self, vectors=rows @ self.vectors)
 
 
 @dataclass(frozen=True, repr=False)

@@ -106,6 +106,11 @@ class DenseData(Data):
         """Number of columns of y."""
         return int(self.y.shape[1])
 
+    @property
+    def response(self) -> Any:
+        """The y in the shape in which it was given."""
+        return self.y[:, 0] if self.single_target else self.y
+
     @cached_property
     def on_device(self) -> bool:
         """Whether X is a tensor of torch or an array of CuPy."""
@@ -328,8 +333,7 @@ class DenseData(Data):
     def subset(self, rows: Rows) -> DenseData:
         """Return some of the rows."""
         weights = None if self.row_weights is None else self.row_weights[rows]
-        y = self.y[like(self.X, rows)]
-        y = y[:, 0] if self.single_target else y
+        y = self.response[like(self.X, rows)]
         return type(self).validated(self._taken(rows), y, weights, self.fit_intercept)
 
     def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
@@ -347,8 +351,7 @@ class DenseData(Data):
         """Draw the training and test rows of a splitter."""
         n = self.n_rows
         X = self.X if isinstance(self.X, np.ndarray) else np.zeros((n, 1))  # splitters count rows
-        y = on_host(self.y[:, 0] if self.single_target else self.y)
-        drawn = check_cv(cv).split(X, y, groups)
+        drawn = check_cv(cv).split(X, on_host(self.response), groups)
         splits: Splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         weights = self.row_weights
         if weights is not None:  # a test set of weight zero tests nothing

@@ -27,8 +27,6 @@ from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet
@@ -90,8 +88,13 @@ class NCP(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the distances of the periodograms from that of white noise."""
+        every = np.arange(problem.data.n_rows or 0)
+        rows = problem.data.rows_to_test(every, every)
+        # a row of weight w has noise of variance 1/w
+        root = np.sqrt(rows.weights)[:, None]
         units = target_units(problem.spectrum)
-        parts = [self._distances(some / units) for some in _residuals(problem, stops)]
+        found = rows.residuals(Drawing(problem.spectrum, problem.tuned), stops)
+        parts = [self._distances(root * on_host(some) / units) for _, some in found]
         return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
 
     def _distances(self, residuals: Floats) -> Floats:
@@ -111,16 +114,6 @@ class NCP(CurveRule):
         white = np.arange(1, n)[:, None] / (n - 1)
         distances = np.abs(sums / np.where(seen, total, 1.0) - white).mean(axis=1)
         return np.where(seen[:, 0], distances, 1.0)
-
-
-def _residuals(problem: Problem, stops: Array) -> Iterator[Floats]:
-    """Yield residuals of all rows, (n_stops, n, n_targets), for a few stops at a time."""
-    every = np.arange(problem.data.n_rows or 0)
-    rows = problem.data.rows_to_test(every, every)
-    # a row of weight w has noise of variance 1/w
-    root = np.sqrt(rows.weights)[:, None]
-    for _, some in rows.residuals(Drawing(problem.spectrum, problem.tuned), stops):
-        yield root * on_host(some)
 
 
 @dataclass(frozen=True)
