@@ -15,10 +15,9 @@ from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread, shaped
 from stoptime.stopping.grid import stops_to_try
-from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
-from stoptime.stopping.training_error import SURE, Discrepancy
+from stoptime.stopping.training_error import SURE, Discrepancy, LCurve
 from stoptime.support.arrays import EPS, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress

@@ -1,4 +1,4 @@
-"""The training error, and the rules that use it: the discrepancy principle and SURE."""
+"""The training error, and the rules that use it: SURE, the discrepancy principle, the L-curve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
-from stoptime.support.arrays import TINY, Array, Floats
+from stoptime.support.arrays import TINY, Array, Floats, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
 
@@ -32,6 +32,10 @@ FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper th
 CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
 MOST_ROUNDS = 400  # of them for one response: a few seconds
 LEAP = 16.0  # ratio of stops beyond the last finite one
+CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
+SHORT_SIDE = 0.1  # of an angle, in units of the logarithm: shorter ones count less
+BLUNT = np.radians(170)  # an angle above it is no corner
+CORNER_NUMBERS = 2**23  # coefficients that are held at once
 
 
 def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
@@ -297,3 +301,73 @@ def _followed(
         grid = np.append(grid, later)
         curve = _training_curve(problem, grid)
     return problem, curve
+
+
+@dataclass(frozen=True)
+class LCurve(CurveRule):
+    r"""Stop at the corner of the curve of residual norm and coefficient norm, in logarithms.
+
+    .. math:: \min_t \angle\bigl(P(t/c), P(t), P(ct)\bigr), \qquad
+        P(t) = \bigl(\log\|y - X\hat\beta(t)\|, \log\|\hat\beta(t)\|\bigr)
+
+    with c = 2 where the stop scales like 1/√penalty, and its square where it scales like 1/penalty.
+    The noise need not be known. The rule often stops late, warns if there is no corner, and as the
+    noise falls to zero its stop does not converge to the best one. From Hansen, O'Leary (1993), The
+    use of the L-curve in the regularization of discrete ill-posed problems.
+    """
+
+    name: ClassVar[str] = "l-curve"
+    measure: ClassVar[str] = "angle"
+    compares_methods: ClassVar[bool] = False
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Return the angles of the curve at the stops, in radians; π where it goes straight on."""
+        ratio = CORNER_RATIO ** (2 / problem.tuned.order)
+        inner = np.flatnonzero((stops > 0) & np.isfinite(stops))
+        sides = [stops[inner] / ratio, stops[inner], stops[inner] * ratio]
+        if problem.tuned.whole_stops:
+            sides = [np.floor(sides[0]), sides[1], np.ceil(sides[2])]
+        places, own = np.unique(np.concatenate(sides), return_inverse=True)
+        problem = problem.reaching(places)
+        before, here, after = _points(problem, places)[:, own.reshape(3, -1)].swapaxes(0, 1)
+        angles = np.full((len(stops), *here.shape[2:]), np.pi)
+        angles[inner] = _angles(here - before, after - here)
+        return ErrorCurve(stops, shaped(angles, problem.spectrum))
+
+    def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
+        """Return the choice of the sharpest corner, and warn if there is none."""
+        choice = super()._lowest(curve, per_target=per_target)
+        if np.max(choice.error) > BLUNT:
+            warnings.warn(
+                "The L-curve has no corner: its sharpest angle is "
+                f"{np.degrees(np.max(choice.error)):.0f} degrees. The stop means little.",
+                StopWarning,
+                stacklevel=4,
+            )
+        return choice
+
+
+def _points(problem: Problem, stops: Array) -> Floats:
+    """Return logarithms of residual and coefficient norms, (2, n_stops, n_targets)."""
+    spectrum = problem.spectrum
+    s = spectrum.eigenvalues.astype(np.float64)
+    z = spectrum.response.reshape(len(s), -1).astype(np.float64)
+    # only differences of logarithms count, and scaled responses do not overflow
+    z = z / np.maximum(np.abs(z).max(axis=0, initial=0), TINY)
+    parts = slices(max(len(stops), 1), CORNER_NUMBERS // max(z.size, 1))
+    followed = (problem.tuned.follow(s, z, stops[part], s[:0])[0] for part in parts)
+    lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
+    errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
+    return np.log(np.maximum([np.sqrt(errors), lengths], TINY))
+
+
+def _angles(arriving: Floats, leaving: Floats) -> Floats:
+    """Return the angle inside the curve: below π where it turns to larger coefficients."""
+    # paths that oscillate double back: what makes the fit worse, or coefficients smaller, is left
+    # out, so that a cusp is no corner
+    (x0, y0), (x1, y1) = ((np.minimum(x, 0), np.maximum(y, 0)) for x, y in (arriving, leaving))
+    # the curve runs to the left and then, after the corner, upwards: a turn to the right
+    turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
+    sides = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
+    # every singular value that is learned alone makes a small step, which is no corner
+    return np.pi - turn * sides / (sides + SHORT_SIDE)
