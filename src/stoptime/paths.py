@@ -305,10 +305,8 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 def _affordable_freedom(drawn: Path) -> Floats:
     """Return the degrees of freedom of a path, or NaN where they would take too long."""
     p, *targets = drawn.coef.shape[1:]
-    if (
-        drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
-        <= MOST_TRACE_WORK
-    ):
+    work = drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
+    if work <= MOST_TRACE_WORK:
         return drawn.degrees_of_freedom
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 

@@ -66,9 +66,8 @@ class ByMixture:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
         inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
-        out = empty(
-            block.scores, (coef.shape[1], len(block.rest), as_real(self._shrinkages).shape[1])
-        )
+        width = as_real(self._shrinkages).shape[1]
+        out = empty(block.scores, (coef.shape[1], len(block.rest), width))
         for target, residual in enumerate(block.residual.T):
             # added to the residual at λ = 0, so that rows of leverage near one keep their digits
             ridges = _times(block.scores * coef[:, target], self._shrinkages)

@@ -72,14 +72,6 @@ class Density:
         weights = self.weights[own] * self.n_probes
         return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
 
-    def trace(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of ``values`` at the nodes, and its standard error over probes."""
-        own = self.probe == np.arange(self.n_probes)[:, None]
-        parts = np.stack([(self.weights * one) @ values for one in own])
-        if self.n_probes == 1:
-            return parts[0], np.full(parts.shape[1:], np.nan)
-        return parts.sum(axis=0), parts.std(axis=0, ddof=1) * np.sqrt(self.n_probes)
-
 
 @dataclass(frozen=True)
 class Krylov:

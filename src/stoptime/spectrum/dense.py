@@ -127,6 +127,11 @@ class DenseData(Data):
         return self.X.dtype
 
     @property
+    def rounded_to(self) -> Any:
+        """The same, or None if nothing is rounded."""
+        return None if self.precision == self.dtype else self.precision
+
+    @property
     def rounding(self) -> float:
         """Relative size of the rounding errors in singular values: the one rank cut."""
         return EPS * max(self.X.shape)
@@ -321,11 +326,7 @@ class DenseData(Data):
         spectrum = Spectrum(
             s, basis, response[one], *sizes, *centre, power[one], self.fit_intercept, solver, far
         )
-        return (
-            spectrum
-            if self.precision == self.dtype
-            else replace(spectrum, precision=self.precision)
-        )
+        return replace(spectrum, precision=self.rounded_to)
 
     def _taken(self, rows: Rows) -> Any:
         return self.X[like(self.X, rows)]

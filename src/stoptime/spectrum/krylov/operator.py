@@ -195,10 +195,9 @@ class MatrixFreeData(DenseData):
         spectrum = self._by_gram
         # if even the largest eigenvalue is rounding of the means, all columns are constant
         if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
-            basis = np.zeros((self.n_features, 0))
-            return replace(
-                spectrum, eigenvalues=basis[0], basis=basis, response=spectrum.response[:0]
-            )
+            none = np.zeros((self.n_features, 0))
+            response = spectrum.response[:0]
+            return replace(spectrum, eigenvalues=none[0], basis=none, response=response)
         return spectrum
 
     def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
