@@ -18,7 +18,7 @@ from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
-from stoptime.support.arrays import TINY, Array, Floats, slices
+from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
 
@@ -53,7 +53,8 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     if not tuned.sees_features:
         return shaped(tuned.unlearned(spectrum.eigenvalues, energy, stops) + outside, spectrum)
     s = spectrum.eigenvalues[:, None, None].astype(np.float64)
-    fit = features.fitted(spectrum, tuned, stops)
+    coef = features.coefficients(spectrum, tuned, stops)
+    fit = np.einsum("pr,tpq->rtq", on_host(spectrum.vectors), coef)
     z = spectrum.response.reshape(len(s), 1, fit.shape[2])
     left = (z - s * fit) / np.sqrt(s)
     return shaped((left**2).sum(axis=0) + outside, spectrum)
