@@ -98,7 +98,7 @@ class LeaveOneOut(CurveRule):
         spectrum = problems[0].spectrum
         for place in sorted(range(len(problems)), key=lambda i: not problems[i].method.is_smooth):
             problem = replace(problems[place], spectrum=spectrum)
-            search = self._search(problem, stops_to_try(problem, stops)[0], per_target)
+            search = StagedSearch(self, problem, stops_to_try(problem, stops)[0], per_target)
             looks[place] = search
             if problem.method.is_smooth:
                 search.look()

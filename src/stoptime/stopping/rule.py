@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -172,19 +172,18 @@ class CurveRule(Rule):
         return choice_at(best, curve, message, per_target=per_target)
 
 
+@dataclass
 class CurveSearch:
     """The search for the least error of a rule on a grid, beyond it, and between its stops.
 
     The problem, the grid and the error curve change as the search goes on.
     """
 
-    curve: ErrorCurve
-
-    def __init__(self, rule: CurveRule, problem: Problem, grid: Array, per_target: bool) -> None:
-        self.rule = rule
-        self.problem = problem
-        self.grid = grid
-        self.per_target = per_target
+    rule: CurveRule
+    problem: Problem
+    grid: Array
+    per_target: bool
+    curve: ErrorCurve = field(init=False)
 
     def found(self) -> ErrorCurve:
         """Return errors on the grid, and beyond and between its stops where needed."""
