@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial, singledispatch
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -293,6 +293,28 @@ class Method(ABC):
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
         """Return the gain at one stop for one response, or its size, as a function of s."""
         return partial(self.gain, t=stop)
+
+
+class WithoutFilter(Method):
+    """An iteration that depends on the response, so that no filter of eigenvalues describes it."""
+
+    whole_stops: ClassVar[bool] = True
+    has_filter: ClassVar[bool] = False
+    stop_meaning: ClassVar[str] = "iterations"
+
+    @abstractmethod
+    def require_filter(self) -> NoReturn:
+        """Refuse, and say what works without a filter."""
+
+    @property
+    def pace(self) -> float:
+        """Refused: the iterations follow no flow."""
+        self.require_filter()
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
+        self.require_filter()
+
+    _gain = _shrinkage
 
 
 @singledispatch
