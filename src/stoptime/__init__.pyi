@@ -34,10 +34,8 @@ from stoptime.spectrum.penalty import Bands, Differences
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.stopping.crossing import training_error
 from stoptime.stopping.gcv import naive_gcv, path_gcv
 from stoptime.stopping.grid import default_stops
-from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import (
@@ -52,7 +50,7 @@ from stoptime.stopping.registry import (
     get_rule,
 )
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
-from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.stopping.training_error import SURE, Discrepancy, LCurve, training_error
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.model import Model, PreparationWarning
 from stoptime.tables.model_file import load, save

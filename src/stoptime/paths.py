@@ -21,7 +21,7 @@ from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, u
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Floats, empty, like, on_host
+from stoptime.support.arrays import Floats, empty, like, on_host, slices
 from stoptime.support.checks import list_of_stops
 from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
@@ -241,8 +241,8 @@ class Drawing:
         rows = (X - spectrum.feature_mean) @ spectrum.vectors
         centred = replace(spectrum, basis=rows, feature_mean=np.zeros(len(rows), rows.dtype))
         if spectrum.geometry is not None:
-            geometry = spectrum.geometry.seen_by(X - spectrum.feature_mean)
-            centred = replace(centred, geometry=geometry)
+            free = (X - spectrum.feature_mean) @ spectrum.geometry.vectors
+            centred = replace(centred, geometry=replace(spectrum.geometry, vectors=free))
         tuned = self.method.tuned_to(spectrum.padded_eigenvalues)
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
@@ -305,10 +305,8 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 def _affordable_freedom(drawn: Path) -> Floats:
     """Return the degrees of freedom of a path, or NaN where they would take too long."""
     p, *targets = drawn.coef.shape[1:]
-    if (
-        drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
-        <= MOST_TRACE_WORK
-    ):
+    work = drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
+    if work <= MOST_TRACE_WORK:
         return drawn.degrees_of_freedom
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 
@@ -339,9 +337,7 @@ def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats,
     # coefficients of many targets are large: they are rounded block by block
     dtype = spectrum.precision or z.dtype
     coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
-    width = max(1, BLOCK_NUMBERS // max(len(z), 1))
-    for start in range(0, len(stops), width):
-        block = slice(start, start + width)
+    for block in slices(len(stops), BLOCK_NUMBERS // max(len(z), 1)):
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
         coef[block] = (spectrum.basis @ like(coef, components)).T
     if spectrum.geometry is not None:

@@ -21,6 +21,7 @@ from stoptime import (
 from stoptime.left_out import residuals as left_out
 from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.exact import leave_one_out, left_out_residuals
+from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.routing import Routing
 from stoptime.left_out.secular import BySecular
 from stoptime.spectrum.krylov import operator
@@ -273,7 +274,9 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
     stops = np.concatenate([[0], np.geomspace(1e-3, 30, 100), [np.inf]])
     rows = rows_of(X, y, None, decompose(X, y))
     for fourths in (False, True):
-        curve = left_out._curve_of(rows, get_method(method), stops, rows.accuracy, fourths=fourths)
+        curve = Interpolation.of_powers(
+            get_method(method), stops, rows.reach, rows.accuracy, fourths=fourths
+        )
         assert len(curve.nodes) < 40
         assert {0, 101} <= set(curve.nodes)
     assert Routing(rows, get_method(method), stops)._forms_operators

@@ -17,9 +17,10 @@ from stoptime import (
 )
 from stoptime.left_out import secular
 from stoptime.left_out.by_mixture import ByMixture, lagrange
-from stoptime.left_out.interpolation import REDUNDANT, Interpolation
+from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.mixture import ridge_mixture
 from stoptime.left_out.routing import _scale_nodes, cheapest_route, learned
+from stoptime.left_out.rows import DOUBLE_ACCURACY
 from stoptime.left_out.secular import BySecular, downdate
 
 
@@ -125,11 +126,9 @@ def test_rays_need_few_ridges_however_long(method, ridges):
 def test_nodes_determine_all_stops(method, last):
     stops = np.geomspace(0.1, last, 100)
     s = np.concatenate([np.linspace(0, 1, 300), np.geomspace(1e-12, 1, 300)])
-    linear = Interpolation.of(method, stops, 1.0)
-    assert sorted([*linear.nodes, *linear.others]) == list(range(100))
     values = method.shrinkage(s, stops[:, None])
-    np.testing.assert_allclose(linear.extended(values[linear.nodes]), values, rtol=0, atol=1e-11)
-    curve = Interpolation.of_powers(method, stops, 1.0, REDUNDANT, fourths=True)
+    curve = Interpolation.of_powers(method, stops, 1.0, DOUBLE_ACCURACY, fourths=True)
+    assert sorted([*curve.nodes, *curve.others]) == list(range(100))
     mixed = values @ np.random.default_rng(2).normal(size=(600, 50)) / np.sqrt(600)
     for power in (2, 4):
         powers = mixed**power
@@ -141,8 +140,7 @@ def test_nodes_determine_all_stops(method, last):
 
 def test_few_nodes_serve_a_grid_of_a_hundred_stops():
     flow, stops = AcceleratedFlow(), np.geomspace(0.1, 10, 100)
-    assert len(Interpolation.of(flow, stops, 1.0).nodes) < 15
-    assert len(Interpolation.of_powers(flow, stops, 1.0, REDUNDANT, fourths=True).nodes) < 25
+    assert len(Interpolation.of_powers(flow, stops, 1.0, DOUBLE_ACCURACY, fourths=True).nodes) < 25
 
 
 def test_lagrange_polynomials_are_one_at_their_node():

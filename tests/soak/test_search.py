@@ -28,9 +28,7 @@ WORST = 0.01  # largest relative excess of these exceptions
 class WholeGrid(st.LeaveOneOut):
     """Exact leave-one-out at every stop of the default grid, and between the best of them."""
 
-    _searched = CurveRule._searched
-    _far = CurveRule._far
-    _near = CurveRule._near
+    _search = CurveRule._search
 
 
 def columns(kind: str, rng: np.random.Generator) -> np.ndarray:

@@ -44,9 +44,7 @@ def test_stages_choose_as_well_as_the_whole_grid(rng, monkeypatch, method):
     for name, X, y in problems(rng):
         staged = st.StoppedRegressorCV(method, stops=120).fit(X, y)
         with monkeypatch.context() as patch:
-            patch.setattr(leave_one_out.LeaveOneOut, "_searched", CurveRule._searched)
-            patch.setattr(leave_one_out.LeaveOneOut, "_far", CurveRule._far)
-            patch.setattr(leave_one_out.LeaveOneOut, "_near", CurveRule._near)
+            patch.setattr(leave_one_out.LeaveOneOut, "_search", CurveRule._search)
             whole = st.StoppedRegressorCV(method, stops=120).fit(X, y)
         assert staged.choice_.error <= (1 + AS_GOOD) * whole.choice_.error, name
         assert len(staged.stops_) <= len(whole.stops_) + 1, name

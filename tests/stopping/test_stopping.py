@@ -18,6 +18,7 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
+from stoptime.stopping import registry
 from stoptime.stopping.registry import _best_guarantee
 from stoptime.stopping.rule import CurveRule, _vertex
 
@@ -413,3 +414,30 @@ def test_repeated_splits_and_clone(rng):
     model = clone(st.StoppedRegressorCV(cv=cv)).fit(X, y)
     assert model.choice_.message.startswith("least cross-validation error")
     assert LinearRegression().fit(X, y).score(X, y) >= model.score(X, y)
+
+
+@pytest.mark.parametrize("shape", [(120, 30), (60, 150)])
+@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
+def test_held_out_errors_of_many_targets_are_interpolated(method, shape, rng, monkeypatch):
+    n, p = shape
+    X = rng.standard_normal(shape) * np.arange(1, p + 1) ** -0.5
+    y = X @ rng.standard_normal((p, 20)) + rng.standard_normal((n, 20))
+    for rule in (registry.CrossValidation(3), registry.HoldOut(X[::4] + 0.1, y[::4])):
+        whole = st.StoppedRegressorCV(method, rule=rule).fit(X, y).choice_.curve
+        with monkeypatch.context() as patch:
+            patch.setattr(registry, "WORK_OF_NODES", 0.0)
+            few = st.StoppedRegressorCV(method, rule=rule).fit(X, y).choice_.curve
+        np.testing.assert_allclose(few.errors, whole.errors, rtol=1e-6)
+        spread = whole.standard_errors
+        np.testing.assert_allclose(few.standard_errors, spread, rtol=1e-5, atol=1e-4 * spread.max())
+
+
+def test_held_out_errors_that_explode_are_not_interpolated(rng, monkeypatch):
+    X = rng.standard_normal((60, 35))
+    y = X[:, :1] + rng.standard_normal((60, 20))
+    whole = st.StoppedRegressorCV("ridge", cv=3).fit(X, y).choice_.curve
+    monkeypatch.setattr(registry, "WORK_OF_NODES", 0.0)
+    monkeypatch.setattr(registry, "MOST_EXPLODED", 10.0)
+    assert whole.errors.max() > 10 * whole.errors.min()
+    checked = st.StoppedRegressorCV("ridge", cv=3).fit(X, y).choice_.curve
+    np.testing.assert_array_equal(checked.errors, whole.errors)

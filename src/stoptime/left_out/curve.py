@@ -47,9 +47,8 @@ class ErrorCurve:
         if self.standard_errors is not None and other.standard_errors is not None:
             deviation = np.concatenate([other.standard_errors, self.standard_errors])[order]
         errors = np.concatenate([other.errors, self.errors])[order]
-        return ErrorCurve(
-            stops, errors, deviation, np.concatenate([other.exact, self.exact])[order]
-        )
+        exact = np.concatenate([other.exact, self.exact])[order]
+        return ErrorCurve(stops, errors, deviation, exact)
 
 
 def standard_error(values: Floats) -> Floats:

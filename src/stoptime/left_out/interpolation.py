@@ -5,8 +5,8 @@ On a grid of a hundred stops a shrinkage spans far fewer dimensions. There are f
 
 .. math:: g(s, t) = \sum_m M_m(t)\, g(s, t_m) \qquad\text{for all } 0 \le s \le L,
 
-and everything linear in the shrinkage follows in the same way, so residuals need be computed at
-the nodes only. Sums of their squares and fourth powers follow from a few more nodes.
+and everything linear in the shrinkage follows in the same way. Sums of squares and of fourth
+powers of such values, residuals above all, follow from a few more nodes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from stoptime.support.arrays import TINY, Array
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
-REDUNDANT = 1e-12  # relative error with which a stop may follow from others
-LARGEST_SUM_OF_WEIGHTS = 100.0  # of an interpolation: rounding errors are multiplied by it
 UNLEARNED = 1e-3  # of 1/t or 1/t²: at smaller eigenvalues the shrinkage is one
 
 
@@ -41,30 +39,25 @@ class Interpolation:
         return cls(np.arange(count), np.arange(0), np.empty((0, count)))
 
     @classmethod
-    def of(
-        cls, method: Method, stops: Array, largest: float, accuracy: float = REDUNDANT
-    ) -> Interpolation:
-        """Return the interpolation, to a relative accuracy, of values linear in the shrinkage."""
-        if method.counts_eigenvalues:
-            return cls.trivial(len(stops))
-        return _thinned(_shrinkages(method, stops, largest), accuracy)[0]
-
-    @classmethod
     def of_powers(
         cls, method: Method, stops: Array, largest: float, accuracy: float, *, fourths: bool
     ) -> Interpolation:
         r"""Return the interpolation of sums of squares, and of fourth powers if they are wanted.
 
         With :math:`g(\cdot, t) = QR_t` values linear in the shrinkage are :math:`R_t^T\xi`, and
-        their squares are linear in :math:`R_t\otimes R_t`.
+        their squares are linear in :math:`R_t\otimes R_t`. Stops at zero and infinity are nodes.
         """
-        if method.counts_eigenvalues:
+        between = np.flatnonzero((stops > 0) & np.isfinite(stops))
+        if method.counts_eigenvalues or between.size == 0:
             return cls.trivial(len(stops))
-        columns = _thinned(_shrinkages(method, stops, largest), accuracy)[1]
-        found, squares = _thinned(_products(columns), accuracy)
-        if not fourths:
-            return found
-        return _thinned(np.vstack([squares, _products(squares)]), accuracy)[0]
+        columns = _thinned(_shrinkages(method, stops[between], largest), accuracy)[1]
+        inner, squares = _thinned(_products(columns), accuracy)
+        if fourths:
+            inner = _thinned(np.vstack([squares, _products(squares)]), accuracy)[0]
+        ends = np.setdiff1d(np.arange(len(stops)), between)
+        nodes = np.concatenate([between[inner.nodes], ends])
+        matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
+        return cls(nodes, between[inner.others], matrix)
 
     def extended(self, values: Array) -> Array:
         """Return values at all stops from those at the nodes; stops are the first axis."""

@@ -52,8 +52,7 @@ class LeftOutRows(NamedTuple):
     @classmethod
     def of(cls, data: DenseData, residuals: Floats) -> LeftOutRows:
         """Return the residuals, and the predictions that have them."""
-        response = data.y[:, 0] if data.single_target else data.y
-        return cls(residuals, data.as_given(response) - residuals)
+        return cls(residuals, data.as_given(data.response) - residuals)
 
 
 @dataclass(frozen=True)

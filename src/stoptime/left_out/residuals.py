@@ -69,13 +69,13 @@ class LeftOut:
                 sums, is_exact = self._summed(rows, method, stops, limit, options, rough=False)
             exact = exact and is_exact
             parts.append(sums)
-        values = [np.concatenate([part.means() for part in parts], axis=1)]
-        if standard_errors:
-            values.append(np.concatenate([part.deviations() for part in parts], axis=1))
         target: Any = 0 if self.rows.data.single_target else slice(None)
-        deviation = values[1][:, target] if standard_errors else None
+        errors = np.concatenate([part.means() for part in parts], axis=1)[:, target]
+        deviation = None
+        if standard_errors:
+            deviation = np.concatenate([part.deviations() for part in parts], axis=1)[:, target]
         sure = exact | ~((stops > 0) & np.isfinite(stops))
-        return ErrorCurve(stops, values[0][:, target], deviation, sure)
+        return ErrorCurve(stops, errors, deviation, sure)
 
     def _summed(
         self,
@@ -89,7 +89,11 @@ class LeftOut:
     ) -> tuple[_Sums, bool]:
         """Return the sums over all rows, and whether they are exact; rough ones cost less."""
         accuracy = max(rows.accuracy, LOOK_ACCURACY) if rough else rows.accuracy
-        curve = _curve_of(rows, method, stops, accuracy, fourths=options["fourths"])
+        curve = Interpolation.trivial(len(stops))
+        if rows.data.n_targets >= MANY_TARGETS:
+            # stops that can be interpolated are left out: with so many targets this saves time
+            fourths = options["fourths"]
+            curve = Interpolation.of_powers(method, stops, rows.reach, accuracy, fourths=fourths)
         known = tuple(one for one in self._products if isinstance(one, Ellipse))
         nodes = stops[curve.nodes]
         routing = Routing(rows, method, nodes, None, limit, known, rough)
@@ -99,6 +103,7 @@ class LeftOut:
             contour = self._added_by_products(routing, sums, options["verbose"])
         is_rough = contour is not None and contour.is_rough
         if contour is None:
+            sums = _Sums(rows, curve, fourths=options["fourths"])
             is_rough = self._add_all(routing.without_ladder(), sums, options["verbose"])
         is_rough = is_rough or (curve.others.size > 0 and accuracy > rows.accuracy)
         return sums, not is_rough
@@ -144,7 +149,7 @@ class LeftOut:
         With a row's left-out residuals of the ridges :math:`\rho_i` and the weights ω of a stop,
         the sum of squares is :math:`\omega^T(\sum_i\rho_i\rho_i^T)\,\omega`. The matrix is computed
         once, and serves all further stops and methods. The result is None where it would cost more
-        than residuals, or not be accurate.
+        than residuals, or not be accurate; the sums are then useless.
         """
         route = routing.shared_route
         contour = None if route is None else route.mixture.contour
@@ -170,24 +175,9 @@ class LeftOut:
         # a difference of large numbers, of which little is left where the fit is perfect
         least = LEAST_AT_FIRST_LOOK if contour.is_rough else LEAST_BY_PRODUCTS
         if squares.min() < least:
-            sums.clear()
             return None
-        sums.add_squares(routing.between, squares)
+        sums.squares[routing.between] += squares
         return contour
-
-
-def _curve_of(
-    rows: Rows, method: Method, stops: Array, accuracy: float, *, fourths: bool
-) -> Interpolation:
-    """Skip stops that can be interpolated, if there are enough targets to save time."""
-    between = np.flatnonzero((stops > 0) & np.isfinite(stops))
-    if rows.data.n_targets < MANY_TARGETS or between.size == 0:
-        return Interpolation.trivial(len(stops))
-    inner = Interpolation.of_powers(method, stops[between], rows.reach, accuracy, fourths=fourths)
-    ends = np.setdiff1d(np.arange(len(stops)), between)
-    nodes = np.concatenate([between[inner.nodes], ends])
-    matrix = np.hstack([inner.matrix, np.zeros((len(inner.others), len(ends)))])
-    return Interpolation(nodes, between[inner.others], matrix)
 
 
 class _Sums:
@@ -197,40 +187,32 @@ class _Sums:
         self._rows = rows
         self._curve = curve
         shape = len(curve.nodes), rows.data.n_targets
-        self._squares = np.zeros(shape)
+        self.squares = np.zeros(shape)
         self._weighted_squares, self._fourths = np.zeros((2, *(shape if fourths else (0, 0))))
 
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        self._squares[places] += _weighted(weight, residuals)
+        self.squares[places] += _weighted(weight, residuals)
         if self._fourths.size:
             self._weighted_squares[places] += _weighted(weight**2, residuals)
             residuals *= residuals
             self._fourths[places] += _weighted(weight**2, residuals)
 
-    def add_squares(self, places: NDArray[np.intp], squares: Array) -> None:
-        """Add sums of squared residuals, of shape (n_places, n_targets)."""
-        self._squares[places] += squares
-
-    def clear(self) -> None:
-        """Begin again."""
-        self._squares[:] = 0
-
     @property
     def least(self) -> float:
         """The least mean square, relative to the power of the response."""
-        return float(self._squares.min(initial=np.inf))
+        return float(self.squares.min(initial=np.inf))
 
     def means(self) -> Array:
         """Return the mean squares m, of shape (n_stops, n_targets)."""
-        return np.asarray(self._rows.unit**2 * self._curve.extended(self._squares))
+        return np.asarray(self._rows.unit**2 * self._curve.extended(self.squares))
 
     def deviations(self) -> Array:
         """Return their standard errors, the root of n/(n - 1) Σ w²(e² - m)²."""
         n = self._rows.n_present
         extended = self._curve.extended
-        mean = extended(self._squares)
+        mean = extended(self.squares)
         variance = extended(self._fourths) - 2 * mean * extended(self._weighted_squares)
         variance += mean**2 * (self._rows.weights @ self._rows.weights)
         # rounding may leave a small negative number where all squares are equal

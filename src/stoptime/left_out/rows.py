@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import WITHOUT_ROWS
-from stoptime.support.arrays import EPS, Array, as_float64, like, on_host
+from stoptime.support.arrays import EPS, Array, as_float64, like, on_host, slices
 
 if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
@@ -162,8 +162,7 @@ class Rows:
         if self.data.n_targets <= width:
             yield self
             return
-        for start in range(0, self.data.n_targets, width):
-            yield self.of_targets(slice(start, start + width))
+        yield from map(self.of_targets, slices(self.data.n_targets, width))
 
     def of_targets(self, few: Index) -> Rows:
         """Return the same rows with some of several targets."""
@@ -205,8 +204,8 @@ class Rows:
         if self._kept is not None:
             # always the same blocks, whatever is computed from them
             height = self.data.numbers_at_once // (2 * len(self.eigenvalues) + TYPICAL_RIDGES)
-        for start in range(0, len(members), max(1, height)):
-            index = members[start : start + max(1, height)]
+        for part in slices(len(members), height):
+            index = members[part]
             first = int(index[0])
             last = int(index[-1])
             # a slice is read without a copy

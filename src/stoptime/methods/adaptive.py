@@ -24,10 +24,10 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Method
+from stoptime.methods.base import Checks, WithoutFilter
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.schedules import LONGEST_SEARCH
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
 MOST_SLOPES = 2**20  # derivatives of a block of targets; more than one array of them is held
@@ -72,7 +72,7 @@ def _fractions(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Adaptive(Method):
+class Adaptive(WithoutFilter):
     r"""A method that divides the step of every coefficient by the size of its past gradients.
 
     It sees the features themselves, so a rotation of the features changes the path, and it depends
@@ -81,12 +81,9 @@ class Adaptive(Method):
     differentiable.
     """
 
-    whole_stops: ClassVar[bool] = True
-    has_filter: ClassVar[bool] = False
     sees_features: ClassVar[bool] = True
     ends_at_least_squares: ClassVar[bool] = False
     order: ClassVar[int] = 1
-    stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = LONGEST_SEARCH
     _checks: ClassVar[Checks] = {
         "lr": positive_number,
@@ -102,11 +99,6 @@ class Adaptive(Method):
     @abstractmethod
     def recursion(self) -> Recursion:
         """The numbers of the recursion."""
-
-    @property
-    def pace(self) -> float:
-        """Refused: these methods follow no flow of the eigenvalues."""
-        self.require_filter()
 
     def require_filter(self) -> NoReturn:
         """Refuse: the step of every coefficient depends on the response."""
@@ -132,9 +124,7 @@ class Adaptive(Method):
         traces = np.empty((len(stops), cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
-        width = max(1, MOST_SLOPES // max(1, basis.size))
-        for first in range(0, cross.shape[1], width):
-            block = slice(first, first + width)
+        for block in slices(cross.shape[1], MOST_SLOPES // max(1, basis.size)):
             run = enumerate(slope for _, slope in self._run(products, cross[:, block], basis))
             found = {}
             for stop in self._numbers(stops):
@@ -193,11 +183,6 @@ class Adaptive(Method):
             bend /= first * second * size**2
             move = mean_slope / (first * size)[..., None] - bend[..., None] * square_slope
             slope = (1 - decay) * slope - self.lr * move
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self.require_filter()
-
-    _gain = _shrinkage
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial, singledispatch
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
@@ -270,9 +270,8 @@ class Method(ABC):
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
-        for first in range(0, len(stops), height):
-            chunk = stops[first : first + height]
-            yield self.shrinkage(s[:, None], chunk), self.gain(s[:, None], chunk)
+        for part in slices(len(stops), height):
+            yield self.shrinkage(s[:, None], stops[part]), self.gain(s[:, None], stops[part])
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
@@ -294,6 +293,28 @@ class Method(ABC):
     def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
         """Return the gain at one stop for one response, or its size, as a function of s."""
         return partial(self.gain, t=stop)
+
+
+class WithoutFilter(Method):
+    """An iteration that depends on the response, so that no filter of eigenvalues describes it."""
+
+    whole_stops: ClassVar[bool] = True
+    has_filter: ClassVar[bool] = False
+    stop_meaning: ClassVar[str] = "iterations"
+
+    @abstractmethod
+    def require_filter(self) -> NoReturn:
+        """Refuse, and say what works without a filter."""
+
+    @property
+    def pace(self) -> float:
+        """Refused: the iterations follow no flow."""
+        self.require_filter()
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
+        self.require_filter()
+
+    _gain = _shrinkage
 
 
 @singledispatch

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import WithoutFilter
 from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import iteration_numbers, nonnegative
 
@@ -19,7 +19,7 @@ NEGLIGIBLE_EIGENVALUE = EPS**4  # over the largest: far below every rank cut
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(Method):
+class ConjugateGradient(WithoutFilter):
     r"""Conjugate gradients on the normal equations, also known as CGLS and LSQR.
 
     .. math:: \beta_k = \arg\min_\beta \|y - X\beta\|^2 \quad\text{over}\quad
@@ -39,18 +39,10 @@ class ConjugateGradient(Method):
 
     name: ClassVar[str] = "conjugate-gradient"
     order: ClassVar[int] = 2
-    whole_stops: ClassVar[bool] = True
-    has_filter: ClassVar[bool] = False
     finishes_at_rank: ClassVar[bool] = True
     exact_freedom: ClassVar[bool] = False
-    stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = 100.0
     """Later iterations mostly fit noise."""
-
-    @property
-    def pace(self) -> float:
-        """Refused: iterations of this method follow no flow."""
-        self.require_filter()
 
     def require_filter(self) -> NoReturn:
         """Refuse: the filter depends on the response."""
@@ -90,11 +82,6 @@ class ConjugateGradient(Method):
     def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:
         """Return the largest gain of all targets, that at s = 0."""
         return max((float(self.gain_for(s, one, stop)(np.array(TINY))) for one in z.T), default=0.0)
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self.require_filter()
-
-    _gain = _shrinkage
 
 
 class KrylovRun(NamedTuple):

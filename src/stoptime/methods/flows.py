@@ -12,14 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import exprel, gammainc, hyp1f1, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import (
-    Checks,
-    Complex,
-    Method,
-    concrete,
-    discretise,
-    smallest_positive,
-)
+from stoptime.methods.base import Checks, Complex, Method, concrete, discretise, smallest_positive
+from stoptime.support.arrays import slices
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
@@ -141,8 +135,8 @@ class AcceleratedFlow(Method):
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
-        for first in range(0, len(stops), height):
-            rates, times = np.broadcast_arrays(s[:, None], stops[first : first + height])
+        for part in slices(len(stops), height):
+            rates, times = np.broadcast_arrays(s[:, None], stops[part])
             shrinkage = self.shrinkage(rates, times)
             # beyond the series the gain is (1 - g)/s, and g, which costs most, is known already
             with np.errstate(invalid="ignore"):  # 0·inf is left to the gain itself

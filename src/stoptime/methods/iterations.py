@@ -135,8 +135,7 @@ class Nesterov(Iteration):
     momentum: float | Schedule | None = None
     name: ClassVar[str] = "nesterov"
     order: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = {
-        "step": scheduled(positive_number),
+    _checks: ClassVar[Checks] = Iteration._checks | {
         "friction": positive_number,
         "momentum": scheduled(fraction_below_one),
     }
@@ -206,10 +205,7 @@ class HeavyBall(Iteration):
     name: ClassVar[str] = "heavy-ball"
     order: ClassVar[int] = 2
     oscillates_at_limit: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = {
-        "step": scheduled(positive_number),
-        "momentum": scheduled(fraction_below_one),
-    }
+    _checks: ClassVar[Checks] = Iteration._checks | {"momentum": scheduled(fraction_below_one)}
 
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
@@ -331,7 +327,7 @@ class NuMethod(Iteration):
     oscillates_at_limit: ClassVar[bool] = True
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
-    _checks: ClassVar[Checks] = {"step": scheduled(positive_number), "nu": positive_number}
+    _checks: ClassVar[Checks] = Iteration._checks | {"nu": positive_number}
 
     @property
     def universal_guarantee(self) -> bool:

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.base import Checks, Method, concrete
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
 Places = NDArray[np.intp]
@@ -116,8 +116,7 @@ def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
     # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
     own_s = np.broadcast_to(s, shape).ravel()
     own_stops = np.broadcast_to(stops, shape).ravel()
-    height = int(np.sqrt(MOST_TABLE_ENTRIES))
-    parts = [slice(i, i + height) for i in range(0, len(own_s), height)]
+    parts = slices(len(own_s), int(np.sqrt(MOST_TABLE_ENTRIES)))
     blocks = [filtered(run, own_s[part], own_stops[part], start) for part in parts]
     return np.concatenate(blocks).reshape(shape)
 
@@ -180,8 +179,8 @@ class Stepped(Method):
         run = enumerate(self.run(s, np.array([[1.0], [0.0]])))
         k, value = next(run)
         numbers = iteration_numbers(stops)
-        for first in range(0, len(numbers), height):
-            chunk = numbers[first : first + height]
+        for part in slices(len(numbers), height):
+            chunk = numbers[part]
             table = np.empty((len(chunk), 2, len(s)))
             for row, stop in zip(table, chunk, strict=True):
                 while k < stop:

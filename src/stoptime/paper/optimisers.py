@@ -68,13 +68,12 @@ def _risks_of_batches(ax: Axes, X: Array, beta: Array) -> Rows:
     for size, (label, curve) in zip(BATCH_SIZES, curves.items(), strict=True):
         limit = stochastic.limit(values, BATCH_STEPS, **known, step=step, batch_size=size)
         ax.plot(limit.stops, limit.total, "--", color="0.3", linewidth=0.9)
-        rows.extend((label, *row) for row in _rows("exact", curve.stops, curve.total))
-        rows.extend((label, *row) for row in _rows("limit", limit.stops, limit.total))
+        rows += _rows(label, "exact", curve.stops, curve.total)
+        rows += _rows(label, "limit", limit.stops, limit.total)
     steps = BATCH_STEPS[8::6]
     mean, error = _simulated(X, beta, step, BATCH_SIZES[0], steps)
     ax.errorbar(steps, mean, 2 * error, fmt="o", color="0.2", ms=3, mfc="white", elinewidth=0.8)
-    label = f"batches of {BATCH_SIZES[0]}"
-    rows.extend((label, *row) for row in _rows("simulated", steps, mean, 2 * error))
+    rows += _rows(f"batches of {BATCH_SIZES[0]}", "simulated", steps, mean, 2 * error)
     ax.plot([], [], "--", color="0.3", linewidth=0.9, label="limit, from the spectrum")
     ax.plot([], [], "o", color="0.2", ms=3, mfc="white", label=f"mean of {SIMULATED_RUNS} runs")
     ax.set_title("Exact risk on random batches")
@@ -95,11 +94,11 @@ def _bounds_of_batches(ax: Axes, X: Array, beta: Array) -> Rows:
     }
     exact = stochastic.risk(X, beta, 1.0, step, size, steps[steps <= 1000])
     ax.loglog(exact.stops, exact.batches, color="#0072B2", linewidth=1.8, label="exact")
-    rows = [("added", *row) for row in _rows("exact", exact.stops, exact.batches)]
+    rows = _rows("added", "exact", exact.stops, exact.batches)
     for (label, function), style in zip(found.items(), ("--", ":"), strict=True):
         curve = function(values, steps, **known, step=step, batch_size=size)
         ax.loglog(curve.stops, curve.batches, style, color="0.2", linewidth=1.4, label=label)
-        rows.extend(("added", *row) for row in _rows(label, curve.stops, curve.batches))
+        rows += _rows("added", label, curve.stops, curve.batches)
     full = curve.full_gradient
     ax.loglog(steps, full, color="black", linewidth=1.0, label="risk of the full gradient")
     ax.set(xlabel="steps", ylabel="risk that batches add")
@@ -108,10 +107,10 @@ def _bounds_of_batches(ax: Axes, X: Array, beta: Array) -> Rows:
     return rows
 
 
-def _rows(curve: str, steps: Array, values: Array, errors: Any = None) -> Rows:
-    spread = [""] * len(steps) if errors is None else [float(error) for error in errors]
+def _rows(panel: str, curve: str, steps: Array, values: Array, errors: Any = None) -> Rows:
+    spread = [""] * len(steps) if errors is None else errors.tolist()
     numbers = zip(steps.tolist(), values.tolist(), spread, strict=True)
-    return [(curve, *row) for row in numbers]
+    return [(panel, curve, *row) for row in numbers]
 
 
 def _simulated(X: Array, beta: Array, step: float, size: int, steps: Array) -> tuple[Array, Array]:
@@ -137,9 +136,8 @@ def adaptive_paths() -> Experiment:
     """Draw the risk of Adam for two signals, and its distance from ridge in two metrics."""
     figure, (left, middle, right) = plots.new_figure(1, 3, figsize=(14, 4.2))
     rng = np.random.default_rng(2)
-    X = rng.standard_normal((ADAPTIVE_ROWS, ADAPTIVE_FEATURES)) * np.geomspace(
-        *COLUMN_SIZES, ADAPTIVE_FEATURES
-    )
+    sizes = np.geomspace(*COLUMN_SIZES, ADAPTIVE_FEATURES)
+    X = rng.standard_normal((ADAPTIVE_ROWS, ADAPTIVE_FEATURES)) * sizes
     dense = rng.choice([-1.0, 1.0], ADAPTIVE_FEATURES)
     sparse = np.where(np.arange(ADAPTIVE_FEATURES) % 10 == 0, dense, 0.0)
     panels = {
@@ -183,8 +181,7 @@ def _risk_panel(ax: Axes, X: Array, Y: Array, beta: Array) -> Rows:
         freedom = _mean_freedom(path)
         style = "--" if name == "ridge" else "-"
         ax.plot(freedom, risk, style, color=plots.COLORS[name], label=plots.LABELS[name])
-        panel = ax.get_title()
-        rows.extend((panel, name, *row) for row in zip(freedom, risk, strict=True))
+        rows += [(ax.get_title(), name, *row) for row in zip(freedom, risk, strict=True)]
     ax.set(xlabel="degrees of freedom", ylabel="prediction risk", ylim=(0, 1))
     ax.legend(fontsize="small")
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,14 +71,6 @@ class Density:
         own = self.probe == one
         weights = self.weights[own] * self.n_probes
         return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
-
-    def trace(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of ``values`` at the nodes, and its standard error over probes."""
-        own = self.probe == np.arange(self.n_probes)[:, None]
-        parts = np.stack([(self.weights * one) @ values for one in own])
-        if self.n_probes == 1:
-            return parts[0], np.full(parts.shape[1:], np.nan)
-        return parts.sum(axis=0), parts.std(axis=0, ddof=1) * np.sqrt(self.n_probes)
 
 
 @dataclass(frozen=True)
@@ -156,10 +148,6 @@ class Geometry:
     def coef(self) -> Any:
         """Coefficients of the directions that are never shrunk, the same at every stop."""
         return self.vectors @ like(self.vectors, self.response)
-
-    def seen_by(self, rows: Any) -> Geometry:
-        """Return the same with centred rows in the place of the coordinate axes."""
-        return replace(self, vectors=rows @ self.vectors)
 
 
 @dataclass(frozen=True, repr=False)

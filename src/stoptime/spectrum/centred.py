@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors
-from stoptime.support.arrays import as_dtype, is_device_array
+from stoptime.support.arrays import as_dtype, is_device_array, slices
 
 CONVERTED_NUMBERS = 2**22  # numbers converted to double precision at once, 32 MB
 GRAM_WIDTH = 64  # columns of a product that are formed together
@@ -126,8 +126,7 @@ def multiplied(X: Any, other: Any, *, transposed: bool = False) -> Any:
     if not isinstance(X, np.ndarray) or X.dtype == other.dtype:
         # along the rows of an array, this is faster than X.T @ other
         return (other.T @ X).T if transposed else X @ other
-    height = max(1, CONVERTED_NUMBERS // X.shape[1])
-    blocks = [slice(start, start + height) for start in range(0, len(X), height)]
+    blocks = slices(len(X), CONVERTED_NUMBERS // X.shape[1])
     if transposed:
         return sum((other[rows].T @ X[rows].astype(other.dtype)).T for rows in blocks)
     return np.concatenate([X[rows].astype(other.dtype) @ other for rows in blocks])
@@ -138,9 +137,8 @@ def _outer_product(X: Any) -> Any:
     if not isinstance(X, np.ndarray) or X.dtype == np.float64:
         return X @ X.T
     gram = np.zeros((len(X), len(X)))
-    width = max(1, CONVERTED_NUMBERS // len(X))
-    for start in range(0, X.shape[1], width):
-        columns = X[:, start : start + width].astype(np.float64)
+    for some in slices(X.shape[1], CONVERTED_NUMBERS // len(X)):
+        columns = X[:, some].astype(np.float64)
         gram += columns @ columns.T
     return gram
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -88,6 +88,12 @@ class TestErrors:
     # these two give a standard error over rows; None if single rows are not known
     weighted_squares: Floats | None = None
     fourths: Floats | None = None
+
+    def mapped(self, function: Callable[[Any], Floats]) -> TestErrors:
+        """Return the same with a function of all sums that are known."""
+        sums = self.squares, self.weighted_squares, self.fourths
+        mapped = (None if one is None else function(one) for one in sums)
+        return TestErrors(self.weight, self.weight_squares, *cast("Any", mapped))
 
 
 class TestSet(Protocol):
@@ -253,19 +259,27 @@ class RowsToTest:
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
         for part, errors in self.residuals(draw, stops):
-            squares = (errors / scale) ** 2
-            powers = shares @ squares, shares**2 @ squares, shares**2 @ squares**2
-            sums[:, part] = [on_host(power) for power in powers]
+            sums[:, part] = _powers(errors, scale, shares)
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
-        height = max(1, PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1]))
+        height = PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1])
         predict = draw.predictions(self.X)
-        for start in range(0, len(stops), height):
-            part = slice(start, start + height)
+        for part in slices(len(stops), height):
             fit = predict(stops[part])
-            yield part, as_float64(fit.reshape(fit.shape[0], *self.y.shape) - self.y)
+            errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape))
+            yield part, errors - self.y
+
+
+def _powers(errors: Any, scale: Any, shares: Any) -> list[Any]:
+    """Return weighted sums of squares, with squared weights too, and of fourth powers."""
+    # in place, because for many targets temporary arrays would take most of the time
+    errors /= scale
+    errors *= errors
+    squares = [shares @ errors, shares**2 @ errors]
+    errors *= errors
+    return [on_host(power) for power in (*squares, shares**2 @ errors)]
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:

@@ -25,19 +25,13 @@ from stoptime.spectrum.accuracy import (
 )
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, multiplied
-from stoptime.spectrum.data import (
-    Data,
-    RowsToTest,
-    checked_test,
-    largest_gain,
-    needed_gain,
-)
+from stoptime.spectrum.data import Data, RowsToTest, checked_test, largest_gain, needed_gain
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, diagonal
 from stoptime.spectrum.kinds import checked_device, checked_host, rows_in_memory
 from stoptime.spectrum.moments import NEAR, Moments, sample_sizes, sums
 
 from stoptime.support.arrays import (  # isort: skip
-    EPS, array_namespace, as_dtype, is_device_array, like, on_host, room_for_numbers,
+    EPS, array_namespace, as_dtype, is_device_array, like, on_host, room_for_numbers, slices,
 )  # fmt: skip
 from stoptime.support.checks import row_numbers
 
@@ -112,6 +106,11 @@ class DenseData(Data):
         """Number of columns of y."""
         return int(self.y.shape[1])
 
+    @property
+    def response(self) -> Any:
+        """The y in the shape in which it was given."""
+        return self.y[:, 0] if self.single_target else self.y
+
     @cached_property
     def on_device(self) -> bool:
         """Whether X is a tensor of torch or an array of CuPy."""
@@ -126,6 +125,11 @@ class DenseData(Data):
     def precision(self) -> Any:
         """The type that results are rounded to: that of X."""
         return self.X.dtype
+
+    @property
+    def rounded_to(self) -> Any:
+        """The same, or None if nothing is rounded."""
+        return None if self.precision == self.dtype else self.precision
 
     @property
     def rounding(self) -> float:
@@ -216,8 +220,7 @@ class DenseData(Data):
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose temporary copies, of X or of this width, are small."""
         numbers = self.numbers_at_once if self.on_device else TEMPORARY_NUMBERS
-        height = max(1, numbers // (width or self.n_features))
-        return (slice(start, start + height) for start in range(0, self.n_rows, height))
+        return slices(self.n_rows, numbers // (width or self.n_features))
 
     def moments(self) -> Moments:
         """Return means and second moments, in one pass."""
@@ -323,11 +326,7 @@ class DenseData(Data):
         spectrum = Spectrum(
             s, basis, response[one], *sizes, *centre, power[one], self.fit_intercept, solver, far
         )
-        return (
-            spectrum
-            if self.precision == self.dtype
-            else replace(spectrum, precision=self.precision)
-        )
+        return replace(spectrum, precision=self.rounded_to)
 
     def _taken(self, rows: Rows) -> Any:
         return self.X[like(self.X, rows)]
@@ -335,8 +334,7 @@ class DenseData(Data):
     def subset(self, rows: Rows) -> DenseData:
         """Return some of the rows."""
         weights = None if self.row_weights is None else self.row_weights[rows]
-        y = self.y[like(self.X, rows)]
-        y = y[:, 0] if self.single_target else y
+        y = self.response[like(self.X, rows)]
         return type(self).validated(self._taken(rows), y, weights, self.fit_intercept)
 
     def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
@@ -354,8 +352,7 @@ class DenseData(Data):
         """Draw the training and test rows of a splitter."""
         n = self.n_rows
         X = self.X if isinstance(self.X, np.ndarray) else np.zeros((n, 1))  # splitters count rows
-        y = on_host(self.y[:, 0] if self.single_target else self.y)
-        drawn = check_cv(cv).split(X, y, groups)
+        drawn = check_cv(cv).split(X, on_host(self.response), groups)
         splits: Splits = [(row_numbers(train, n), row_numbers(test, n)) for train, test in drawn]
         weights = self.row_weights
         if weights is not None:  # a test set of weight zero tests nothing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,17 @@ from scipy import linalg
 
 from stoptime.spectrum.accuracy import constant, reach, reach_of_columns
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.support.arrays import EPS, Floats, array_namespace, is_device_array, like, on_host
+from stoptime.support.arrays import EPS, array_namespace, is_device_array, like, on_host, slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stoptime.spectrum.dense import DenseData
+    from stoptime.support.arrays import Floats
 
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
+IMAGES_AT_ONCE = 256  # vectors whose images are formed together
 LOST_SAFETY = 8.0  # factor of the estimated rounding error of directions that a product has lost
 
 
@@ -56,10 +57,7 @@ def by_rows(data: DenseData) -> Spectrum:
     data.check_features(on_host(diagonal(product)).sum() if powers is None else powers, means[0])
     powers = np.zeros(data.n_features) if powers is None else powers
     if data.fit_intercept and len(product) > 1:
-        # centring leaves a null direction, which is mirrored onto the first axis and cut off
-        mirror = Mirror.onto_first(data.shares**0.5)
-        eigenvalues, left = _eigh(mirror.without_first(product))
-        left = mirror.with_first(left)
+        eigenvalues, left = without_null(product, data.shares**0.5, _eigh)
     else:
         eigenvalues, left = _eigh(product)
     first = _resolve(data, eigenvalues, left, partial(image_gram, rows.T))
@@ -88,8 +86,7 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
         left, lengths, right = _svd(triangle.T)
         components = left.T @ targets
         # block by block, without a second array of the size of X
-        for start in range(0, p, BLOCK_HEIGHT):
-            block = slice(start, start + BLOCK_HEIGHT)
+        for block in slices(p, BLOCK_HEIGHT):
             vectors[block] = vectors[block] @ right.T
     first = _rank_cut(lengths, data.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
@@ -119,11 +116,10 @@ def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], 
     return _rank_cut(s, max(data.rounding, mixed) ** 2)
 
 
-def image_gram(matrix: Any, vectors: Any, width: int = 256) -> Any:
+def image_gram(matrix: Any, vectors: Any) -> Any:
     """Return VᵀAᵀAV for a matrix A, a few vectors at a time to need little memory."""
     gram = vectors.T @ vectors
-    for k in range(0, vectors.shape[1], width):
-        some = slice(k, k + width)
+    for some in slices(vectors.shape[1], IMAGES_AT_ONCE):
         gram[:, some] = vectors.T @ (matrix.T @ (matrix @ vectors[:, some]))
     return (gram + gram.T) / 2
 
@@ -181,35 +177,25 @@ def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
     return components.T, triangle
 
 
-@dataclass(frozen=True)
-class Mirror:
-    r"""The reflection :math:`H = I - 2vv^T/v^Tv`."""
+def without_null(
+    matrix: Any, null: Any, eigenpairs: Callable[[Any], tuple[Floats, Any]]
+) -> tuple[Floats, Any]:
+    """Return the eigenpairs of a symmetric matrix, which is overwritten, without a null vector.
 
-    # centring creates a null direction, the square roots of the weights; once it is mirrored onto
-    # the first axis, it can be cut off, so that its zero does not mix with small eigenvalues
-    normal: Any
-
-    @classmethod
-    def onto_first(cls, unit: Any) -> Mirror:
-        """Return the mirror that takes a non-negative unit vector to the first axis, up to sign."""
-        normal = 1 * unit
-        normal[0] += 1
-        return cls(normal / float(normal @ normal) ** 0.5)
-
-    def without_first(self, matrix: Any) -> Any:
-        """Return HAH for a symmetric A, which is overwritten, without its first row and column."""
-        image = 2 * (matrix @ self.normal)
-        image -= (self.normal @ image) * self.normal
-        # in blocks of rows: memory for a whole outer product costs more time than the sums
-        height = max(1, MIRROR_NUMBERS // len(matrix))
-        for start in range(0, len(matrix), height):
-            rows = slice(start, start + height)
-            matrix[rows] -= self.normal[rows, None] * image
-            matrix[rows] -= image[rows, None] * self.normal
-        return matrix[1:, 1:]
-
-    def with_first(self, vectors: Any) -> Any:
-        """Return HB, with B the vectors below a row of zeros."""
-        mirrored = (-2 * self.normal)[:, None] * (self.normal[1:] @ vectors)
-        mirrored[1:] += vectors
-        return mirrored
+    The null vector has unit length and no negative entry; ``eigenpairs`` diagonalises the rest.
+    """
+    # centring creates this null direction; the reflection I - 2vvᵀ takes it to the first axis,
+    # where it is cut off, so that its zero does not mix with small eigenvalues
+    normal = 1 * null
+    normal[0] += 1
+    normal /= float(normal @ normal) ** 0.5
+    image = 2 * (matrix @ normal)
+    image -= (normal @ image) * normal
+    # in blocks of rows: memory for a whole outer product costs more time than the sums
+    for rows in slices(len(matrix), MIRROR_NUMBERS // len(matrix)):
+        matrix[rows] -= normal[rows, None] * image
+        matrix[rows] -= image[rows, None] * normal
+    eigenvalues, vectors = eigenpairs(matrix[1:, 1:])
+    mirrored = (-2 * normal)[:, None] * (normal[1:] @ vectors)
+    mirrored[1:] += vectors
+    return eigenvalues, mirrored

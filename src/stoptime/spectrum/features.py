@@ -32,21 +32,6 @@ def freedom(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     return trace[:, 0] if spectrum.response.ndim == 1 else trace
 
 
-def fitted(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
-    """Return the part of any path that acts on the fit, in the eigenbasis: (rank, n_stops, q)."""
-    if method.sees_features:
-        vectors = on_host(spectrum.vectors)
-        return np.einsum("pr,tpq->rtq", vectors, coefficients(spectrum, method, stops))
-    s = spectrum.eigenvalues.astype(np.float64)
-    return np.asarray(method.follow(s, _columns(spectrum), stops, np.empty(0))[0])
-
-
-def _columns(spectrum: Spectrum) -> Array:
-    """Return the response in the eigenbasis, one column for each target."""
-    z = spectrum.response
-    return z.reshape(len(z), int(np.prod(z.shape[1:]))).astype(np.float64)
-
-
 def _products(spectrum: Spectrum, method: Method) -> tuple[Products, Array]:
     """Return XᵀX/n, and Xᵀy/n with one column for each target."""
     if spectrum.solver == "kernel":
@@ -55,4 +40,5 @@ def _products(spectrum: Spectrum, method: Method) -> tuple[Products, Array]:
         raise ValueError(f"{method.name} has a geometry of its own: give no penalty_matrix.")
     vectors = on_host(spectrum.vectors).astype(np.float64, copy=False)
     products = Products(vectors, spectrum.eigenvalues.astype(np.float64))
-    return products, vectors @ _columns(spectrum)
+    z = spectrum.response.astype(np.float64)
+    return products, vectors @ z.reshape(len(z), int(np.prod(z.shape[1:])))

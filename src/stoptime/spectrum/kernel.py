@@ -10,7 +10,7 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import Goal, RowsToTest
 from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.factorise import Mirror
+from stoptime.spectrum.factorise import without_null
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
 
@@ -110,16 +110,13 @@ class KernelData(DenseData):
         K = self.X
         root = np.sqrt(self.shares)
         weighted = K / len(K) if self.uneven_shares is None else root[:, None] * K * root
-        rounding = CENTRINGS * EPS * largest_entry(K)
+        eigenpairs = partial(_eigenpairs, rounding=CENTRINGS * EPS * largest_entry(K))
         means = np.zeros(len(K)), np.zeros(self.n_targets)
         if self.fit_intercept:
             means = self.shares @ K, self.shares @ self.y
-            # centring leaves a null direction, which is mirrored onto the first axis and cut off
-            mirror = Mirror.onto_first(root)
-            eigenvalues, left = _eigenpairs(mirror.without_first(weighted), rounding)
-            left = mirror.with_first(left)
+            eigenvalues, left = without_null(weighted, root, eigenpairs)
         else:
-            eigenvalues, left = _eigenpairs(weighted, rounding)
+            eigenvalues, left = eigenpairs(weighted)
         lengths = np.sqrt(eigenvalues)
         response = lengths[:, None] * (left.T @ (root[:, None] * (self.y - means[1])))
         left /= lengths

@@ -102,15 +102,16 @@ def checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
     else:
         options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
         y = np.asarray(check_array(y, dtype=DTYPES, **options))
-    _check_shapes(X, y)
+    check_shapes(X, y)
     return X, y
 
 
-def _check_shapes(X: Any, y: Any) -> None:
+def check_shapes(X: Any, y: Any) -> None:
+    """Raise a ValueError if y is not of one or two dimensions, with a row for each of X."""
     if y.ndim not in {1, 2} or 0 in y.shape:
         raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {tuple(y.shape)}.")
     if X.shape[0] != y.shape[0]:
-        check_consistent_length(X, y)
+        check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
 
 
 def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
@@ -129,7 +130,7 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
     if y.device != X.device:
         raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
-    _check_shapes(X, y)
+    check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
     if not bool(xp.all(xp.isfinite(y))):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host
+from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host, slices
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,8 +88,7 @@ def sums(
     others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)  # totals, cross moments
     target_total = 0 * target_shift
     power = 0 * target_shift
-    for start in range(0, n, height):
-        rows = slice(start, min(start + height, n))
+    for rows in slices(n, height):
         features = _aligned(as_dtype(X[rows], dtype))
         if shifted:
             features = features - shift

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite
@@ -15,14 +15,16 @@ from stoptime.support.arrays import is_device_array
 
 
 class NewRows:
-    """Rows that can be multiplied with coefficients: array, matrix, operator or tensor."""
+    """Rows that can be multiplied with coefficients: array, matrix, operator or tensor.
 
-    in_memory: ClassVar[bool] = True
+    The products of a Dask collection, whose rows are not in memory, are lazy.
+    """
 
-    def __init__(self, X: Any, names: Any = None) -> None:
+    def __init__(self, X: Any, names: Any = None, *, in_memory: bool = True) -> None:
         # names of columns that scikit-learn has not checked already
         self.X = X
         self.names = names
+        self.in_memory = in_memory
 
     def predicted(self, coef: Any, intercept: Any) -> Any:
         """Return predictions where the coefficients are; lazy ones for Dask."""
@@ -33,16 +35,8 @@ class NewRows:
         raise ValueError("y must be given with X: only chunks contain both rows and response.")
 
 
-class NewDaskRows(NewRows):
-    """Rows of a Dask collection, whose products are lazy."""
-
-    in_memory = False
-
-
 class NewChunks(NewRows):
     """Rows that are read block by block."""
-
-    in_memory = False
 
     def predicted(self, coef: Any, intercept: Any) -> Any:
         """Return predictions of all blocks."""
@@ -82,6 +76,6 @@ def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
     if kind == "statistics":
         raise TypeError("Statistics contain no rows to predict.")
     if kind == "dask":
-        return NewDaskRows(dask_rows(X), getattr(X, "columns", None))
+        return NewRows(dask_rows(X), getattr(X, "columns", None), in_memory=False)
     chunks = X if isinstance(X, Chunks) else Chunks.of(X)
-    return NewChunks(chunks, chunks.names)
+    return NewChunks(chunks, chunks.names, in_memory=False)

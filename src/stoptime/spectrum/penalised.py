@@ -185,9 +185,8 @@ class PenalisedData(DenseData):
         data = DenseData(features, y, self.uneven_shares, *sizes, self._known_in(form))
         one = (..., 0) if self.single_target else ...
         geometry = Geometry(free, on_host(response)[one], form.inverse.rank)
-        precision = None if self.precision == self.dtype else self.precision
         back = Back(form, free, mix)
-        return data, Restoration(back, geometry, means[0], means[1][one], precision)
+        return data, Restoration(back, geometry, means[0], means[1][one], self.rounded_to)
 
     def _known_in(self, form: StandardForm) -> Moments | None:
         """Return the moments of scaled columns, if those of X are known."""

@@ -111,9 +111,8 @@ class BandedRows:
         """Return the data with the bands scaled, without another product with all of X."""
         if self.is_wide:
             kernel = np.tensordot(scales**2, self.kernels, 1)
-            y = self.data.y[:, 0] if self.data.single_target else self.data.y
-            weights = self.data.row_weights
-            return KernelData.validated(kernel, y, weights, self.data.fit_intercept)
+            data = self.data
+            return KernelData.validated(kernel, data.response, data.row_weights, data.fit_intercept)
         known = replace(self.data, known=self._moments)
         return PenalisedData.of(known, Bands(self.member, scales.tolist()))
 

@@ -10,7 +10,6 @@ than a per cent. Around the lowest error the left-out errors are then computed e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -33,7 +32,7 @@ from stoptime.stopping.rule import (
     MOST_REFINED,
     NEARLY_LEAST,
     CurveRule,
-    best_places,
+    CurveSearch,
     columns_of,
     first_of_least,
 )
@@ -59,7 +58,6 @@ NEXT_TO_LEAST = 1.001  # times the least error of a smooth method: later stops g
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
 MOST_COMPARED_BY_ROWS = 3  # targets for which methods are compared by their left-out errors
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
-SPREAD = {"standard_errors": True}
 
 
 @dataclass(frozen=True)
@@ -94,40 +92,36 @@ class LeaveOneOut(CurveRule):
             return super().choose_each(problems, stops, per_target=per_target)
         if problems[0].data.n_targets > MOST_COMPARED_BY_ROWS:
             return self._compared_by_gcv(problems, stops, per_target=per_target)
-        looks: dict[int, tuple[Problem, ErrorCurve, Array]] = {}
+        looks: dict[int, StagedSearch] = {}
         gain = np.inf
         least = np.inf
         spectrum = problems[0].spectrum
         for place in sorted(range(len(problems)), key=lambda i: not problems[i].method.is_smooth):
             problem = replace(problems[place], spectrum=spectrum)
-            grid, _ = stops_to_try(problem, stops)
+            search = StagedSearch(self, problem, stops_to_try(problem, stops)[0], per_target)
+            looks[place] = search
             if problem.method.is_smooth:
-                looks[place] = self._looked_at(problem, grid, per_target=per_target)
-                problem, curve, _ = looks[place]
-                spectrum = problem.spectrum
-                gain = min(gain, _gain_of_best(problem, curve))
-                least = min(least, curve.pooled().errors.min())
-                continue
-            if gain < np.inf:
-                grid = grid[_slopes(problem, grid) <= LATER * gain]
-            # no fit has smaller residuals than least squares, and left-out ones are larger
-            if least <= NEXT_TO_LEAST * float(np.mean(spectrum.energies()[1])):
-                looks[place] = problem, _by_gcv(problem, grid), grid
-                continue
-            rival = np.inf if per_target else least
-            looks[place] = self._looked_at(
-                problem, grid, per_target=per_target, bounded=gain < np.inf, rival=rival
-            )
-            spectrum = looks[place][0].spectrum
+                search.look()
+                gain = min(gain, search.gain_of_best)
+                least = min(least, search.curve.pooled().errors.min())
+            else:
+                if gain < np.inf:
+                    search.grid = search.grid[_slopes(problem, search.grid) <= LATER * gain]
+                # no fit has smaller residuals than least squares, and left-out ones are larger
+                if least <= NEXT_TO_LEAST * float(np.mean(spectrum.energies()[1])):
+                    search.curve = _by_gcv(problem, search.grid)
+                else:
+                    search.look(bounded=gain < np.inf, rival=np.inf if per_target else least)
+            spectrum = search.problem.spectrum
         settled = set[int]()
         # errors are made exact until the best method has one
         while True:
-            found = [self._lowest(looks[i][1], per_target=per_target) for i in range(len(problems))]
+            curves = [looks[place].curve for place in range(len(problems))]
+            found = [self._lowest(curve, per_target=per_target) for curve in curves]
             best = first_of_least(found)
             if best in settled:
                 return found
-            problem, curve, grid = looks[best]
-            looks[best] = *self._settled(problem, curve, grid, per_target=per_target), grid
+            looks[best].settle()
             settled.add(best)
 
     def _compared_by_gcv(
@@ -147,169 +141,178 @@ class LeaveOneOut(CurveRule):
         scaled = [replace(one, error=one.error * ratio) for one in found]
         return [chosen if place == best else one for place, one in enumerate(scaled)]
 
-    def _searched(
-        self, problem: Problem, grid: Array, *, per_target: bool
-    ) -> tuple[Problem, ErrorCurve]:
-        """Return errors on the default grid, exact around the lowest; see :meth:`Rule.choose`."""
-        problem, curve, grid = self._looked_at(problem, grid, per_target=per_target)
-        return self._settled(problem, curve, grid, per_target=per_target)
+    def _search(self, problem: Problem, grid: Array, per_target: bool) -> StagedSearch:
+        """Return the search for the least error that begins on this grid."""
+        return StagedSearch(self, problem, grid, per_target)
 
-    def _looked_at(
-        self,
-        problem: Problem,
-        grid: Array,
-        *,
-        per_target: bool,
-        bounded: bool = False,
-        rival: float = np.inf,
-    ) -> tuple[Problem, ErrorCurve, Array]:
-        """Return errors on the grid, rough at late stops, and the grid, which may be longer now.
+
+class StagedSearch(CurveSearch):
+    """The search for the least left-out error: first in stages, and exactly around the lowest."""
+
+    rule: LeaveOneOut
+
+    def found(self) -> ErrorCurve:
+        """Return errors on the default grid, exact around the lowest."""
+        self.look()
+        self.settle()
+        return self.curve
+
+    def look(self, *, bounded: bool = False, rival: float = np.inf) -> None:
+        """Estimate errors on the grid, roughly at late stops, and beyond it if need be.
 
         A ``bounded`` search does not go beyond its grid. Dips that stay above the least error of a
         ``rival`` are not looked at more closely.
         """
-        curve, has_risen = self._in_stages(problem, grid, per_target=per_target, bounded=bounded)
-        has_risen = has_risen or bounded
-        if not has_risen and problem.spectrum.reach < np.inf:
+        has_risen = self._in_stages(bounded=bounded) or bounded
+        if not has_risen and self.problem.spectrum.reach < np.inf:
             # the best stop may be so late that products of X have lost its digits
             try:
-                problem = problem.reaching(np.inf)
+                self.problem = self.problem.reaching(np.inf)
             except ReachError:
-                return problem, curve, grid  # no factorisation has more of them
-            grid = default_stops(problem.spectrum, problem.tuned)
-            curve, has_risen = self._in_stages(problem, grid, per_target=per_target, bounded=False)
+                return  # no factorisation has more of them
+            self.grid = default_stops(self.problem.spectrum, self.problem.tuned)
+            has_risen = self._in_stages(bounded=False)
         if not has_risen:
-            problem, curve = self._extended(problem, curve, per_target=per_target)
-        if problem.tuned.oscillates:
-            curve = self._in_dips(problem, curve, grid, per_target=per_target, rival=rival)
-        return problem, curve, grid
+            self.extend()
+        if self.problem.tuned.oscillates:
+            self._in_dips(rival)
 
-    def _settled(
-        self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
-    ) -> tuple[Problem, ErrorCurve]:
-        """Return the curve with exact errors around the lowest, refined, with standard errors."""
-        problem, curve = self._near_best(problem, curve, grid, per_target=per_target)
-        curve = self._refined(problem, curve, per_target=per_target)
-        return problem, self._with_spread(problem, curve, per_target=per_target)
+    def settle(self) -> None:
+        """Make errors around the lowest exact, refine them, and add standard errors."""
+        self._near_best()
+        self.refine()
+        if self.rule.standard_errors is None and self.problem.has_few_targets:
+            self._add_spread()
 
-    def _in_stages(
-        self, problem: Problem, grid: Array, *, per_target: bool, bounded: bool
-    ) -> tuple[ErrorCurve, bool]:
-        """Return errors up to the stage in which they have clearly risen, and whether they have."""
-        stops = grid[np.isfinite(grid)]
+    @property
+    def gain_of_best(self) -> float:
+        """The φ(0, t) at the earliest stop whose error is next to the least."""
+        errors = self.curve.pooled().errors
+        first = int(np.argmax(errors <= NEXT_TO_LEAST * errors.min()))
+        return float(_slopes(self.problem, self.curve.stops[[first]])[0])
+
+    def _in_stages(self, *, bounded: bool) -> bool:
+        """Estimate errors up to the stage in which they have clearly risen; tell if they have."""
+        problem = self.problem
+        stops = self.grid[np.isfinite(self.grid)]
         stage = stages(problem, stops)
         known = problem.tuned.largest_gain(stops) <= _rough_reach(problem)
-        ends = grid[np.isinf(grid)] if problem.spectrum.reach == np.inf else grid[:0]
+        ends = self.grid[np.isinf(self.grid)] if problem.spectrum.reach == np.inf else stops[:0]
         first = spaced_stops(problem, stops[(stage == 0) & known])
         # many targets have their best stops nearly everywhere: one exact look is enough
-        first_look = not per_target or problem.has_few_targets
-        curve = self._rough(problem, np.append(first, ends), np.inf, first_look=first_look)
-        guard = _Guard(problem, stops)
+        first_look = not self.per_target or problem.has_few_targets
+        self.curve = self._rough(np.append(first, ends), np.inf, first_look=first_look)
+        guard: ErrorCurve | None = None
         for number in np.unique(stage[(stage > 0) & known]):
-            seen = columns_of(curve, per_target=per_target)
-            limit = CLEARLY_WORSE * seen[np.isfinite(curve.stops)].min(axis=0)
-            later = self._far(problem, stops[(stage == number) & known], curve)
-            least_squares = seen[np.isinf(curve.stops)]
-            curve = curve.joined(later)
-            new = np.concatenate([columns_of(later, per_target=per_target), least_squares])
+            seen = self.columns
+            limit = CLEARLY_WORSE * seen[np.isfinite(self.curve.stops)].min(axis=0)
+            least_squares = seen[np.isinf(self.curve.stops)]
+            later = self.far(stops[(stage == number) & known])
+            self.curve = self.curve.joined(later)
+            new = np.concatenate([columns_of(later, per_target=self.per_target), least_squares])
             if not (new > limit).all():
                 continue
             # in a bounded search the methods before have shown how late is late enough
-            if bounded or guard.agrees(later.stops[-1]):
-                return curve, True
-        columns = columns_of(curve, per_target=per_target)
+            if bounded:
+                return True
+            if later.stops[-1] < stops[-1]:
+                guard = guard or _by_gcv(problem, stops, GUARD_STRIDE)
+                if _rises_after(guard, later.stops[-1]):
+                    return True
+        columns = self.columns
         least = columns.min(axis=0)
-        last = curve.stops[np.isfinite(curve.stops)][-1]
-        rises = (columns[curve.stops >= last] > SURELY_WORSE * least).all()
+        seen_stops = self.curve.stops
+        last = seen_stops[np.isfinite(seen_stops)][-1]
+        rises = (columns[seen_stops >= last] > SURELY_WORSE * least).all()
         # beyond the last stop that is known, a curve that rose long ago is taken to stay above,
         # unless there is so little noise that directions which products have lost may matter
-        best = curve.stops[np.argmin(columns, axis=0)].max()
+        best = seen_stops[np.argmin(columns, axis=0)].max()
         early = problem.tuned.largest_gain(best) * LONG_AGO <= _rough_reach(problem)
         noisy = problem.remains(least) > CLEAN
-        return curve, bool(rises and early and noisy)
+        return bool(rises and early and noisy)
 
-    def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
+    def far(self, stops: Array) -> ErrorCurve:
         """Return errors at some of these late stops, without oscillations that are faint there."""
-        visible = problem.visible(WIGGLE * problem.remains(curve.errors))
+        visible = self.problem.visible(WIGGLE * self.problem.remains(self.curve.errors))
         ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
         stops = stops[apart(np.log(stops), np.full(len(stops), np.log(ratio)))]
-        return self._rough(problem, stops, problem.rough_limit(stops, curve.errors))
+        return self._rough(stops, self.problem.rough_limit(stops, self.curve.errors))
 
-    def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:
+    def near(self, stops: Array) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
-        limit = problem.exact_limit(stops, curve.errors)
-        return self._rough(problem, stops, limit, first_look=False)
+        limit = self.problem.exact_limit(stops, self.curve.errors)
+        return self._rough(stops, limit, first_look=False)
 
-    def _rough(
-        self, problem: Problem, stops: Array, limit: float, *, first_look: bool = True
-    ) -> ErrorCurve:
+    def _rough(self, stops: Array, limit: float, *, first_look: bool = True) -> ErrorCurve:
         """Return errors at the stops, and at which of them they are exact."""
-        if self.standard_errors:
-            options = {"standard_errors": True}
-        else:
-            options = {"standard_errors": False, "by_products": True, "first_look": first_look}
-        return _marked(problem, stops, limit, options)
+        if self.rule.standard_errors:
+            return self._marked(stops, limit, standard_errors=True)
+        options = {"standard_errors": False, "by_products": True, "first_look": first_look}
+        return self._marked(stops, limit, **options)
 
-    def _in_dips(
-        self,
-        problem: Problem,
-        curve: ErrorCurve,
-        grid: Array,
-        *,
-        per_target: bool,
-        rival: float,
-    ) -> ErrorCurve:
+    def _marked(self, stops: Any, limit: float, **options: Any) -> ErrorCurve:
+        """Return left-out errors, and at which stops they are exact."""
+        problem = self.problem
+        options["verbose"] = problem.verbose
+        curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
+        reached = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
+        resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
+        return replace(curve, exact=curve.exact & reached & resolved)
+
+    def _in_dips(self, rival: float) -> None:
         """Fill the grid in the deepest dips, any of which may hold the least error."""
-        wanted = [curve.stops[:0]]
-        for errors in columns_of(curve, per_target=per_target).T[:MOST_REFINED]:
+        stops = self.curve.stops
+        wanted = [stops[:0]]
+        for errors in self.columns.T[:MOST_REFINED]:
             places = dips(errors)
             # with eight looks an oscillation, a dip is less deep between them than it is curved
             curved = (errors[places - 1] + errors[places + 1]) / 2 - errors[places]
             places = places[errors[places] - curved <= rival]
-            early = phases(problem, curve.stops[places]) <= FIRST_STAGE_PHASE
+            early = phases(self.problem, stops[places]) <= FIRST_STAGE_PHASE
             # another look at late stops costs more, and they have been seen closer
             limit = errors.min() * np.where(early, CLEARLY_WORSE, NEARLY_LEAST)
-            places = places[errors[places] <= limit]
-            wanted += [_between(curve, place, grid) for place in places]
-        new = np.setdiff1d(np.concatenate(wanted), curve.stops)
-        stage = stages(problem, new)
+            wanted += [self._between(place) for place in places[errors[places] <= limit]]
+        new = np.setdiff1d(np.concatenate(wanted), stops)
+        stage = stages(self.problem, new)
         for number in np.unique(stage):
-            stops = new[stage == number]
-            limit = problem.rough_limit(stops, curve.errors)
-            curve = curve.joined(self._rough(problem, stops, limit))
-        return curve
+            some = new[stage == number]
+            limit = self.problem.rough_limit(some, self.curve.errors)
+            self.curve = self.curve.joined(self._rough(some, limit))
 
-    def _near_best(
-        self, problem: Problem, curve: ErrorCurve, grid: Array, *, per_target: bool
-    ) -> tuple[Problem, ErrorCurve]:
+    def _between(self, place: int) -> Array:
+        """Return the stops of the grid between the neighbours of a place on the curve."""
+        stops = self.curve.stops
+        low = stops[max(place - 1, 0)]
+        high = stops[min(place + 1, len(stops) - 1)]
+        return self.grid[(self.grid > low) & (self.grid < high)]
+
+    def _near_best(self) -> None:
         """Compute errors around the lowest ones exactly, until these are the lowest."""
         seen = np.array([0.0, np.inf])
-        if per_target and not problem.has_few_targets:
-            seen = np.union1d(seen, curve.stops[curve.exact])
+        if self.per_target and not self.problem.has_few_targets:
+            seen = np.union1d(seen, self.curve.stops[self.curve.exact])
         for _ in range(MOST_NEIGHBOURHOODS):
-            best = np.unique(best_places(curve, per_target=per_target))
-            best = best[~np.isin(curve.stops[best], seen)]
+            best = self.best
+            best = best[~np.isin(self.curve.stops[best], seen)]
             if not best.size:
                 break
-            near = [_between(curve, place, grid) for place in best[:MOST_REFINED]]
-            wanted = np.unique(np.concatenate([curve.stops[best], *near]))
+            near = [self._between(place) for place in best[:MOST_REFINED]]
+            wanted = np.unique(np.concatenate([self.curve.stops[best], *near]))
             seen = np.append(seen, wanted)
-            problem = problem.reaching(wanted)
-            curve = curve.joined(self._near(problem, wanted, curve))
-        return problem, curve
+            self.problem = self.problem.reaching(wanted)
+            self.curve = self.curve.joined(self.near(wanted))
 
-    def _with_spread(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
-        """Return the curve with standard errors, computed where the stop is chosen."""
-        if self.standard_errors is not None or not problem.has_few_targets:
-            return curve
-        best = np.unique(best_places(curve, per_target=per_target))
+    def _add_spread(self) -> None:
+        """Add standard errors, computed where the stop is chosen and interpolated elsewhere."""
+        curve = self.curve
+        best = self.best
         nodes = best
-        if problem.left_out.rows.remembers:
+        if self.problem.left_out.rows.remembers:
             # a second look costs little, except at late stops
             early = np.flatnonzero(curve.exact & (np.arange(len(curve.stops)) <= best[-1]))
             nodes = np.union1d(best, early[:: max(1, len(early) // SPREAD_NODES)])
         parts = [
-            _marked(problem, some, problem.exact_limit(some, curve.errors), SPREAD)
+            self._marked(some, self.problem.exact_limit(some, curve.errors), standard_errors=True)
             for some in (curve.stops[best], curve.stops[np.setdiff1d(nodes, best)])
             if some.size
         ]
@@ -319,38 +322,23 @@ class LeaveOneOut(CurveRule):
         ratios = ratios.reshape(len(nodes), -1).T
         everywhere = [np.interp(np.arange(len(curve.stops)), nodes, ratio) for ratio in ratios]
         spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
-        return replace(curve, standard_errors=spread).joined(fine)
+        self.curve = replace(curve, standard_errors=spread).joined(fine)
 
 
-@dataclass(frozen=True)
-class _Guard:
-    """Path GCV, which a search asks before it leaves out late stops."""
-
-    problem: Problem
-    stops: Array
-
-    def agrees(self, last: float) -> bool:
-        """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
-        if last >= self.stops[-1]:
-            return False
-        sparse, errors = self._curve
-        ahead = sparse > last
-        # between the stops of the sparse curve nothing is known: the search goes on
-        if not ahead.any():
-            return False
-        least = errors[~ahead].min(axis=0)
-        return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
-
-    @cached_property
-    def _curve(self) -> tuple[Array, Floats]:
-        sparse = spaced_stops(self.problem, self.stops)[::GUARD_STRIDE]
-        errors = path_gcv(self.problem.spectrum, self.problem.tuned, sparse)
-        return sparse, errors.reshape(len(sparse), -1)
+def _rises_after(guard: ErrorCurve, last: float) -> bool:
+    """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
+    ahead = guard.stops > last
+    # between the stops of this sparse curve nothing is known: the search goes on
+    if not ahead.any():
+        return False
+    errors = columns_of(guard, per_target=True)
+    least = errors[~ahead].min(axis=0)
+    return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
 
 
-def _by_gcv(problem: Problem, grid: Array) -> ErrorCurve:
+def _by_gcv(problem: Problem, grid: Array, stride: int = 1) -> ErrorCurve:
     """Return path GCV at some stops of the grid."""
-    stops = spaced_stops(problem, grid[np.isfinite(grid)])
+    stops = spaced_stops(problem, grid[np.isfinite(grid)])[::stride]
     return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops), exact=False)
 
 
@@ -358,29 +346,6 @@ def _slopes(problem: Problem, stops: Floats) -> Array:
     """Return φ(0, t), by which stops of different methods are compared."""
     finite = np.where(np.isfinite(stops), stops, 0.0)
     return np.where(np.isfinite(stops), problem.tuned.gain(0.0, finite), np.inf)
-
-
-def _gain_of_best(problem: Problem, curve: ErrorCurve) -> float:
-    """Return φ(0, t) at the earliest stop whose error is next to the least."""
-    errors = curve.pooled().errors
-    first = int(np.argmax(errors <= NEXT_TO_LEAST * errors.min()))
-    return float(_slopes(problem, curve.stops[[first]])[0])
-
-
-def _marked(problem: Problem, stops: Any, limit: float, options: dict[str, bool]) -> ErrorCurve:
-    """Return left-out errors, and at which stops they are exact."""
-    options = options | {"verbose": problem.verbose}
-    curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
-    reached = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
-    resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
-    return replace(curve, exact=curve.exact & reached & resolved)
-
-
-def _between(curve: ErrorCurve, place: int, grid: Array) -> Array:
-    """Return the stops of a grid between the neighbours of a place on a curve."""
-    low = curve.stops[max(place - 1, 0)]
-    high = curve.stops[min(place + 1, len(curve.stops) - 1)]
-    return grid[(grid > low) & (grid < high)]
 
 
 def _rough_reach(problem: Problem) -> float:

@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from scipy import fft
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
+from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.rows import target_units
 from stoptime.paths import Drawing
 from stoptime.spectrum.data import goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread, shaped
 from stoptime.stopping.grid import stops_to_try
-from stoptime.stopping.l_curve import LCurve
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
-from stoptime.stopping.sure_discrepancy import SURE, Discrepancy
+from stoptime.stopping.training_error import SURE, Discrepancy, LCurve
 from stoptime.support.arrays import EPS, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
@@ -27,8 +27,6 @@ from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet
@@ -37,6 +35,9 @@ if TYPE_CHECKING:
     from stoptime.theory.oracle import Oracle
 
 MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
+WORK_OF_NODES = 1e9  # products from which on it pays to find the nodes of an interpolation
+TEST_ACCURACY = 1e-12  # relative accuracy of this interpolation
+MOST_EXPLODED = 1e3  # ratio of the largest to the least error that may be interpolated
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 ROUNDED_RESIDUAL = 1e4 * EPS  # of the response: such residuals are rounding errors, and white too
 
@@ -90,8 +91,13 @@ class NCP(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the distances of the periodograms from that of white noise."""
+        every = np.arange(problem.data.n_rows or 0)
+        rows = problem.data.rows_to_test(every, every)
+        # a row of weight w has noise of variance 1/w
+        root = np.sqrt(rows.weights)[:, None]
         units = target_units(problem.spectrum)
-        parts = [self._distances(some / units) for some in _residuals(problem, stops)]
+        found = rows.residuals(Drawing(problem.spectrum, problem.tuned), stops)
+        parts = [self._distances(root * on_host(some) / units) for _, some in found]
         return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
 
     def _distances(self, residuals: Floats) -> Floats:
@@ -111,16 +117,6 @@ class NCP(CurveRule):
         white = np.arange(1, n)[:, None] / (n - 1)
         distances = np.abs(sums / np.where(seen, total, 1.0) - white).mean(axis=1)
         return np.where(seen[:, 0], distances, 1.0)
-
-
-def _residuals(problem: Problem, stops: Array) -> Iterator[Floats]:
-    """Yield residuals of all rows, (n_stops, n, n_targets), for a few stops at a time."""
-    every = np.arange(problem.data.n_rows or 0)
-    rows = problem.data.rows_to_test(every, every)
-    # a row of weight w has noise of variance 1/w
-    root = np.sqrt(rows.weights)[:, None]
-    for _, some in rows.residuals(Drawing(problem.spectrum, problem.tuned), stops):
-        yield root * on_host(some)
 
 
 @dataclass(frozen=True)
@@ -152,8 +148,26 @@ class CrossValidation(CurveRule):
         tests = []
         for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
             test, spectrum = rule.cv.opened(fold, problem.method, stops)
-            tests.append(test.errors(Drawing(spectrum, problem.method), stops, units))
+            tests.append(_tested(problem, test, spectrum, stops, units))
         return _combined(problem, stops, tests)
+
+
+def _tested(
+    problem: Problem, test: TestSet, spectrum: Spectrum, stops: Array, units: Array
+) -> TestErrors:
+    """Return the sums of errors on a test set; of many targets they are interpolated."""
+    drawing = Drawing(spectrum, problem.method)
+    work = float(problem.data.n_rows or 0) * spectrum.rank * problem.data.n_targets * len(stops)
+    if work < WORK_OF_NODES or not (spectrum.is_complete and problem.method.has_filter):
+        return test.errors(drawing, stops, units)
+    method = problem.method.tuned_to(spectrum.padded_eigenvalues)
+    largest = float(spectrum.eigenvalues.max())
+    curve = Interpolation.of_powers(method, stops, largest, TEST_ACCURACY, fourths=True)
+    few = test.errors(drawing, stops[curve.nodes], units)
+    # errors that explode at late stops would spoil all others: then nothing is interpolated
+    if (few.squares.max(axis=0) > MOST_EXPLODED * few.squares.min(axis=0)).any():
+        return test.errors(drawing, stops, units)
+    return few.mapped(curve.extended)
 
 
 def check_splitter(cv: Any, groups: Any = None) -> None:
@@ -210,7 +224,7 @@ class HoldOut(CurveRule):
         """Estimate the prediction error at the stops."""
         test = problem.data.test_set(self.X_val, self.y_val)
         units = target_units(problem.spectrum)
-        errors = test.errors(Drawing(problem.spectrum, problem.method), stops, units)
+        errors = _tested(problem, test, problem.spectrum, stops, units)
         return _combined(problem, stops, [errors])
 
 

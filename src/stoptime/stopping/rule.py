@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -156,8 +156,12 @@ class CurveRule(Rule):
         if given:
             curve = rule.errors(problem.reaching(grid), grid)
         else:
-            problem, curve = rule._searched(problem, grid, per_target=per_target)
+            curve = rule._search(problem, grid, per_target).found()
         return self._lowest(curve, per_target=per_target)
+
+    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
+        """Return the search for the least error that begins on this grid."""
+        return CurveSearch(self, problem, grid, per_target)
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
@@ -167,74 +171,95 @@ class CurveRule(Rule):
             message += ", the error of least squares: stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
 
-    def _searched(
-        self, problem: Problem, grid: Array, *, per_target: bool
-    ) -> tuple[Problem, ErrorCurve]:
-        """Return errors on the default grid, and beyond and between its stops where needed."""
-        problem = problem.reaching(grid)
+
+@dataclass
+class CurveSearch:
+    """The search for the least error of a rule on a grid, beyond it, and between its stops.
+
+    The problem, the grid and the error curve change as the search goes on.
+    """
+
+    rule: CurveRule
+    problem: Problem
+    grid: Array
+    per_target: bool
+    curve: ErrorCurve = field(init=False)
+
+    def found(self) -> ErrorCurve:
+        """Return errors on the grid, and beyond and between its stops where needed."""
+        self.problem = self.problem.reaching(self.grid)
         while True:
             try:
-                curve = self.errors(problem, grid)
+                self.curve = self.rule.errors(self.problem, self.grid)
                 break
             except ReachError:
-                if len(grid) < FEWEST_STOPS:
+                if len(self.grid) < FEWEST_STOPS:
                     raise
             # the search ends at the last stop that can be computed
-            grid = grid[: len(grid) * 3 // 4]
-        problem, curve = self._extended(problem, curve, per_target=per_target)
-        return problem, self._refined(problem, curve, per_target=per_target)
+            self.grid = self.grid[: len(self.grid) * 3 // 4]
+        self.extend()
+        self.refine()
+        return self.curve
 
-    def _far(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:  # noqa: ARG002
-        """Estimate errors at late stops, given those of earlier ones."""
-        return self.errors(problem, stops)
+    @property
+    def columns(self) -> Floats:
+        """The errors to minimise, one column for each."""
+        return columns_of(self.curve, per_target=self.per_target)
 
-    def _near(self, problem: Problem, stops: Array, curve: ErrorCurve) -> ErrorCurve:  # noqa: ARG002
-        """Estimate errors at stops close to the best, given those of others."""
-        return self.errors(problem, stops)
+    @property
+    def best(self) -> NDArray[np.intp]:
+        """The places of the least errors on the curve, each once."""
+        return np.unique(best_places(self.curve, per_target=self.per_target))
 
-    def _refined(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> ErrorCurve:
+    def far(self, stops: Array) -> ErrorCurve:
+        """Estimate errors at stops later than those of the curve."""
+        return self.rule.errors(self.problem, stops)
+
+    def near(self, stops: Array) -> ErrorCurve:
+        """Estimate errors at stops close to the best."""
+        return self.rule.errors(self.problem, stops)
+
+    def refine(self) -> None:
         """Estimate errors between grid points too, around the deepest dips."""
-        if not problem.method.whole_stops:
-            closer = _lowest_points(curve, per_target=per_target)
-            if not closer.size:
-                return curve
-            return curve.joined(self._near(problem, closer, curve))
+        if not self.problem.method.whole_stops:
+            closer = _lowest_points(self.curve, self.columns)
+            if closer.size:
+                self.curve = self.curve.joined(self.near(closer))
+            return
         for _ in range(WHOLE_STOP_ZOOMS):
-            best = np.unique(np.argmin(columns_of(curve, per_target=per_target), axis=0))
-            closer = closer_stops(curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
+            best = np.unique(np.argmin(self.columns, axis=0))
+            closer = closer_stops(self.curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
             if not closer.size:
                 break
-            curve = curve.joined(self._near(problem, closer, curve))
-        return curve
+            self.curve = self.curve.joined(self.near(closer))
 
-    def _extended(
-        self, problem: Problem, curve: ErrorCurve, *, per_target: bool
-    ) -> tuple[Problem, ErrorCurve]:
+    def extend(self) -> None:
         """Estimate errors beyond the last finite stop too, while the error has not settled."""
         # many targets are judged by their mean
-        per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
+        errors = self.curve.errors
+        few = self.per_target and errors.ndim == 2 and errors.shape[1] <= MOST_REFINED
         for _ in range(EXTENSIONS):
-            if not _unsettled(problem, curve, per_target=per_target):
-                return problem, curve
-            later = later_stops(problem, float(curve.stops[np.isfinite(curve.stops)][-1]))
+            if not _unsettled(self.problem, self.curve, columns_of(self.curve, per_target=few)):
+                return
+            last = float(self.curve.stops[np.isfinite(self.curve.stops)][-1])
+            later = later_stops(self.problem, last)
             if later.size == 0:
                 break
             try:
-                problem = problem.reaching(later)
+                self.problem = self.problem.reaching(later)
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            curve = curve.joined(self._far(problem, later, curve))
-        columns = columns_of(curve, per_target=per_target)
-        last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-        if np.any(np.argmin(columns, axis=0) == last):
+            self.curve = self.curve.joined(self.far(later))
+        stops = self.curve.stops
+        last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
+        if np.any(np.argmin(columns_of(self.curve, per_target=few), axis=0) == last_place):
             warnings.warn(
-                f"The {self.name} {self.measure} of {problem.method} is least at the last stop "
-                f"tried, {curve.stops[last]:.3g}: give an array of later stops.",
+                f"The {self.rule.name} {self.rule.measure} of {self.problem.method} is least at "
+                f"the last stop tried, {stops[last_place]:.3g}: give an array of later stops.",
                 StopWarning,
                 stacklevel=3,
             )
-        return problem, curve
 
 
 def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
@@ -267,9 +292,8 @@ def first_of_least(choices: list[Choice]) -> int:
     return int(np.argmax(errors - errors.min() <= TIE * abs(errors.min())))
 
 
-def _unsettled(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
+def _unsettled(problem: Problem, curve: ErrorCurve, columns: Floats) -> bool:
     """Tell whether the error still changes at the last finite stop, or is clearly least there."""
-    columns = columns_of(curve, per_target=per_target)
     last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
     here = columns[last]
     before = columns[:last].min(axis=0, initial=np.inf)
@@ -287,9 +311,8 @@ def _unsettled(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool
     return bool(moves.any() and curve.stops[last] > 0)
 
 
-def _lowest_points(curve: ErrorCurve, *, per_target: bool) -> Array:
+def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:
     """Return the vertices of parabolas, in log stop, through the deepest dips of each error."""
-    columns = columns_of(curve, per_target=per_target)
     inner = np.flatnonzero((curve.stops > 0) & np.isfinite(curve.stops))
     logs = np.log(curve.stops[inner].astype(np.float64))
     # neighbouring floating-point numbers may have the same logarithm

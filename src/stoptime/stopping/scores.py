@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -17,7 +16,7 @@ from stoptime.paths import draw
 from stoptime.spectrum.data import RowsToTest, goals
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class BestScore(Rule):
     def _scores(self, test: _Test, *, per_target: bool) -> Floats:
         """Return the score at every stop, and for every target if each has a stop of its own."""
         found = []
-        for fit in test.fits():
+        for fit in test.fits:
             if per_target:
                 columns = zip(fit.T, test.response.T, strict=True)
                 found.append([self._score(one, response, test) for one, response in columns])
@@ -125,36 +124,30 @@ class BestScore(Rule):
             raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
 
 
-@dataclass(frozen=True)
-class _Test:
-    """Responses of rows, and functions that predict them at a few stops each."""
+class _Test(NamedTuple):
+    """Responses of rows, and their predictions at every stop, which are computed when asked for."""
 
     response: Floats  # a vector if there is a single target
     weights: Floats | None  # None if they are equal
-    parts: Sequence[Callable[[], Floats]]
+    fits: Iterator[Floats]
 
-    @classmethod
-    def of(cls, problem: Problem, response: Any, weights: Any, stops: Array, predict: Any) -> _Test:
-        """Divide the stops, so that few predictions are held at once."""
-        # rows of weight zero are not scored
-        live = slice(None) if weights is None else np.flatnonzero(weights)
-        one: Any = (live, 0) if problem.data.single_target else live
-        response = np.asarray(on_host(response), np.float64)
-        height = max(1, SCORED_NUMBERS // response.size)
 
-        def part(start: int) -> Floats:
-            values = np.asarray(on_host(predict(stops[start : start + height])), np.float64)
-            return values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
+def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict: Any) -> _Test:
+    """Return the test of a function that predicts all rows at some stops."""
+    # rows of weight zero are not scored
+    live = slice(None) if weights is None else np.flatnonzero(weights)
+    one: Any = (live, 0) if problem.data.single_target else live
+    response = np.asarray(on_host(response), np.float64)
 
-        parts = [partial(part, start) for start in range(0, len(stops), height)]
-        if weights is not None:
-            weights = None if np.ptp(weights[live]) == 0 else weights[live]
-        return cls(response[one], weights, parts)
+    def fits() -> Iterator[Floats]:
+        # few predictions are held at once
+        for part in slices(len(stops), SCORED_NUMBERS // response.size):
+            values = np.asarray(on_host(predict(stops[part])), np.float64)
+            yield from values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
 
-    def fits(self) -> Iterator[Floats]:
-        """Yield the predictions at every stop."""
-        for part in self.parts:
-            yield from part()
+    if weights is not None:
+        weights = None if np.ptp(weights[live]) == 0 else weights[live]
+    return _Test(response[one], weights, fits())
 
 
 def _left_out(problem: Problem, stops: Array) -> _Test:
@@ -165,7 +158,7 @@ def _left_out(problem: Problem, stops: Array) -> _Test:
     def predict(some: Array) -> Floats:
         return response - residuals_at(rows, problem.tuned, some)
 
-    return _Test.of(problem, response, rows.data.row_weights, stops, predict)
+    return _tested(problem, response, rows.data.row_weights, stops, predict)
 
 
 def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
@@ -181,4 +174,4 @@ def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
         def predict(some: Array, spectrum: Any = spectrum, X: Any = test.X) -> Floats:
             return draw(spectrum, problem.method, some).predict(X)
 
-        yield _Test.of(problem, test.y, test.weights, stops, predict)
+        yield _tested(problem, test.y, test.weights, stops, predict)

@@ -6,6 +6,7 @@ Large arrays stay where the data are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -46,6 +47,12 @@ def on_host(values: Any) -> Any:
     if is_torch_array(values):
         return to_device(values.detach(), "cpu").numpy()
     return values.get() if is_cupy_array(values) else np.asarray(values)
+
+
+def slices(count: int, height: int) -> Iterator[slice]:
+    """Cut so many entries into slices of this height, or of one entry if it is zero."""
+    height = max(1, height)
+    return (slice(start, start + height) for start in range(0, count, height))
 
 
 def room_for_numbers(values: Any) -> int:

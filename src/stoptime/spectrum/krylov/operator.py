@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array
 
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, check_range
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import (
-    WITHOUT_ROWS,
-    Goal,
-    RowsToTest,
-    goals,
-    largest_gain,
-)
+from stoptime.spectrum.data import WITHOUT_ROWS, Goal, RowsToTest, goals, largest_gain
 from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import image_gram
-from stoptime.spectrum.kinds import checked_matrix
+from stoptime.spectrum.kinds import check_shapes, checked_matrix
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments, sample_sizes
 from stoptime.support.arrays import EPS, Floats
@@ -74,9 +68,7 @@ class MatrixFreeData(DenseData):
         if y is None:
             raise ValueError("y must be given with X.")
         y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
-        if y.ndim > 2 or y.size == 0:
-            raise ValueError(f"y must be of shape (n,) or (n, n_targets); got {y.shape}.")
-        check_consistent_length(np.empty((X.shape[0], 0)), y)
+        check_shapes(X, y)
         shares, n, observations = sample_sizes(sample_weight, X.shape[0])
         sizes = n, observations, fit_intercept, y.ndim == 1
         return cls(X, y.reshape(len(y), -1), shares, *sizes, precision=given)
@@ -176,8 +168,8 @@ class MatrixFreeData(DenseData):
         if max_gain <= spectrum.reach:
             return spectrum
         if self.has_rows and self.X.shape[0] * self.X.shape[1] <= MOST_FILLED:
-            y = self.y[:, 0] if self.single_target else self.y
-            filled = DenseData.validated(self.X.toarray(), y, self.row_weights, self.fit_intercept)
+            X = self.X.toarray()
+            filled = DenseData.validated(X, self.response, self.row_weights, self.fit_intercept)
             return filled.spectrum([Goal(Ridge(), max_gain)], solver="svd")
         # beyond the reach the loss grows with the gain, which is at most 1/s at full rank
         steepest = np.inf if spectrum.rank < self.n_features else 1 / spectrum.eigenvalues[0]
@@ -203,10 +195,9 @@ class MatrixFreeData(DenseData):
         spectrum = self._by_gram
         # if even the largest eigenvalue is rounding of the means, all columns are constant
         if spectrum.rank and spectrum.eigenvalues[-1] <= self.floor * self.floor:
-            basis = np.zeros((self.n_features, 0))
-            return replace(
-                spectrum, eigenvalues=basis[0], basis=basis, response=spectrum.response[:0]
-            )
+            none = np.zeros((self.n_features, 0))
+            response = spectrum.response[:0]
+            return replace(spectrum, eigenvalues=none[0], basis=none, response=response)
         return spectrum
 
     def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
@@ -218,12 +209,12 @@ class MatrixFreeData(DenseData):
         if self.is_small:
             part: Any = self.subset(train)
             return replace(part, is_whole=True)
-        y = self.y[:, 0] if self.single_target else self.y
         weights = np.bincount(train, minlength=self.n_rows).astype(np.float64)
         if self.row_weights is not None:
             weights *= self.row_weights
         options = {"tol": self.spaces.tol, "max_rank": self.spaces.max_rank}
-        return replace(self.validated(self.X, y, weights, self.fit_intercept), options=options)
+        data = self.validated(self.X, self.response, weights, self.fit_intercept)
+        return replace(data, options=options)
 
     def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
         """Return some rows; of an operator all rows, with weight zero for the others."""
