@@ -235,23 +235,45 @@ class RowSource(Source):
 
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""
+        left = 1 - self.eigenvalues * state.gain
+        return self._noise(state.covariance, np.multiply.outer(left, left), left)
+
+    def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
+        """Return the same as a linear map of V, of ggᵀ and of the shrinkage g of the mean."""
         s = self.eigenvalues
-        left = 1 - s * state.gain
-        fit = state.gain * self.projected
-        gradient = left * self.projected
-        # what noise leaves in the residual of a row: its part outside the columns stays whole
-        kept = (left**2 - 1) / (self.n_samples * s)
-        total = state.covariance * -np.multiply.outer(s, s)
-        total -= np.multiply.outer(gradient, gradient)
-        total[np.diag_indices_from(total)] -= self.noise * s * left**2 / self.n_samples
-        for rows, response, scratch in self._blocks():
-            # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
-            squares = (response - blas.dgemv(1.0, rows, fit)) ** 2
-            squares += _quadratic_forms(rows, state.covariance, scratch)
-            if self.noise:
-                squares += self.noise * (1 + rows**2 @ kept)
-            total += _second_moment(rows, squares, scratch) / self.n_samples
+        least_squares = self.projected / s
+        level = np.diag(self.noise / (self.n_samples * s))
+        # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
+        # product with the columns; noise is averaged over, and its constant part is added below
+        second = np.multiply.outer(least_squares, least_squares) + level
+        second = covariance + both * second - level
+        crossed = blas.dgemv(2.0, self.rows, left * least_squares) if len(s) else 0.0
+        total = self._weighted(second, self._residuals * (self._residuals + crossed))
+        total -= np.multiply.outer(s, s) * second
+        total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
         return total
+
+    def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
+        """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
+        if not len(matrix):
+            return np.zeros_like(matrix)
+        parts = [_quadratic_forms(rows, matrix, scratch) for rows, scratch in self._blocks()]
+        numbers = np.concatenate(parts) + more
+        # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
+        # least one is subtracted where it is negative, and XᵀX/n is diagonal
+        least = min(float(numbers.min()), 0.0)
+        total = np.diag(least * self.eigenvalues)
+        first = 0
+        for rows, scratch in self._blocks():
+            part = numbers[first : first + len(rows)] - least
+            total += _second_moment(rows, part, scratch) / self.n_samples
+            first += len(rows)
+        return total
+
+    @cached_property
+    def _residuals(self) -> Array:
+        """The residuals of least squares."""
+        return np.asarray(self.response - self.rows @ (self.projected / self.eigenvalues))
 
     def growth(self, response: Array) -> float:
         """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
@@ -263,11 +285,7 @@ class RowSource(Source):
         def loop(flat: Array) -> Array:
             covariance = root * flat.reshape(root.shape)
             covariance = (covariance + covariance.T) / 2
-            total = covariance * -np.multiply.outer(s, s)
-            for rows, _, scratch in self._blocks():
-                # a vector of Lanczos is no covariance: its quadratic forms may be negative
-                weighted = rows * _quadratic_forms(rows, covariance, scratch)[:, None]
-                total += rows.T @ weighted / self.n_samples
+            total = self._weighted(covariance) - covariance * np.multiply.outer(s, s)
             return np.asarray((root * total).ravel())
 
         if len(s) == 1:
@@ -280,13 +298,11 @@ class RowSource(Source):
         )
         return float(found[0])
 
-    def _blocks(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows, response and an array to work in, so many rows that this one stays small."""
-        if not self.rows.shape[1]:
-            return  # no columns, no gradient
+    def _blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Yield rows and an array to work in, so many rows that this one stays small."""
         for first in range(0, len(self.rows), len(self._scratch)):
             rows = self.rows[first : first + len(self._scratch)]
-            yield rows, self.response[first : first + len(rows)], self._scratch[: len(rows)]
+            yield rows, self._scratch[: len(rows)]
 
     @cached_property
     def _scratch(self) -> Array:
