@@ -23,14 +23,17 @@ from scipy.linalg import blas
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from stoptime.methods.iterations import GradientDescent
 from stoptime.support.checks import iteration_numbers
 from stoptime.support.progress import progress
+from stoptime.theory.powers import Leaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stoptime.methods.recurrence import Coefficients
     from stoptime.support.arrays import Array
+    from stoptime.theory.powers import Vector
 
     Moves = Callable[[int], Coefficients]
 
@@ -79,7 +82,7 @@ class Source(ABC):
 
     def variances(self, covariance: Array) -> Array:
         """Return the variances of all directions."""
-        return np.diagonal(covariance) if self.whole else covariance
+        return np.diagonal(covariance) if covariance.ndim > 1 else covariance
 
     def scaled(self, factors: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
@@ -98,11 +101,12 @@ class Source(ABC):
 
     def followed(
         self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
-        *, verbose: bool = False,
+        *, matrices: bool = True, verbose: bool = False,  # noqa: ARG002 - steps have matrices
     ) -> Iterator[State]:  # fmt: skip
         """Yield the state at every stop, in ascending order.
 
-        ``moves`` gives the coefficients of every iteration; None means no momentum.
+        ``moves`` gives the coefficients of every iteration; None means no momentum. Where no
+        ``matrices`` are needed, a covariance may be its diagonal alone.
         """
         rates = self.eigenvalues + decay
         if moves is None:
@@ -232,6 +236,40 @@ class RowSource(Source):
     response: Array
     projected: Array  # z, the response in the eigenbasis
     whole: ClassVar[bool] = True
+
+    def followed(
+        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
+        *, matrices: bool = True, verbose: bool = False,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the state at every stop; steps that are all alike are taken many at once."""
+        s = self.eigenvalues
+        if moves is not None or np.isinf(batch_size) or not s.size:
+            given = moves, step, decay, batch_size, stops
+            yield from super().followed(*given, matrices=matrices, verbose=verbose)
+            return
+        shrinkage = 1 - step * (s + decay)
+        both = np.multiply.outer(shrinkage, shrinkage)
+        descent = GradientDescent(step)
+
+        def advance(vector: Vector) -> Vector:
+            covariance, square, left = vector
+            noise = self._noise(*vector)
+            noise *= step**2 / batch_size
+            noise += both * covariance
+            pulled = step * decay * shrinkage * left
+            moved = both * square + pulled[:, None] + pulled + (step * decay) ** 2
+            return noise, moved, shrinkage * left + step * decay
+
+        def complete(k: int, covariance: Array) -> Vector:
+            left = (decay + s * descent.shrinkage(s + decay, k)) / (s + decay)
+            return covariance, np.multiply.outer(left, left), left
+
+        # the map of covariances is symmetric, and what the rows add to this part is not negative
+        least = (both - step**2 / batch_size * np.multiply.outer(s, s)).min()
+        positive = bool(min(least, shrinkage.min()) >= 0)
+        leaps = Leaps(advance, complete, positive, matrices, verbose)
+        gains = descent.gain(s + decay, stops[:, None])
+        yield from map(State, gains, leaps.run(self.empty(), iteration_numbers(stops)))
 
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""

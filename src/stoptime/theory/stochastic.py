@@ -62,8 +62,10 @@ def moments(
         V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
 
     (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
-    A step costs about 2np² operations. Batches are drawn with replacement; see :func:`epochs` for
-    shuffled rows.
+    A step costs about 2np² operations. Without momentum the map of V is symmetric, and k steps cost
+    about as much as 6√k: see :mod:`stoptime.theory.powers`. Where V decays by many powers of ten
+    they cost more, so that V stays accurate. Batches are drawn with replacement; see
+    :func:`epochs` for shuffled rows.
 
     Parameters
     ----------
@@ -93,11 +95,15 @@ def moments(
     response = np.asarray(y, dtype=np.float64)
     outside = float(np.mean((response - rows @ (z / s)) ** 2))
     source = RowSource(s, (z / s) ** 2, outside, 0.0, len(rows), rows, response, z)
-    run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
-    states = [*run]
-    mean = np.array([basis @ (one.gain * z) for one in states]).reshape(len(found), len(basis))
-    spread = np.array([one.covariance for one in states]).reshape(len(found), len(s), len(s))
-    losses = np.array([source.loss(one) for one in states])
+    given = step, batch_size, stops, momentum, weight_decay
+    run, found = _states(source, *given, matrices=True, verbose=verbose)
+    mean = np.empty((len(found), len(basis)))
+    spread = np.empty((len(found), len(s), len(s)))
+    losses = np.empty(len(found))
+    for place, state in enumerate(run):
+        mean[place] = basis @ (state.gain * z)
+        spread[place] = state.covariance
+        losses[place] = source.loss(state)
     return Moments(found, mean, losses, None, (basis * s) @ basis.T, basis, spread)
 
 
@@ -319,7 +325,7 @@ def _batch(batch_size: float) -> float:
 
 def _states(
     source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
-    decay: float = 0.0, *, verbose: bool = False,
+    decay: float = 0.0, *, matrices: bool = False, verbose: bool = False,
 ) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
     numbers = (
@@ -332,7 +338,8 @@ def _states(
     step, momentum, decay, size = numbers
     found = numbers_of_steps(stops)
     moves = HeavyBall(step, momentum).coefficients if momentum else None
-    return source.followed(moves, step, decay, size, found, verbose=verbose), found
+    options = {"matrices": matrices, "verbose": verbose}
+    return source.followed(moves, step, decay, size, found, **options), found
 
 
 def _assembled(
