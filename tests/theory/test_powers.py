@@ -9,16 +9,16 @@ import pytest
 import stoptime as st
 from stoptime.support import progress
 from stoptime.theory import powers
+from stoptime.theory.fluctuations import RowSource
 from theory.batch_cases import problem
 
 
-@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("k", [1, 2, 7, 200])
-def test_weights_are_binomial_probabilities(positive, k):
-    degree = powers.degree_for(k, positive=positive)
-    (found,) = powers.weights([k], degree, positive=positive)
-    power = 2 * k if positive else k
-    stride = 2 if positive else 1
+def test_weights_are_binomial_probabilities(stride, k):
+    degree = min(k, 130)
+    (found,) = powers.weights(np.array([k]), degree, stride)
+    power = stride * k
     for d, weight in enumerate(found):
         h = stride * d
         ways = comb(power, (power - h) // 2) if (power - h) % 2 == 0 else 0
@@ -26,17 +26,15 @@ def test_weights_are_binomial_probabilities(positive, k):
         assert weight == pytest.approx(float(exact), rel=1e-13, abs=1e-17)
 
 
-@pytest.mark.parametrize("positive", [True, False])
-def test_weights_give_the_power(positive):
-    steps = [1, 50, 333, 4000]
-    degree = powers.degree_for(4000, positive=positive)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_weights_give_the_power(stride):
+    steps = np.array([1, 50, 333, 4000])
+    degree = powers.Leaps(None, None, stride, verbose=False).degree(4000)
     assert degree < 600
-    x = np.linspace(0 if positive else -1, 1, 301)
-    angles = np.arccos(2 * x - 1 if positive else x)
-    found = powers.weights(steps, degree, positive=positive) @ np.cos(
-        np.arange(degree + 1)[:, None] * angles
-    )
-    np.testing.assert_allclose(found, x ** np.array(steps)[:, None], atol=1e-13)
+    x = np.linspace(stride - 2, 1, 301)
+    angles = np.arccos(2 * x - 1 if stride == 2 else x)
+    found = powers.weights(steps, degree, stride) @ np.cos(np.arange(degree + 1)[:, None] * angles)
+    np.testing.assert_allclose(found, x ** steps[:, None], atol=1e-13)
 
 
 def steps_one_by_one(X, y, step, batch_size, stops, weight_decay=0.0):
@@ -94,7 +92,7 @@ def test_leaps_keep_relative_accuracy_where_the_variance_decays(noise, monkeypat
     step = 0.3 * st.stochastic.largest_step(X, 3)
     stops = np.arange(0, 1501, 100)
     by_leaps = st.stochastic.risk(X, np.ones(4), noise, step, 3, stops, 0.0, 0.0)
-    monkeypatch.setattr(powers, "degree_for", lambda steps, positive: steps)  # noqa: ARG005
+    monkeypatch.setattr(powers.Leaps, "degree", lambda _, steps: steps)
     by_steps = st.stochastic.risk(X, np.ones(4), noise, step, 3, stops, 0.0, 0.0)
     np.testing.assert_allclose(by_leaps.batches, by_steps.batches, rtol=1e-12)
     if not noise:
@@ -106,10 +104,10 @@ def test_few_products_make_many_steps(monkeypatch, capsys):
     X, y, _ = problem(2, 30, 3)
     step = 0.3 * st.stochastic.largest_step(X, 3)
     products = []
-    kept = powers.Leaps._centred
-    monkeypatch.setattr(powers.Leaps, "_centred", lambda *a: products.append(1) or kept(*a))
+    kept = RowSource._noise
+    monkeypatch.setattr(RowSource, "_noise", lambda *a: products.append(1) or kept(*a))
     whole = st.stochastic.moments(X, y, step, 3, [2000])
-    assert len(products) == powers.degree_for(2000, positive=True) < 280
+    assert len(products) < 280
     monkeypatch.setattr(powers, "MOST_TERM_ENTRIES", 9 * 150)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(progress, "INTERVAL", 0.0)

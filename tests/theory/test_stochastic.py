@@ -351,6 +351,12 @@ def test_what_is_refused_beside_moments():
             call()
 
 
+def test_missing_numbers_are_named_by_the_function_that_needs_them():
+    for function in (st.stochastic.limit, st.stochastic.upper_bound):
+        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) missing .*'n_samples'"):
+            function([1.0], [1], signal=1.0, noise=1.0, step=0.1, batch_size=2)
+
+
 def test_more_positive_eigenvalues_than_rows_are_refused():
     with pytest.raises(ValueError, match="at most as many positive eigenvalues"):
         st.stochastic.limit(np.ones(5), [1], signal=1, noise=1, n_samples=4, step=0.1, batch_size=2)

@@ -82,7 +82,7 @@ class Source(ABC):
 
     def variances(self, covariance: Array) -> Array:
         """Return the variances of all directions."""
-        return np.diagonal(covariance) if covariance.ndim > 1 else covariance
+        return np.diagonal(covariance) if self.whole else covariance
 
     def scaled(self, factors: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
@@ -101,12 +101,11 @@ class Source(ABC):
 
     def followed(
         self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
-        *, matrices: bool = True, verbose: bool = False,  # noqa: ARG002 - steps have matrices
+        *, verbose: bool = False,
     ) -> Iterator[State]:  # fmt: skip
         """Yield the state at every stop, in ascending order.
 
-        ``moves`` gives the coefficients of every iteration; None means no momentum. Where no
-        ``matrices`` are needed, a covariance may be its diagonal alone.
+        ``moves`` gives the coefficients of every iteration; None means no momentum.
         """
         rates = self.eigenvalues + decay
         if moves is None:
@@ -239,13 +238,12 @@ class RowSource(Source):
 
     def followed(
         self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
-        *, matrices: bool = True, verbose: bool = False,
+        *, verbose: bool = False,
     ) -> Iterator[State]:  # fmt: skip
         """Yield the state at every stop; steps that are all alike are taken many at once."""
         s = self.eigenvalues
         if moves is not None or np.isinf(batch_size) or not s.size:
-            given = moves, step, decay, batch_size, stops
-            yield from super().followed(*given, matrices=matrices, verbose=verbose)
+            yield from super().followed(moves, step, decay, batch_size, stops, verbose=verbose)
             return
         shrinkage = 1 - step * (s + decay)
         both = np.multiply.outer(shrinkage, shrinkage)
@@ -266,8 +264,8 @@ class RowSource(Source):
 
         # the map of covariances is symmetric, and what the rows add to this part is not negative
         least = (both - step**2 / batch_size * np.multiply.outer(s, s)).min()
-        positive = bool(min(least, shrinkage.min()) >= 0)
-        leaps = Leaps(advance, complete, positive, matrices, verbose)
+        stride = 2 if min(least, shrinkage.min()) >= 0 else 1
+        leaps = Leaps(advance, complete, stride, verbose)
         gains = descent.gain(s + decay, stops[:, None])
         yield from map(State, gains, leaps.run(self.empty(), iteration_numbers(stops)))
 

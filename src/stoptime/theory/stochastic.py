@@ -11,7 +11,7 @@ with batches B of b rows, momentum μ and weight decay w as in ``torch.optim.SGD
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_array, check_X_y
@@ -95,8 +95,7 @@ def moments(
     response = np.asarray(y, dtype=np.float64)
     outside = float(np.mean((response - rows @ (z / s)) ** 2))
     source = RowSource(s, (z / s) ** 2, outside, 0.0, len(rows), rows, response, z)
-    given = step, batch_size, stops, momentum, weight_decay
-    run, found = _states(source, *given, matrices=True, verbose=verbose)
+    run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), len(s), len(s)))
     losses = np.empty(len(found))
@@ -240,11 +239,13 @@ def upper_bound(
     eigenvalues: ArrayLike,
     stops: ArrayLike,
     *,
+    signal: ArrayLike | float,
+    noise: float,
+    n_samples: int,
     step: float,
     batch_size: float,
     momentum: float = 0.0,
     target: Target = "estimation",
-    **known: Any,
 ) -> BatchRisk:
     r"""Return an upper bound of the risk that holds for all rows with this spectrum.
 
@@ -255,9 +256,9 @@ def upper_bound(
     the flow by this step. The bound here is not their theorem: it is derived for this package from
     the same step, for iterates with momentum in place of the flow. The noise is that of
     :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
-    parameters are those of :func:`limit`; ``known`` are ``signal``, ``noise`` and ``n_samples``.
+    parameters are those of :func:`limit`.
     """
-    source = _spectrum_source(WorstSource, eigenvalues, **known)
+    source = _spectrum_source(WorstSource, eigenvalues, signal, noise, n_samples)
     return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
@@ -325,7 +326,7 @@ def _batch(batch_size: float) -> float:
 
 def _states(
     source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
-    decay: float = 0.0, *, matrices: bool = False, verbose: bool = False,
+    decay: float = 0.0, *, verbose: bool = False,
 ) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
     numbers = (
@@ -338,8 +339,7 @@ def _states(
     step, momentum, decay, size = numbers
     found = numbers_of_steps(stops)
     moves = HeavyBall(step, momentum).coefficients if momentum else None
-    options = {"matrices": matrices, "verbose": verbose}
-    return source.followed(moves, step, decay, size, found, **options), found
+    return source.followed(moves, step, decay, size, found, verbose=verbose), found
 
 
 def _assembled(
