@@ -288,8 +288,9 @@ def test_nesterov_on_batches_agrees_with_simulation():
     values, basis = np.linalg.eigh(X.T @ X / n)
     z = basis.T @ X.T @ y / n
     rows = np.asfortranarray(X @ basis)
-    outside = np.mean((y - rows @ (z / values)) ** 2)
-    source = RowSource(values, (z / values) ** 2, outside, 0.0, n, rows, y, z)
+    best = z / values
+    left = y - rows @ best
+    source = RowSource(values, best**2, np.mean(left**2), 0.0, n, rows, left, best)
     (state,) = source.followed(method.coefficients, method.epsilon, 0.0, 3.0, np.array([12.0]))
     rng = np.random.default_rng(0)
     runs = 20_000

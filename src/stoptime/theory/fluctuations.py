@@ -229,11 +229,11 @@ class Source(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowSource(Source):
-    """Rows of X in the eigenbasis, and the response that the mean iterates fit: exact."""
+    """Rows of X in the eigenbasis, and residuals and coefficients of least squares: exact."""
 
     rows: Array
-    response: Array
-    projected: Array  # z, the response in the eigenbasis
+    residuals: Array
+    coef: Array
     whole: ClassVar[bool] = True
 
     def followed(
@@ -277,22 +277,21 @@ class RowSource(Source):
     def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
         """Return the same as a linear map of V, of ggᵀ and of the shrinkage g of the mean."""
         s = self.eigenvalues
-        least_squares = self.projected / s
+        if not s.size:
+            return np.zeros_like(covariance)
         level = np.diag(self.noise / (self.n_samples * s))
         # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
         # product with the columns; noise is averaged over, and its constant part is added below
-        second = np.multiply.outer(least_squares, least_squares) + level
-        second = covariance + both * second - level
-        crossed = blas.dgemv(2.0, self.rows, left * least_squares) if len(s) else 0.0
-        total = self._weighted(second, self._residuals * (self._residuals + crossed))
+        second = covariance + both * (np.multiply.outer(self.coef, self.coef) + level) - level
+        # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
+        crossed = blas.dgemv(2.0, self.rows, left * self.coef)
+        total = self._weighted(second, self.residuals * (self.residuals + crossed))
         total -= np.multiply.outer(s, s) * second
         total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
         return total
 
     def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
         """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
-        if not len(matrix):
-            return np.zeros_like(matrix)
         parts = [_quadratic_forms(rows, matrix, scratch) for rows, scratch in self._blocks()]
         numbers = np.concatenate(parts) + more
         # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
@@ -305,11 +304,6 @@ class RowSource(Source):
             total += _second_moment(rows, part, scratch) / self.n_samples
             first += len(rows)
         return total
-
-    @cached_property
-    def _residuals(self) -> Array:
-        """The residuals of least squares."""
-        return np.asarray(self.response - self.rows @ (self.projected / self.eigenvalues))
 
     def growth(self, response: Array) -> float:
         """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""

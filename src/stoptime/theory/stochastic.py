@@ -92,9 +92,10 @@ def moments(
     See Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large, for the limit of large p.
     """
     rows, s, z, basis = _rotated(X, y)
-    response = np.asarray(y, dtype=np.float64)
-    outside = float(np.mean((response - rows @ (z / s)) ** 2))
-    source = RowSource(s, (z / s) ** 2, outside, 0.0, len(rows), rows, response, z)
+    coef = z / s
+    residuals = np.asarray(y, dtype=np.float64) - rows @ coef
+    outside = float(np.mean(residuals**2))
+    source = RowSource(s, coef**2, outside, 0.0, len(rows), rows, residuals, coef)
     run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), len(s), len(s)))
@@ -178,11 +179,11 @@ def risk(
     """
     given = check_array(X, dtype=np.float64)
     beta = one_per_column("coef", coef, given.shape[1])
-    fit = given @ beta
     level = float(nonnegative("noise", noise))
-    rows, s, _, basis = _rotated(given, fit)
+    nothing = np.zeros(len(given))
+    rows, s, _, basis = _rotated(given, nothing)
     signal = basis.T @ beta
-    source = RowSource(s, signal**2, 0.0, level, len(rows), rows, fit, s * signal)
+    source = RowSource(s, signal**2, 0.0, level, len(rows), rows, nothing, signal)
     states = _states(source, step, batch_size, stops, momentum, weight_decay)
     # nothing is learned of coefficients outside the row space
     unseen = max(float(beta @ beta - signal @ signal), 0.0)
