@@ -107,11 +107,8 @@ class Source(ABC):
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.
         """
-        rates = self.eigenvalues + decay
-        if moves is None:
-            run = self._plain(rates, step, batch_size)
-        else:
-            run = self._with_momentum(moves, rates, step, batch_size)
+        coefficients = moves or GradientDescent(step).coefficients
+        run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
         state = next(run)
         numbers = iteration_numbers(stops)
         steps = iter(progress(range(max(numbers, default=0)), "steps", verbose))
@@ -123,19 +120,7 @@ class Source(ABC):
             yield state
         next(steps, None)  # ends the progress line
 
-    def _plain(self, rates: Array, step: float, batch_size: float) -> Iterator[State]:
-        """Yield the states of steps without momentum, from the first on."""
-        rows, columns = self.scaled(1 - step * rates)
-        shrinkage = rows * columns
-        state = State(np.zeros_like(rates), self.empty())
-        while True:
-            yield state
-            noise = self.gradient_noise(state)
-            noise *= step**2 / batch_size
-            noise += shrinkage * state.covariance
-            state = State(state.gain - step * (rates * state.gain - 1), noise)
-
-    def _with_momentum(
+    def _steps(
         self, coefficients: Moves, rates: Array, step: float, batch_size: float
     ) -> Iterator[State]:
         """Yield the states of the iteration with these coefficients, from the first on."""
