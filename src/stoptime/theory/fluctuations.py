@@ -146,7 +146,8 @@ class Source(ABC):
                 point = own + lookahead * (mixed + mixed.T) + lookahead**2 * moves
                 to_point = own + lookahead * mixed
             pulled = momentum * size * (rows * (mixed + lookahead * moves))
-            noise = self.gradient_noise(State(ahead, point)) / batch_size
+            finite = np.isfinite(batch_size)
+            noise = self.gradient_noise(State(ahead, point)) / batch_size if finite else 0.0
             moves = momentum**2 * moves - (pulled + pulled.T)
             moves += size**2 * (both * point + noise)
             to_move = momentum * mixed - size * to_point * columns
