@@ -75,7 +75,7 @@ class Leaps:
         """Yield the matrix after each of these numbers of steps, in ascending order."""
         last = int(stops.max(initial=0))
         # the square of the number of terms that have a place is about the length of a leap
-        longest = max(1, int((MOST_TERM_ENTRIES / matrix.size) ** 2 / (2 * TAIL)))
+        longest = max(1, int((MOST_TERM_ENTRIES / matrix.size) ** 2 * self.stride / (2 * TAIL)))
         reach = longest
         done = 0
         if 0 in stops:

@@ -62,10 +62,9 @@ def moments(
         V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
 
     (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
-    A step costs about 2np² operations. Without momentum the map of V is symmetric, and k steps cost
-    about as much as 6√k: see :mod:`stoptime.theory.powers`. Where V decays by many powers of ten
-    they cost more, so that V stays accurate. Batches are drawn with replacement; see
-    :func:`epochs` for shuffled rows.
+    A step costs about 2np² operations. Without momentum, k steps cost about as much as 6√k, by
+    Chebyshev polynomials of the map from V to the next V; they cost more where V decays by many
+    powers of ten. Batches are drawn with replacement; see :func:`epochs` for shuffled rows.
 
     Parameters
     ----------
