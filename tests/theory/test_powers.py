@@ -8,7 +8,7 @@ import pytest
 
 import stoptime as st
 from stoptime.support import progress
-from stoptime.theory import powers
+from stoptime.theory import fluctuations, powers
 from stoptime.theory.fluctuations import RowSource
 from theory.batch_cases import problem
 
@@ -115,3 +115,13 @@ def test_few_products_make_many_steps(monkeypatch, capsys):
     assert len(products) > 2 * 280
     np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-11)
     assert "products: 2 of " in capsys.readouterr().err
+
+
+def test_rows_in_blocks_give_the_same_moments(monkeypatch):
+    X, y, _ = problem(2, 30, 3)
+    step = 0.3 * st.stochastic.largest_step(X, 3)
+    whole = st.stochastic.moments(X, y, step, 3, [500])
+    monkeypatch.setattr(fluctuations, "BLOCK_ENTRIES", 21)  # seven rows, and two at the end
+    blocks = st.stochastic.moments(X, y, step, 3, [500])
+    np.testing.assert_allclose(blocks.covariance, whole.covariance, rtol=1e-12)
+    assert st.stochastic.largest_step(X, 3) == pytest.approx(step / 0.3, rel=1e-6)

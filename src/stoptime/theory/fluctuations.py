@@ -278,17 +278,16 @@ class RowSource(Source):
 
     def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
         """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
-        parts = [_quadratic_forms(rows, matrix, scratch) for rows, scratch in self._blocks()]
-        numbers = np.concatenate(parts) + more
+        numbers = np.empty(len(self.rows))
+        for part, scratch in self._blocks():
+            numbers[part] = _quadratic_forms(self.rows[part], matrix, scratch)
+        numbers += more
         # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
         # least one is subtracted where it is negative, and XᵀX/n is diagonal
         least = min(float(numbers.min()), 0.0)
         total = np.diag(least * self.eigenvalues)
-        first = 0
-        for rows, scratch in self._blocks():
-            part = numbers[first : first + len(rows)] - least
-            total += _second_moment(rows, part, scratch) / self.n_samples
-            first += len(rows)
+        for part, scratch in self._blocks():
+            total += _second_moment(self.rows[part], numbers[part] - least, scratch) / len(numbers)
         return total
 
     def growth(self, response: Array) -> float:
@@ -314,15 +313,15 @@ class RowSource(Source):
         )
         return float(found[0])
 
-    def _blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield rows and an array to work in, so many rows that this one stays small."""
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Yield parts of the rows and an array to work in, which has their shape."""
         for first in range(0, len(self.rows), len(self._scratch)):
-            rows = self.rows[first : first + len(self._scratch)]
-            yield rows, self._scratch[: len(rows)]
+            part = slice(first, first + len(self._scratch))
+            yield part, self._scratch[: len(self.rows[part])]
 
     @cached_property
     def _scratch(self) -> Array:
-        """Made once: new memory in every step would cost as much time as the products."""
+        """Made once, and small: new memory in every step would cost as much as the products."""
         n, p = self.rows.shape
         return np.empty((min(n, max(1, BLOCK_ENTRIES // p)), p), order="F")
 
