@@ -335,6 +335,8 @@ def test_senseless_questions_about_the_rest():
         bounds.parameter_error(HeavyBallFlow(damping=1.0))
     for function in (bounds.risk_inflation, bounds.parameter_error):
         with pytest.raises(TypeError, match="Ridge, GradientFlow"):
+            function("spectral-cutoff")
+        with pytest.raises(ValueError, match="depends on the response"):
             function("conjugate-gradient")
     for kappa in (0.5, np.nan, np.inf, [2.0, 0.0]):
         with pytest.raises(ValueError, match="kappa"):

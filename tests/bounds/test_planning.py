@@ -144,7 +144,7 @@ def test_what_cannot_be_planned(data):
         ({"spectrum": [1.0, 2.0]}, "Give the penalty"),
         ({"penalty": 0.1, "lr": 0.1, "step": 0.1}, "two names of one parameter"),
         ({"penalty": 0.1, "lr": 0.1, "method": "nesterov-flow"}, "counts iterations"),
-        ({"penalty": 0.1, "lr": 0.1, "method": "conjugate-gradient"}, "counts iterations"),
+        ({"penalty": 0.1, "lr": 0.1, "method": "conjugate-gradient"}, "depends on the response"),
         (
             {"penalty": 0.1, "lr": 0.1, "method": "gradient-descent", "momentum": 0.9},
             "has no momentum",

@@ -1,9 +1,12 @@
 """Learning curves and random features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import stoptime as st
+from stoptime.support import plots
 
 POWERS = np.arange(1.0, 61)
 
@@ -64,7 +67,16 @@ def test_learning_curves_are_drawn():
     curve = st.learning_curve("ridge", ([1.0], [1.0]), 1.0, 1.0, n=[5, 50], n_features=10)
     ax = curve.plot()
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), curve.risk)
-    plt.close(ax.figure)
+    assert ax.lines[0].get_label() == "ridge"
+    # several methods of one name differ in colour and label, and take no colour of another method
+    methods = (st.AcceleratedFlow(3.0), st.AcceleratedFlow(5.0), st.Ridge(), st.GradientFlow())
+    curves = [replace(curve, method=method) for method in methods]
+    drawn = plots.learning(curves).lines
+    assert (
+        len({line.get_color() for line in drawn}) == len({line.get_label() for line in drawn}) == 4
+    )
+    assert "5.0" in drawn[1].get_label()
+    plt.close("all")
 
 
 def test_learning_needs_rows_and_noise():

@@ -288,8 +288,9 @@ def test_nesterov_on_batches_agrees_with_simulation():
     values, basis = np.linalg.eigh(X.T @ X / n)
     z = basis.T @ X.T @ y / n
     rows = np.asfortranarray(X @ basis)
-    outside = np.mean((y - rows @ (z / values)) ** 2)
-    source = RowSource(values, (z / values) ** 2, outside, 0.0, n, rows, y, z)
+    best = z / values
+    left = y - rows @ best
+    source = RowSource(values, best**2, np.mean(left**2), 0.0, n, rows, left, best)
     (state,) = source.followed(method.coefficients, method.epsilon, 0.0, 3.0, np.array([12.0]))
     rng = np.random.default_rng(0)
     runs = 20_000
@@ -349,6 +350,12 @@ def test_what_is_refused_beside_moments():
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_missing_numbers_are_named_by_the_function_that_needs_them():
+    for function in (st.stochastic.limit, st.stochastic.upper_bound):
+        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) missing .*'n_samples'"):
+            function([1.0], [1], signal=1.0, noise=1.0, step=0.1, batch_size=2)
 
 
 def test_more_positive_eigenvalues_than_rows_are_refused():

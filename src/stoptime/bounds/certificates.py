@@ -189,6 +189,7 @@ class Proofs(NamedTuple):
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     require_flint()
     method = get_method(method)
+    method.require_filter()
     # Its own oracle, ridge, has constants in closed form: no search finds a maximum of D = 0.
     if method == IteratedRidge(times=1):
         method = Ridge()

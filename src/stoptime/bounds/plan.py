@@ -336,7 +336,8 @@ def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:
 
 def _configured(method: Method, options: dict[str, Any]) -> Method:
     """Return the iteration with those of the options that are not None."""
-    if not (method.whole_stops and method.has_filter) or method.counts_eigenvalues:
+    method.require_filter()
+    if not method.whole_stops or method.counts_eigenvalues:
         raise ValueError(
             f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
             '"gradient-descent" or "nu-method".'

@@ -191,10 +191,14 @@ def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
 def learning(curves: Sequence[LearningCurve], ax: Axes | None = None) -> Axes:
     """Draw the least risk of methods against the number of rows."""
     ax = _axes(ax)
-    for curve in curves:
-        name = curve.method.name
-        label = LABELS.get(name, str(curve.method))
-        ax.plot(curve.n, curve.risk, "o-", label=label, color=COLORS.get(name), markersize=4)
+    names = [curve.method.name for curve in curves]
+    # the first of several methods of one name has their colour, the others have colours left over
+    taken = {COLORS.get(name) for name in names}
+    free = (color for color in dict.fromkeys(COLORS.values()) if color not in taken)
+    for place, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        label = str(curve.method) if names.count(name) > 1 else LABELS.get(name, str(curve.method))
+        color = next(free, None) if name in names[:place] else COLORS.get(name)
+        ax.plot(curve.n, curve.risk, "o-", label=label, color=color, markersize=4)
     ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="least risk")
     ax.legend()
     return ax

@@ -23,14 +23,17 @@ from scipy.linalg import blas
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from stoptime.methods.iterations import GradientDescent
 from stoptime.support.checks import iteration_numbers
 from stoptime.support.progress import progress
+from stoptime.theory.powers import Leaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stoptime.methods.recurrence import Coefficients
     from stoptime.support.arrays import Array
+    from stoptime.theory.powers import Vector
 
     Moves = Callable[[int], Coefficients]
 
@@ -104,11 +107,8 @@ class Source(ABC):
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.
         """
-        rates = self.eigenvalues + decay
-        if moves is None:
-            run = self._plain(rates, step, batch_size)
-        else:
-            run = self._with_momentum(moves, rates, step, batch_size)
+        coefficients = moves or GradientDescent(step).coefficients
+        run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
         state = next(run)
         numbers = iteration_numbers(stops)
         steps = iter(progress(range(max(numbers, default=0)), "steps", verbose))
@@ -120,19 +120,7 @@ class Source(ABC):
             yield state
         next(steps, None)  # ends the progress line
 
-    def _plain(self, rates: Array, step: float, batch_size: float) -> Iterator[State]:
-        """Yield the states of steps without momentum, from the first on."""
-        rows, columns = self.scaled(1 - step * rates)
-        shrinkage = rows * columns
-        state = State(np.zeros_like(rates), self.empty())
-        while True:
-            yield state
-            noise = self.gradient_noise(state)
-            noise *= step**2 / batch_size
-            noise += shrinkage * state.covariance
-            state = State(state.gain - step * (rates * state.gain - 1), noise)
-
-    def _with_momentum(
+    def _steps(
         self, coefficients: Moves, rates: Array, step: float, batch_size: float
     ) -> Iterator[State]:
         """Yield the states of the iteration with these coefficients, from the first on."""
@@ -158,7 +146,8 @@ class Source(ABC):
                 point = own + lookahead * (mixed + mixed.T) + lookahead**2 * moves
                 to_point = own + lookahead * mixed
             pulled = momentum * size * (rows * (mixed + lookahead * moves))
-            noise = self.gradient_noise(State(ahead, point)) / batch_size
+            finite = np.isfinite(batch_size)
+            noise = self.gradient_noise(State(ahead, point)) / batch_size if finite else 0.0
             moves = momentum**2 * moves - (pulled + pulled.T)
             moves += size**2 * (both * point + noise)
             to_move = momentum * mixed - size * to_point * columns
@@ -226,31 +215,79 @@ class Source(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowSource(Source):
-    """Rows of X in the eigenbasis, and the response that the mean iterates fit: exact."""
+    """Rows of X in the eigenbasis, and residuals and coefficients of least squares: exact."""
 
     rows: Array
-    response: Array
-    projected: Array  # z, the response in the eigenbasis
+    residuals: Array
+    coef: Array
     whole: ClassVar[bool] = True
+
+    def followed(
+        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
+        *, verbose: bool = False,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield the state at every stop; steps that are all alike are taken many at once."""
+        s = self.eigenvalues
+        if moves is not None or np.isinf(batch_size) or not s.size:
+            yield from super().followed(moves, step, decay, batch_size, stops, verbose=verbose)
+            return
+        shrinkage = 1 - step * (s + decay)
+        both = np.multiply.outer(shrinkage, shrinkage)
+        descent = GradientDescent(step)
+
+        def advance(vector: Vector) -> Vector:
+            covariance, square, left = vector
+            noise = self._noise(*vector)
+            noise *= step**2 / batch_size
+            noise += both * covariance
+            pulled = step * decay * shrinkage * left
+            moved = both * square + pulled[:, None] + pulled + (step * decay) ** 2
+            return noise, moved, shrinkage * left + step * decay
+
+        def complete(k: int, covariance: Array) -> Vector:
+            left = (decay + s * descent.shrinkage(s + decay, k)) / (s + decay)
+            return covariance, np.multiply.outer(left, left), left
+
+        # the map of covariances is symmetric, and what the rows add to this part is not negative
+        least = (both - step**2 / batch_size * np.multiply.outer(s, s)).min()
+        stride = 2 if min(least, shrinkage.min()) >= 0 else 1
+        leaps = Leaps(advance, complete, stride, verbose)
+        gains = descent.gain(s + decay, stops[:, None])
+        yield from map(State, gains, leaps.run(self.empty(), iteration_numbers(stops)))
 
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""
+        left = 1 - self.eigenvalues * state.gain
+        return self._noise(state.covariance, np.multiply.outer(left, left), left)
+
+    def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
+        """Return the same as a linear map of V, of ggᵀ and of the shrinkage g of the mean."""
         s = self.eigenvalues
-        left = 1 - s * state.gain
-        fit = state.gain * self.projected
-        gradient = left * self.projected
-        # what noise leaves in the residual of a row: its part outside the columns stays whole
-        kept = (left**2 - 1) / (self.n_samples * s)
-        total = state.covariance * -np.multiply.outer(s, s)
-        total -= np.multiply.outer(gradient, gradient)
-        total[np.diag_indices_from(total)] -= self.noise * s * left**2 / self.n_samples
-        for rows, response, scratch in self._blocks():
-            # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
-            squares = (response - blas.dgemv(1.0, rows, fit)) ** 2
-            squares += _quadratic_forms(rows, state.covariance, scratch)
-            if self.noise:
-                squares += self.noise * (1 + rows**2 @ kept)
-            total += _second_moment(rows, squares, scratch) / self.n_samples
+        if not s.size:
+            return np.zeros_like(covariance)
+        level = np.diag(self.noise / (self.n_samples * s))
+        # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
+        # product with the columns; noise is averaged over, and its constant part is added below
+        second = covariance + both * (np.multiply.outer(self.coef, self.coef) + level) - level
+        # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
+        crossed = blas.dgemv(2.0, self.rows, left * self.coef)
+        total = self._weighted(second, self.residuals * (self.residuals + crossed))
+        total -= np.multiply.outer(s, s) * second
+        total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
+        return total
+
+    def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
+        """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
+        numbers = np.empty(len(self.rows))
+        for part, scratch in self._blocks():
+            numbers[part] = _quadratic_forms(self.rows[part], matrix, scratch)
+        numbers += more
+        # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
+        # least one is subtracted where it is negative, and XᵀX/n is diagonal
+        least = min(float(numbers.min()), 0.0)
+        total = np.diag(least * self.eigenvalues)
+        for part, scratch in self._blocks():
+            total += _second_moment(self.rows[part], numbers[part] - least, scratch) / len(numbers)
         return total
 
     def growth(self, response: Array) -> float:
@@ -263,11 +300,7 @@ class RowSource(Source):
         def loop(flat: Array) -> Array:
             covariance = root * flat.reshape(root.shape)
             covariance = (covariance + covariance.T) / 2
-            total = covariance * -np.multiply.outer(s, s)
-            for rows, _, scratch in self._blocks():
-                # a vector of Lanczos is no covariance: its quadratic forms may be negative
-                weighted = rows * _quadratic_forms(rows, covariance, scratch)[:, None]
-                total += rows.T @ weighted / self.n_samples
+            total = self._weighted(covariance) - covariance * np.multiply.outer(s, s)
             return np.asarray((root * total).ravel())
 
         if len(s) == 1:
@@ -280,17 +313,15 @@ class RowSource(Source):
         )
         return float(found[0])
 
-    def _blocks(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows, response and an array to work in, so many rows that this one stays small."""
-        if not self.rows.shape[1]:
-            return  # no columns, no gradient
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Yield parts of the rows and an array to work in, which has their shape."""
         for first in range(0, len(self.rows), len(self._scratch)):
-            rows = self.rows[first : first + len(self._scratch)]
-            yield rows, self.response[first : first + len(rows)], self._scratch[: len(rows)]
+            part = slice(first, first + len(self._scratch))
+            yield part, self._scratch[: len(self.rows[part])]
 
     @cached_property
     def _scratch(self) -> Array:
-        """Made once: new memory in every step would cost as much time as the products."""
+        """Made once, and small: new memory in every step would cost as much as the products."""
         n, p = self.rows.shape
         return np.empty((min(n, max(1, BLOCK_ENTRIES // p)), p), order="F")
 
