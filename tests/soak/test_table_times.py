@@ -1,7 +1,7 @@
 """Small tables of every kind are fitted and assessed in little time by all methods.
 
 Numbers beside the fit, such as the guarantee, may cost no more than the fit itself. ``make test``
-tries a few tables with one method each, and ``make soak`` tries 500 with all methods.
+tries one table with each method, and ``make soak`` tries 500 with all methods.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stoptime.tables.assessment import Request
 from stoptime.tables.fitting import fit_table
 
 SOAK = "STOPTIME_SOAK" in os.environ
-TABLES = 500 if SOAK else 12
 METHODS = sorted(ALL_METHODS)
+TABLES = 500 if SOAK else len(METHODS)
 LONGEST = 20.0  # seconds of processor time for a table; typical ones take a tenth of a second
 LONGEST_BESIDE = 1.0  # seconds beyond the fit, on any machine
 MOST_BESIDE = 0.02  # seconds for searches whose price does not depend on the table
@@ -88,7 +88,8 @@ def times(path: str, method: Method) -> tuple[float, float]:
     except ValueError as error:
         if "smallest eigenvalue" in str(error):  # as in singular tables, which need a number
             return times(path, type(method)(**TUNED_BY_HAND[method.name]))
-        assert REFUSED.search(str(error)), error
+        if not REFUSED.search(str(error)):
+            raise
         return 0.0, 0.0
     end = time.process_time()
     return steps["assessing"] - steps["fitting"], end - steps["assessing"]
@@ -98,7 +99,7 @@ def times(path: str, method: Method) -> tuple[float, float]:
 def test_a_small_table_takes_little_time(tmp_path, seed, record_property):
     path = str(tmp_path / "table.csv")
     table(seed).to_csv(path, index=False)
-    for name in METHODS if SOAK else METHODS[seed % len(METHODS) :][:1]:
+    for name in METHODS if SOAK else [METHODS[-1 - seed]]:
         fit, beside = times(path, ALL_METHODS[name]())
         record_property(name, (fit, beside))
         assert fit + beside < LONGEST, name
