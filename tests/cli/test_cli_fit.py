@@ -398,3 +398,44 @@ def test_the_code_to_reproduce_runs_and_gives_the_same(houses, monkeypatch, caps
     assert scope["model"].stop_ == expected.stop_
     np.testing.assert_array_equal(scope["model"].coef_, expected.coef_)
     assert f"stop {expected.stop_:.6g}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["adam", "conjugate-gradient"])
+def test_a_method_without_a_filter_is_told_by_its_name_to_need_folds(name):
+    result = run("fit", "diabetes", "-m", name)
+    assert result.exit_code == 2
+    assert f"{name} needs folds, such as --cv 5" in " ".join(result.output.split())
+
+
+def test_many_parameters_of_a_method_leave_room_for_the_other_columns(houses):
+    options = ["-m", "adam", "--cv", "3", "--stops", "5,50", "--no-compare"]
+    command = ["fit", str(houses / "houses.csv"), "-t", "price", *options]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+    assert any("root mean squared" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-t", "prize"], 'There is no column "prize": did you mean "price"?'),
+        (["-t", "price", "--drop", "size", "--drop", "town"], "No column is left"),
+        (["-t", "price", "-m", "heavy-ball-flow"], "--method heavy-ball-flow:damping=0.1"),
+        (["-t", "price", "--missing", "error"], "--missing impute fills them in"),
+    ],
+)
+def test_errors_of_a_fit_begin_with_the_name_of_the_file(houses, options, words):
+    path = str(houses / "houses.csv")
+    result = run("fit", path, *options)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"stoptime: {path}: ")
+    assert words in result.stderr
+
+
+def test_the_log_loss_of_equal_probabilities_has_no_error_of_rounding(tmp_path):
+    rows = "".join(f"{i % 7},c{i % 50}\n" for i in range(200))
+    (tmp_path / "x.csv").write_text(f"a,y\n{rows}")
+    result = run("fit", str(tmp_path / "x.csv"), "-t", "y", "-m", "ridge", "--no-compare")
+    assert result.exit_code == 0, result.output
+    assert "×10⁻" not in next(line for line in result.stdout.splitlines() if "log loss" in line)

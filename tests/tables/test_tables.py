@@ -1,6 +1,11 @@
 """Reading tables and preparing their columns: nothing silently, every error with what to change."""
 
+import bz2
 import gzip
+import io
+import lzma
+import os
+import threading
 import time
 import zipfile
 
@@ -25,6 +30,15 @@ def frame(rng):
             "price": rng.normal(size=n),
         }
     )
+
+
+def archive(*names):
+    """Return an archive whose files all have the same rows."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as files:
+        for name in names:
+            files.writestr(name, "a,b\n1,2\n")
+    return packed.getvalue()
 
 
 def write(path, content):
@@ -85,7 +99,12 @@ def test_latin_1_is_read_and_told(tmp_path):
         ('a,b\n"open,2\n3,4\n', "EOF inside string"),
         (b"\0\1\2\3", "neither text nor Parquet"),
         (b"PAR1 is how it begins, and no more", "cannot be read as Parquet"),
-        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "neither text nor Parquet"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "a table: Compressed file ended before"),
+        (gzip.compress(b"\0\1\2", mtime=0), "neither text nor Parquet: save"),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 2**17, mtime=0)[:-9], "Compressed file ended before"),
+        ('[{"a": 1, "y": 2}]', "is JSON: save the table as CSV or Parquet"),
+        (archive("[Content_Types].xml", "xl/sheet1.xml"), "a workbook, .* save its sheet as CSV"),
+        (archive(), "the archive holds 0 files"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path, content, words):
@@ -365,8 +384,34 @@ def test_a_header_that_is_missing_or_not_split_is_told(columns, match):
 def test_all_columns_that_are_missing_are_told(frame):
     recipe = prepare(frame, "price").recipe
     lacking = [one.name for one in recipe.columns][:2]
-    with pytest.raises(ValueError, match=f'"{lacking[0]}", and neither is {lacking[1]}'):
+    with pytest.raises(ValueError, match=f'no column "{lacking[0]}", nor "{lacking[1]}"'):
         recipe.transform(frame.drop(columns=lacking))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b"a,b\n1,2\n"),
+        bz2.compress(b"a,b\n1,2\n"),
+        lzma.compress(b"a,b\n1,2\n"),
+        archive("folder/table.csv", "__MACOSX/folder/._table.csv", "folder/.DS_Store"),
+        b"a,b\n1,2\n",
+    ],
+    ids=["gz", "bz2", "xz", "zip", "plain"],
+)
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table"])
+def test_the_content_tells_how_a_file_is_compressed(tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    assert read_table(tmp_path / name).frame.to_dict("list") == {"a": [1], "b": [2]}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+def test_a_pipe_is_read_as_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"a,b\n1,2\n"])
+    writer.start()
+    assert read_table(tmp_path / "pipe").frame.to_dict("list") == {"a": [1], "b": [2]}
+    writer.join()
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "zip", "xz"])

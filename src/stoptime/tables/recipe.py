@@ -217,10 +217,11 @@ def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
     more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
     told = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
     hint = did_you_mean(lacking[0], known) or "."
-    if len(known) == 1:
+    if len(known) == 1 and lacking[0] in str(known[0]):
         told = f'The only column is {known[0]}: separate columns by a comma, ";", "|" or a tab.'
     elif len(lacking) > 1:
-        hint = f", and neither is {', '.join(map(str, lacking[1:COLUMNS_IN_ERROR]))}{hint}"
+        others = ", ".join(f'"{name}"' for name in lacking[1:COLUMNS_IN_ERROR])
+        hint = f", nor {others}{hint}"
     elif all(NUMBER_AS_NAME.fullmatch(str(name)) for name in known):
         told += " The first line must have the names of the columns."
     raise ValueError(f'There is no column "{lacking[0]}"{hint} {told}')
