@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import stoptime as st
 from helpers import run
 from stoptime.cli import app
+from stoptime.cli.terminal import in_options, parsed_stops
 from stoptime.show import report
 from stoptime.tables import Policy, fitting
 
@@ -439,3 +440,45 @@ def test_the_log_loss_of_equal_probabilities_has_no_error_of_rounding(tmp_path):
     result = run("fit", str(tmp_path / "x.csv"), "-t", "y", "-m", "ridge", "--no-compare")
     assert result.exit_code == 0, result.output
     assert "×10⁻" not in next(line for line in result.stdout.splitlines() if "log loss" in line)
+
+
+@pytest.mark.parametrize("word", ["0", "-3", "2", "1,-1", "nan,1", "a,b", "1.5"])
+def test_stops_that_cannot_be_are_told_as_an_option(word):
+    result = run("fit", "diabetes", "--stops", word)
+    assert result.exit_code == 2
+    told = " ".join(result.output.replace("│", " ").split())
+    assert f'--stops: "{word}" is neither a number of stops, at least 3, nor a list' in told
+
+
+def test_one_stop_is_a_list_of_one():
+    assert parsed_stops("7,") == (7.0,)
+    assert parsed_stops("1,inf") == (1.0, np.inf)
+
+
+def test_methods_in_messages_are_written_as_options():
+    told = in_options(f"{st.Nesterov(step=2.0)} diverges, {st.Adam()} does not.")
+    betas = "betas=(0.9, 0.999)"
+    assert told == (
+        f"--method nesterov:step=2.0,friction=3.0 diverges, --method adam:lr=0.01,{betas},eps=1e-08"
+        " does not."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["fit", "diabetes", "--weights", "target"], '"target" cannot be the weights too: choose'),
+        (["fit", "diabetes", "--cv", "443"], "There are 442 rows: --cv 443 has more folds"),
+        (["fit", "diabetes", "--interval", "95"], "between 0 and 1, such as 0.95; got 95"),
+        (["plan", "--penalty", "1", "--lr", "0.1", "--out", "x.xyz"], "must end in .png, .pdf"),
+        (["reproduce", "--out", __file__], "is a file: give a folder"),
+        (
+            ["plan", "--penalty", "1", "--lr", "0.1", "--momentum", "0.9", "--friction", "3"],
+            "momentum or friction, not both",
+        ),
+    ],
+)
+def test_options_that_contradict_the_data_or_each_other_are_refused(options, words):
+    result = run(*options)
+    assert result.exit_code in {1, 2}
+    assert words in " ".join(result.output.replace("│", " ").split())

@@ -90,6 +90,8 @@ def _fit(request: Request, prepared: Prepared) -> tuple[Any, Spectrum, int, list
     """Fit the prepared rows, or all rows of a file in chunks; return messages on the rows too."""
     estimator = _estimator(request, prepared)
     if request.shuffled:
+        if request.cv is not None and request.cv > len(prepared.y):
+            raise ValueError(f"There are {len(prepared.y)} rows: cv={request.cv} has more folds.")
         weights = prepared.sample_weight
         n_rows = len(prepared.y) if weights is None else int(np.count_nonzero(weights))
         response = prepared.task.coded(prepared.y)

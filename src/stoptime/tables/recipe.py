@@ -175,8 +175,9 @@ def prepare(
     policy = policy or Policy()
     frame = frame.rename(columns=str)
     _check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
-    if target in drop:
-        raise ValueError(f'The target "{target}" cannot be dropped.')
+    if target in {weights, *drop}:
+        why = "be the weights too" if target == weights else "be dropped"
+        raise ValueError(f'The target "{target}" cannot {why}: choose another column.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
     with_values = [name for name in used if not values_of(frame[name], name).gaps.all()]
