@@ -8,6 +8,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,16 +139,14 @@ def in_options(message: str) -> str:
     for name, kind in ALL_METHODS.items():
         # betas=(0.9, 0.999) has brackets of its own
         call = rf"\b{kind.__name__}\(((?:[^()]|\([^()]*\))+)\)"
-        message = re.sub(
-            call, lambda match, name=name: f"--method {name}:{_joined(match[1])}", message
-        )
+        message = re.sub(call, partial(_as_option, name), message)
     return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
 
 
-def _joined(parameters: str) -> str:
-    """Return parameters as the command line takes them, without those that are not set."""
-    parts = re.split(r", (?=\w+=)", parameters)
-    return ",".join(part for part in parts if not part.endswith("=None"))
+def _as_option(name: str, match: re.Match[str]) -> str:
+    """Return a method as the command line takes it, without parameters that are not set."""
+    parts = re.split(r", (?=\w+=)", match[1])
+    return f"--method {name}:{','.join(part for part in parts if not part.endswith('=None'))}"
 
 
 def print_notes(messages: Collection[str]) -> None:
