@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stoptime.methods.registry import ALL_METHODS
-from stoptime.stopping.grid import FEWEST_STOPS
+from stoptime.stopping.grid import FEWEST_GRID_STOPS
 from stoptime.support.checks import nonnegative, whole_number
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
@@ -78,11 +78,11 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
         return None
     try:
         if "," not in word:
-            return whole_number("--stops", int(word), least=FEWEST_STOPS)
+            return whole_number("--stops", int(word), least=FEWEST_GRID_STOPS)
         given = np.array([float(one) for one in word.split(",") if one.strip()])
         return tuple(nonnegative("--stops", given, infinite=True).tolist())
     except ValueError:
-        known = f"a number of stops, at least {FEWEST_STOPS}, nor a list such as 1,10,inf"
+        known = f"a number of stops, at least {FEWEST_GRID_STOPS}, nor a list such as 1,10,inf"
         raise bad("--stops", f'"{word}" is neither {known}.') from None
 
 

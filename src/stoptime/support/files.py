@@ -27,6 +27,12 @@ def atomic(target: Path) -> Iterator[Path]:
         temporary.touch(exist_ok=False)
         yield temporary
         temporary.replace(target)
+    except OSError as error:
+        # the caller knows the name of the target only
+        if error.filename is not None and Path(error.filename) == temporary:
+            error.filename = str(target)
+            error.filename2 = None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

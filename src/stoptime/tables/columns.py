@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import pandas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,6 +53,8 @@ AROUND_NUMBER = re.compile(rf"^([-+]?)\s*{CURRENCY}?\s*([-+]?\d.*?)\s*(?:%|{CURR
 NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
 TEXT_TYPES = {"string", "categorical", "mixed", "mixed-integer"}
 NESTED = (list, dict, set, tuple, np.ndarray)
+COLUMNS_IN_ERROR = 12  # column names in an error message
+NUMBER_AS_NAME = re.compile(r"[-+]?[\d.,]+([eE][-+]?\d+)?")
 KINDS_IN_WORDS = {"number": "numbers", "date": "dates", "category": "text"}
 
 
@@ -67,6 +70,24 @@ class Values:
     def gaps(self) -> NDArray[np.bool_]:
         """Which values are missing or infinite."""
         return np.asarray(pandas().isna(self.values))
+
+
+def check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
+    """Raise a ValueError if there is no column of some name, with what may be the cause."""
+    lacking = [name for name in names if name not in known]
+    if not lacking:
+        return
+    more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
+    told = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
+    hint = did_you_mean(lacking[0], known) or "."
+    if len(known) == 1 and lacking[0] in str(known[0]):
+        told = f'The only column is {known[0]}: separate columns by a comma, ";", "|" or a tab.'
+    elif len(lacking) > 1:
+        others = ", ".join(f'"{name}"' for name in lacking[1:COLUMNS_IN_ERROR])
+        hint = f", nor {others}{hint}"
+    elif all(NUMBER_AS_NAME.fullmatch(str(name)) for name in known):
+        told += " The first line must have the names of the columns."
+    raise ValueError(f'There is no column "{lacking[0]}"{hint} {told}')
 
 
 def numbers_in(frame: Any, name: str, role: str = "target") -> Array:

@@ -8,7 +8,6 @@ nor can be written to the JSON model file.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,17 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.support.wording import did_you_mean
-from stoptime.tables.columns import (
-    FEW_VALUES,
-    KINDS_IN_WORDS,
-    Kind,
-    described,
-    form_in_words,
-    may_differ,
-    numbers_in,
-    values_of,
-)
+
+from stoptime.tables.columns import (  # isort: skip
+    FEW_VALUES, KINDS_IN_WORDS, Kind, check_columns, described, form_in_words, may_differ,
+    numbers_in, values_of,
+)  # fmt: skip
 from stoptime.tables.reading import Source, Table, first_rows, frames, text_format
 from stoptime.tables.tasks import Regression, Task, task_of
 
@@ -40,9 +33,7 @@ Missing = Literal["impute", "drop", "error"]
 
 MOST_CATEGORIES = 50
 SAME_EVERYWHERE = "left out, the same in every row"
-NUMBER_AS_NAME = re.compile(r"[-+]?[\d.,]+([eE][-+]?\d+)?")
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
-COLUMNS_IN_ERROR = 12  # column names in an error message
 OPENING_ROWS = 100_000  # rows at the beginning of a file that decide what each column is
 TABLE_BLOCK_ROWS = 5_000  # cross-validation deals whole blocks to folds, so there should be many
 
@@ -174,7 +165,7 @@ def prepare(
     """
     policy = policy or Policy()
     frame = frame.rename(columns=str)
-    _check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
+    check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
     if target in {weights, *drop}:
         why = "be the weights too" if target == weights else "be dropped"
         raise ValueError(f'The target "{target}" cannot {why}: choose another column.')
@@ -209,23 +200,6 @@ def prepare(
     told = [] if recognised is None else [recognised]
     messages = (*told, *rows_left_out(dropped), *remarks, *filled)
     return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages, task)
-
-
-def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
-    lacking = [name for name in names if name not in known]
-    if not lacking:
-        return
-    more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
-    told = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
-    hint = did_you_mean(lacking[0], known) or "."
-    if len(known) == 1 and lacking[0] in str(known[0]):
-        told = f'The only column is {known[0]}: separate columns by a comma, ";", "|" or a tab.'
-    elif len(lacking) > 1:
-        others = ", ".join(f'"{name}"' for name in lacking[1:COLUMNS_IN_ERROR])
-        hint = f", nor {others}{hint}"
-    elif all(NUMBER_AS_NAME.fullmatch(str(name)) for name in known):
-        told += " The first line must have the names of the columns."
-    raise ValueError(f'There is no column "{lacking[0]}"{hint} {told}')
 
 
 def usable_rows(
@@ -318,7 +292,7 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
 
 
 def _matrix(columns: Sequence[Column], frame: Any) -> tuple[Array, list[Note]]:
-    _check_columns((column.name for column in columns), list(frame.columns))
+    check_columns((column.name for column in columns), list(frame.columns))
     blocks, notes = zip(*(_encoded(column, frame[column.name]) for column in columns), strict=True)
     return np.concatenate(blocks, axis=1), [note for some in notes for note in some]
 
