@@ -59,8 +59,10 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         Number of stops: the same range, thinned or filled evenly.
     """
     if size is not None and not (is_whole(size) and size >= FEWEST_GRID_STOPS):
-        known = f"an array, None, or a whole number of at least {FEWEST_GRID_STOPS}"
-        raise ValueError(f"stops must be {known}; got {size!r}.")
+        raise ValueError(
+            f"stops must be an array, None, or a whole number of at least {FEWEST_GRID_STOPS}; "
+            f"got {size!r}."
+        )
     method = get_method(method)
     if spectrum.rank == 0:
         ends = spectrum.has_limit and method.ends_at_least_squares
