@@ -297,5 +297,4 @@ def test_a_model_that_cannot_be_written_is_told_by_the_name_that_was_given(tmp_p
     path = tmp_path / "no folder" / "model.json"
     with pytest.raises(FileNotFoundError) as error:
         st.save(st.StoppedRegressor(stop=1.0).fit(X, X[:, 0]), path)
-    assert error.value.filename == str(path)
-    assert str(path) in str(error.value)
+    assert str(error.value).endswith(f"No such file or directory: {str(path)!r}")

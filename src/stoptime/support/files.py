@@ -28,11 +28,10 @@ def atomic(target: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(target)
     except OSError as error:
+        if error.filename is None or Path(error.filename) != temporary:
+            raise
         # the caller knows the name of the target only
-        if error.filename is not None and Path(error.filename) == temporary:
-            error.filename = str(target)
-            error.filename2 = None
-        raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
