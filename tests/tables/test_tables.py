@@ -414,6 +414,25 @@ def test_a_pipe_is_read_as_a_file(tmp_path):
     writer.join()
 
 
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["980", "1.250", "12.134"], [980, 1250, 12134]),
+        (["-1.250", "", "999"], [-1250, np.nan, 999]),
+        (["980", "1.251", "12.134"], [980, 1.251, 12.134]),  # as a program prints three decimals
+        (["980.000", "1.250", "12.134"], [980, 1.25, 12.134]),
+        (["2", "1.250", "1.600"], [2, 1.25, 1.6]),  # too small for thousands
+        (["980", "0.250", "1.600"], [980, 0.25, 1.6]),
+        (["1980", "1.250", "1.600"], [1980, 1.25, 1.6]),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_points_that_can_only_separate_thousands_do(tmp_path, texts, numbers, delimiter):
+    rows = "".join(f"{text}{delimiter}{i}\n" for i, text in enumerate(texts))
+    table = read_table(write(tmp_path / "table.csv", f"a{delimiter}y\n{rows}"))
+    np.testing.assert_array_equal(values_of(table.frame["a"], "a").values, numbers)
+
+
 @pytest.mark.parametrize("ending", ["gz", "bz2", "zip", "xz"])
 def test_compressed_files_are_read_as_they_are_unpacked(tmp_path, ending):
     frame = pd.DataFrame({"a": [1.5, 2.25], "ü": ["ä", "b"]})

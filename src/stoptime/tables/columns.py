@@ -27,26 +27,13 @@ ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[
 COMPACT_DATE = "%Y%m%d"
 YEARS_OF_COMPACT_DATES = 19000000, 21000000  # other whole numbers are not taken as dates
 FORMATS_NOT_GUESSED = (
-    "%d.%m.%y",
-    "%m/%d/%y",
-    "%d/%m/%y",
-    "%d-%m-%y",
-    "%d-%b-%y",
-    "%d %b %y",
-    "%b %Y",
-    "%B %Y",
-    *(f"{day} %I:%M{seconds} %p" for day in ("%m/%d/%Y", "%d/%m/%Y") for seconds in ("", ":%S")),
-)
+    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
+    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
+)  # fmt: skip
 WORDS_OF_DATES = {
-    "%d": "day",
-    "%m": "month",
-    "%b": "month",
-    "%B": "month",
-    "%Y": "year",
-    "%y": "year",
-    "%A": "weekday",
-    "%a": "weekday",
-}
+    "%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year",
+    "%A": "weekday", "%a": "weekday",
+}  # fmt: skip
 CURRENCY = "(?:[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
 NEGATIVE = re.compile(r"^\((.*\d.*)\)$|^(.*\d\D*)-$|^−")  # (5) and 5- of accounts, and U+2212
 AROUND_NUMBER = re.compile(rf"^([-+]?)\s*{CURRENCY}?\s*([-+]?\d.*?)\s*(?:%|{CURRENCY})?$")

@@ -40,6 +40,7 @@ ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"  # the second one is an empty archive
 JSON_BEGINS = b"{", b"[{", b"[["
 DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,9 +239,12 @@ def text_format(source: Source, missing: Sequence[str]) -> TextFormat | None:
     # The header is read as data, because pandas would rename empty and repeated names.
     header = _read(source, **options, header=None, nrows=1, dtype=str, keep_default_na=False)
     options |= {"low_memory": False, "index_col": False}
-    if options["sep"] == ";" and _decimal_commas(_read(source, nrows=SNIFFED_ROWS, **options)):
+    sample = _read(source, nrows=SNIFFED_ROWS, dtype=str, **options)
+    if options["sep"] == ";" and any(_decimal_commas(text.dropna()) for _, text in sample.items()):
         options["decimal"] = ","
         messages.append("Numbers were read with a decimal comma.")
+    # Such a column stays text for now: pandas would take the points for decimal ones.
+    options["dtype"] = {name: str for name, text in sample.items() if _thousands(text.dropna())}
     names = [str(name).strip() for name in header.iloc[0]]
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
@@ -289,7 +293,21 @@ def _encoding(source: Source, head: bytes) -> str:
     return "utf-8-sig"
 
 
-def _decimal_commas(frame: Any) -> bool:
-    """Tell whether all values of some text column are numbers with a decimal comma."""
-    texts = (frame[name].dropna().astype(str) for name in frame.select_dtypes(exclude="number"))
-    return any(len(text) and text.str.fullmatch(DECIMAL_COMMA).all() for text in texts)
+def _decimal_commas(texts: Any) -> bool:
+    """Tell whether all values of a column are numbers, some of them with a decimal comma."""
+    found = texts.str.contains(",", regex=False).any() and texts.str.fullmatch(DECIMAL_COMMA).all()
+    return bool(found)
+
+
+def _thousands(texts: Any) -> bool:
+    """Tell whether points separate thousands, as in 980 and 1.250."""
+    pointed = texts.str.contains(".", regex=False)
+    if not pointed.any() or pointed.all() or not texts[pointed].str.fullmatch(THOUSANDS).all():
+        return False
+    # Decimals with a last zero have a fixed number of digits, so that no number is without them.
+    hundreds = texts[~pointed].str.fullmatch(r"[-+]?\d{1,3}").all()
+    return bool(
+        hundreds
+        and texts.str.len().where(~pointed).max() >= 3
+        and texts[pointed].str.endswith("0").any()
+    )
