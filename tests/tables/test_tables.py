@@ -405,6 +405,11 @@ def test_the_content_tells_how_a_file_is_compressed(tmp_path, content, name):
     assert read_table(tmp_path / name).frame.to_dict("list") == {"a": [1], "b": [2]}
 
 
+def test_a_column_may_be_named_as_a_compressed_file_begins(tmp_path):
+    path = write(tmp_path / "table.csv", "BZh,b\n1,2\n")
+    assert read_table(path).frame.to_dict("list") == {"BZh": [1], "b": [2]}
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
 def test_a_pipe_is_read_as_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")

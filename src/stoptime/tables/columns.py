@@ -133,7 +133,7 @@ def form_in_words(kind: Kind, form: str, series: Any) -> str:
 
 
 def may_differ(kind: Kind, form: str, other: str) -> bool:
-    """Tell whether the same number or date could be written differently in another form."""
+    """Tell whether the same text could mean another number or date in another form."""
     if kind == "date":
         # The form of dates of ISO 8601 is empty: they have one meaning.
         return bool(other) and other != form
@@ -207,7 +207,7 @@ def _numbers_in_text(texts: Any, form: str) -> tuple[Any, str]:
     percent = texts.str.endswith("%")
     # A point before exactly three digits separates thousands in an amount, but not in a percentage.
     thousands = bare.str.contains(".", regex=False).any() and not percent.any()
-    given = [form[0]] if form[:1] in {".", ","} and form else []
+    given = [form[0]] if form[:1] in {".", ","} else []
     signs = dict.fromkeys(given + ([",", "."] if thousands else [".", ","]))
     best = pd.Series(np.nan, texts.index), ""
     for sign in signs:

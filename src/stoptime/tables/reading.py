@@ -31,10 +31,10 @@ SNIFFED_ROWS = 1000  # read to find a decimal comma
 DELIMITERS = ",;\t|"
 PARQUET_MAGIC = b"PAR1"
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-COMPRESSED: dict[str, tuple[bytes, Any]] = {  # ending, first bytes, and how to unpack
-    ".gz": (b"\x1f\x8b", gzip.open),
-    ".bz2": (b"BZh", bz2.open),
-    ".xz": (b"\xfd7zXZ", lzma.open),
+COMPRESSED: dict[str, tuple[re.Pattern[bytes], Any]] = {  # ending, first bytes, way to unpack
+    ".gz": (re.compile(rb"\x1f\x8b"), gzip.open),
+    ".bz2": (re.compile(rb"BZh[1-9]"), bz2.open),
+    ".xz": (re.compile(rb"\xfd7zXZ"), lzma.open),
 }
 ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"  # the second one is an empty archive
 JSON_BEGINS = b"{", b"[{", b"[["
@@ -86,7 +86,7 @@ class Source:
                 with zipfile.ZipFile(raw) as archive, archive.open(_member(archive)) as file:
                     yield file
                 return
-            ways = (way for magic, way in COMPRESSED.values() if head.startswith(magic))
+            ways = (way for magic, way in COMPRESSED.values() if magic.match(head))
             with next(ways, nullcontext)(raw) as file:
                 yield file
 
