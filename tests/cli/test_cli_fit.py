@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import stoptime as st
 from helpers import run
 from stoptime.cli import app
+from stoptime.cli.terminal import in_options, parsed_stops
 from stoptime.show import report
 from stoptime.tables import Policy, fitting
 
@@ -398,3 +399,86 @@ def test_the_code_to_reproduce_runs_and_gives_the_same(houses, monkeypatch, caps
     assert scope["model"].stop_ == expected.stop_
     np.testing.assert_array_equal(scope["model"].coef_, expected.coef_)
     assert f"stop {expected.stop_:.6g}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["adam", "conjugate-gradient"])
+def test_a_method_without_a_filter_is_told_by_its_name_to_need_folds(name):
+    result = run("fit", "diabetes", "-m", name)
+    assert result.exit_code == 2
+    assert f"{name} needs folds, such as --cv 5" in " ".join(result.output.split())
+
+
+def test_many_parameters_of_a_method_leave_room_for_the_other_columns(houses):
+    options = ["-m", "adam", "--cv", "3", "--stops", "5,50", "--no-compare"]
+    command = ["fit", str(houses / "houses.csv"), "-t", "price", *options]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+    assert any("root mean squared" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-t", "prize"], 'There is no column "prize": did you mean "price"?'),
+        (["-t", "price", "--drop", "size", "--drop", "town"], "No column is left"),
+        (["-t", "price", "-m", "heavy-ball-flow"], "--method heavy-ball-flow:damping=0.1"),
+        (["-t", "price", "--missing", "error"], "--missing impute fills them in"),
+    ],
+)
+def test_errors_of_a_fit_begin_with_the_name_of_the_file(houses, options, words):
+    path = str(houses / "houses.csv")
+    result = run("fit", path, *options)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"stoptime: {path}: ")
+    assert words in result.stderr
+
+
+def test_the_log_loss_of_equal_probabilities_has_no_error_of_rounding(tmp_path):
+    rows = "".join(f"{i % 7},c{i % 50}\n" for i in range(200))
+    (tmp_path / "x.csv").write_text(f"a,y\n{rows}")
+    result = run("fit", str(tmp_path / "x.csv"), "-t", "y", "-m", "ridge", "--no-compare")
+    assert result.exit_code == 0, result.output
+    assert "×10⁻" not in next(line for line in result.stdout.splitlines() if "log loss" in line)
+
+
+@pytest.mark.parametrize("word", ["0", "-3", "2", "1,-1", "nan,1", "a,b", "1.5"])
+def test_stops_that_cannot_be_are_told_as_an_option(word):
+    result = run("fit", "diabetes", "--stops", word)
+    assert result.exit_code == 2
+    told = " ".join(result.output.replace("│", " ").split())
+    assert f'--stops: "{word}" is neither a number of stops, at least 3, nor a list' in told
+
+
+def test_one_stop_is_a_list_of_one():
+    assert parsed_stops("7,") == (7.0,)
+    assert parsed_stops("1,inf") == (1.0, np.inf)
+
+
+def test_methods_in_messages_are_written_as_options():
+    told = in_options(f"{st.Nesterov(step=2.0)} diverges, {st.Adam()} does not.")
+    betas = "betas=(0.9, 0.999)"
+    assert told == (
+        f"--method nesterov:step=2.0,friction=3.0 diverges, --method adam:lr=0.01,{betas},eps=1e-08"
+        " does not."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["fit", "diabetes", "--weights", "target"], '"target" cannot be the weights too: choose'),
+        (["fit", "diabetes", "--cv", "443"], "There are 442 rows: --cv 443 has more folds"),
+        (["fit", "diabetes", "--interval", "95"], "between 0 and 1, such as 0.95; got 95"),
+        (["plan", "--penalty", "1", "--lr", "0.1", "--out", "x.xyz"], "must end in .png, .pdf"),
+        (["reproduce", "--out", __file__], "is a file: give a folder"),
+        (
+            ["plan", "--penalty", "1", "--lr", "0.1", "--momentum", "0.9", "--friction", "3"],
+            "momentum or friction, not both",
+        ),
+    ],
+)
+def test_options_that_contradict_the_data_or_each_other_are_refused(options, words):
+    result = run(*options)
+    assert result.exit_code in {1, 2}
+    assert words in " ".join(result.output.replace("│", " ").split())

@@ -277,3 +277,24 @@ def test_truth_values_that_are_none(value):
     with pytest.raises(TypeError, match="prefer_simple must be True or False"):
         st.StoppedRegressorCV(prefer_simple=value).fit(X, y)
     assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
+
+
+@pytest.mark.parametrize("given", ["accelerated-flow", "AcceleratedFlow", "accelerated_flow"])
+def test_the_name_of_a_class_is_understood_as_the_method_that_was_meant(given):
+    with pytest.raises(ValueError, match=r'did you mean "nesterov-flow"\?'):
+        st.get_method(given)
+
+
+@pytest.mark.parametrize("gamma", ["scale", -1.0, np.nan])
+def test_a_gamma_that_no_kernel_has_is_refused(gamma):
+    X = np.arange(6.0)[:, None]
+    with pytest.raises(ValueError, match="gamma must be"):
+        st.StoppedKernelRegressorCV(kernel="rbf", gamma=gamma).fit(X, X[:, 0])
+
+
+def test_a_model_that_cannot_be_written_is_told_by_the_name_that_was_given(tmp_path):
+    X = np.arange(6.0)[:, None]
+    path = tmp_path / "no folder" / "model.json"
+    with pytest.raises(FileNotFoundError) as error:
+        st.save(st.StoppedRegressor(stop=1.0).fit(X, X[:, 0]), path)
+    assert str(error.value).endswith(f"No such file or directory: {str(path)!r}")

@@ -1,12 +1,13 @@
 """Small tables of every kind are fitted and assessed in little time by all methods.
 
 Numbers beside the fit, such as the guarantee, may cost no more than the fit itself. ``make test``
-tries a few tables with one method each, and ``make soak`` tries 500 with all methods.
+tries one table with each method, and ``make soak`` tries 500 with all methods.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 
@@ -14,18 +15,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.tables.assessment import Request
 from stoptime.tables.fitting import fit_table
 
 SOAK = "STOPTIME_SOAK" in os.environ
-TABLES = 500 if SOAK else 12
 METHODS = sorted(ALL_METHODS)
+TABLES = 500 if SOAK else len(METHODS)
 LONGEST = 20.0  # seconds of processor time for a table; typical ones take a tenth of a second
 LONGEST_BESIDE = 1.0  # seconds beyond the fit, on any machine
 MOST_BESIDE = 0.02  # seconds for searches whose price does not depend on the table
 SLACK = 4.0 if SOAK else 20.0  # processors shared with other work are slower for a while
 COLUMNS = ["ranks", "squares", "powers", "normal", "copy", "near copy", "binary", "scaled"]
+TUNED_BY_HAND = {
+    "heavy-ball-flow": {"damping": 0.1},
+    "high-resolution-flow": {"strong_convexity": 0.01},
+    "heavy-ball": {"momentum": 0.9},
+}
+REFUSED = re.compile("the same in every row")
 TARGETS = ["exact", "noisy", "noise", "steps", "one row", "huge"]
 
 
@@ -68,17 +76,20 @@ def table(seed: int) -> pd.DataFrame:
     return frame
 
 
-def times(path: str, name: str) -> tuple[float, float]:
+def times(path: str, method: Method) -> tuple[float, float]:
     """Return seconds of the fit and of the assessment; zeros for a table that is refused."""
     steps: dict[str, float] = {}
-    request = Request(path, "y", methods=(ALL_METHODS[name](),), compare=False, classify=False)
-    if name == "conjugate-gradient":
-        request = Request(path, "y", methods=request.methods, cv=3, compare=False, classify=False)
+    cv = None if method.has_filter else 3
+    request = Request(path, "y", methods=(method,), cv=cv, compare=False, classify=False)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit_table(request, lambda step: steps.setdefault(step, time.process_time()))
-    except ValueError:  # a target that is the same everywhere, or fewer rows than folds
+    except ValueError as error:
+        if "smallest eigenvalue" in str(error):  # as in singular tables, which need a number
+            return times(path, type(method)(**TUNED_BY_HAND[method.name]))
+        if not REFUSED.search(str(error)):
+            raise
         return 0.0, 0.0
     end = time.process_time()
     return steps["assessing"] - steps["fitting"], end - steps["assessing"]
@@ -88,8 +99,8 @@ def times(path: str, name: str) -> tuple[float, float]:
 def test_a_small_table_takes_little_time(tmp_path, seed, record_property):
     path = str(tmp_path / "table.csv")
     table(seed).to_csv(path, index=False)
-    for name in METHODS if SOAK else METHODS[seed % len(METHODS) :][:1]:
-        fit, beside = times(path, name)
+    for name in METHODS if SOAK else [METHODS[-1 - seed]]:
+        fit, beside = times(path, ALL_METHODS[name]())
         record_property(name, (fit, beside))
         assert fit + beside < LONGEST, name
         assert beside < min(LONGEST_BESIDE + fit, SLACK * max(MOST_BESIDE, fit)), name

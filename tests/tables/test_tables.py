@@ -1,6 +1,11 @@
 """Reading tables and preparing their columns: nothing silently, every error with what to change."""
 
+import bz2
 import gzip
+import io
+import lzma
+import os
+import threading
 import time
 import zipfile
 
@@ -25,6 +30,15 @@ def frame(rng):
             "price": rng.normal(size=n),
         }
     )
+
+
+def archive(*names):
+    """Return an archive whose files all have the same rows."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as files:
+        for name in names:
+            files.writestr(name, "a,b\n1,2\n")
+    return packed.getvalue()
 
 
 def write(path, content):
@@ -85,7 +99,12 @@ def test_latin_1_is_read_and_told(tmp_path):
         ('a,b\n"open,2\n3,4\n', "EOF inside string"),
         (b"\0\1\2\3", "neither text nor Parquet"),
         (b"PAR1 is how it begins, and no more", "cannot be read as Parquet"),
-        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "neither text nor Parquet"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "a table: Compressed file ended before"),
+        (gzip.compress(b"\0\1\2", mtime=0), "neither text nor Parquet: save"),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 2**17, mtime=0)[:-9], "Compressed file ended before"),
+        ('[{"a": 1, "y": 2}]', "is JSON: save the table as CSV or Parquet"),
+        (archive("[Content_Types].xml", "xl/sheet1.xml"), "a workbook, .* save its sheet as CSV"),
+        (archive(), "the archive holds 0 files"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path, content, words):
@@ -211,15 +230,18 @@ def test_iso_dates_in_text_are_days(frame):
 
 
 AMOUNTS = [
-    (["1.234,50 €", "12,00 €", "7 €"], ",", [1234.5, 12, 7]),
-    (["$1,234", "$ 12", "-$3"], ".", [1234, 12, -3]),
-    (["1.234 €", "12 €", "999 €"], ",", [1234, 12, 999]),
-    (["CHF 1'234.50", "CHF 2’000", "-5"], ".", [1234.5, 2000, -5]),
+    (["1.234,50 €", "12,00 €", "7 €"], ",€", [1234.5, 12, 7]),
+    (["$1,234", "$ 12", "-$3"], ".$", [1234, 12, -3]),
+    (["1.234 €", "12 €", "999 €"], ",€", [1234, 12, 999]),
+    (["CHF 1'234.50", "CHF 2’000", "-5"], ".CHF", [1234.5, 2000, -5]),
     (["1 234,5", "2\u202f000,25", "3"], ",", [1234.5, 2000.25, 3]),
-    (["12.345 %", "7%", "0.500 %"], ".", [12.345, 7, 0.5]),
+    (["12.345 %", "7%", "0.500 %"], ".%", [12.345, 7, 0.5]),
     (["0,5", "1,25", "2,000"], ",", [0.5, 1.25, 2]),
     (["1,234", "5,678", "1,234,567"], ".", [1234, 5678, 1234567]),
-    (["€1.5e3", "€2", "+€3"], ".", [1500, 2, 3]),
+    (["€1.5e3", "€2", "+€3"], ".€", [1500, 2, 3]),
+    (["(1,234.50)", "12.00", "($3.25)"], ".$", [-1234.5, 12, -3.25]),
+    (["1.234,50-", "12,00", "3,00-"], ",", [-1234.5, 12, -3]),
+    (["−1.5", "−2.25", "3"], ".", [-1.5, -2.25, 3]),
 ]
 
 
@@ -260,6 +282,14 @@ def test_text_that_only_looks_like_numbers_stays_text(texts):
         (["2021/03/04", "2022/12/31"], "%Y/%m/%d", "2021-03-04"),
         (["04.03.2021 10:30", "31.12.2022 08:15"], "%d.%m.%Y %H:%M", "2021-03-04 10:30"),
         (["Mar 2021", "Dec 2022"], "%b %Y", "2021-03-01"),
+        (["3/4/2021 1:30 PM", "12/31/2022 12:05 AM"], "%m/%d/%Y %I:%M %p", "2021-03-04 13:30"),
+        (
+            ["25/4/2021 1:30:05 AM", "3/1/2022 2:05:00 PM"],
+            "%d/%m/%Y %I:%M:%S %p",
+            "2021-04-25 01:30:05",
+        ),
+        ([20210304, 20221231], "%Y%m%d", "2021-03-04"),
+        ([20210304.0, None, 20221231.0], "%Y%m%d", "2021-03-04"),
     ],
 )
 def test_dates_in_other_formats_are_days(texts, form, first):
@@ -273,7 +303,7 @@ def test_new_rows_are_read_in_the_form_of_the_fit():
         {"when": ["03/04/2021", "25/06/2022", "01/02/2020"], "paid": ["1.500 €", "2 €", "3,5 €"]}
     )
     prepared = prepare(frame.assign(y=[1.0, 2, 4]), "y")
-    assert [column.form for column in prepared.recipe.columns] == ["%d/%m/%Y", ","]
+    assert [column.form for column in prepared.recipe.columns] == ["%d/%m/%Y", ",€"]
     assert any("'03/04/2021', read as dates (day/month/year)" in m for m in prepared.messages)
     assert any("'1.500 €', read as numbers" in m for m in prepared.messages)
     # alone, these would be months first and a decimal point
@@ -281,6 +311,131 @@ def test_new_rows_are_read_in_the_form_of_the_fit():
         pd.DataFrame({"when": ["03/04/2021"], "paid": ["1.500"]}).astype(object)
     )
     np.testing.assert_array_equal(again, prepared.X[:1])
+
+
+@pytest.mark.parametrize("numbers", [[20211304, 20220101], [20210304.5, 20220101], [1, 20220101]])
+def test_whole_numbers_that_are_not_all_dates_stay_numbers(numbers):
+    assert values_of(pd.Series(numbers), "x").kind == "number"
+
+
+def test_numbers_that_look_like_dates_in_new_rows_stay_numbers():
+    frame = pd.DataFrame({"a": [20220101.0, 3, 4], "y": [1.0, 2, 4]})
+    prepared = prepare(frame, "y", Policy(standardise=False))
+    again, messages = prepared.recipe.transform(pd.DataFrame({"a": [20220101]}))
+    assert again[0, 0] == 20220101
+    assert not messages
+    # a target is never a date
+    assert prepare(frame.assign(y=[20220101, 20220102, 20220103]), "y").y[0] == 20220101
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "told"),
+    [
+        (["1.5%", "2%", "3%"], [0.5], True),
+        (["1.5%", "2%", "3%"], ["50 %"], False),
+        ([1.5, 2, 3], ["50 %"], True),
+        (["$1.5", "$2", "$3"], ["€5"], True),
+        (["$1.5", "$2", "$3"], [5.0], False),
+        ([1.5, 2, 3], ["1,5"], True),
+        (["1,5 €", "2 €", "3 €"], [1.5], True),
+        (["25/06/2022", "03/04/2021", "1/2/2020"], ["05/13/2020"], True),
+        (["25/06/2022", "03/04/2021", "1/2/2020"], ["2020-05-13"], False),
+        (["2020-05-13", "2020-05-14", "2020-07-13"], ["05/06/2020"], True),
+        (["2020-05-13", "2020-05-14", "2020-07-13"], [None], False),
+    ],
+)
+def test_values_in_another_form_than_in_fitting_are_told(fitted, new, told):
+    prepared = prepare(pd.DataFrame({"a": fitted, "y": [1.0, 2, 4]}), "y")
+    _, messages = prepared.recipe.transform(pd.DataFrame({"a": new}))
+    found = [one for one in messages if one.startswith("Written in another form than in fitting")]
+    assert len(found) == told
+    assert all(one.endswith("a (1).") for one in found)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_columns_of_any_size_are_standardised(frame, size):
+    usual = prepare(frame, "price")
+    found = prepare(frame.assign(size=frame["size"] * size), "price")
+    np.testing.assert_allclose(found.X, usual.X, rtol=1e-12)
+    assert np.isfinite(found.recipe.scales).all()
+
+
+def test_text_that_is_different_in_every_row_is_left_out(frame):
+    prepared = prepare(frame.assign(name=[f"house {i}" for i in range(len(frame))]), "price")
+    assert not any("house" in one for one in prepared.recipe.features)
+    assert 'Column "name": left out, text that is different in every row.' in prepared.messages
+    several = prepare(frame.assign(name=[f"house {i // 2}" for i in range(len(frame))]), "price")
+    told = f'Column "name": text with {len(frame) // 2} different values, a feature for each.'
+    assert told in several.messages
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        (["1", "2.5", "-3e4"], r'"price". The columns are .* The first line must have the names'),
+        (["a b price"], r'only column is a b price: separate columns by a comma, ";"'),
+    ],
+)
+def test_a_header_that_is_missing_or_not_split_is_told(columns, match):
+    with pytest.raises(ValueError, match=match):
+        prepare(pd.DataFrame([range(len(columns))] * 3, columns=columns), "price")
+
+
+def test_all_columns_that_are_missing_are_told(frame):
+    recipe = prepare(frame, "price").recipe
+    lacking = [one.name for one in recipe.columns][:2]
+    with pytest.raises(ValueError, match=f'no column "{lacking[0]}", nor "{lacking[1]}"'):
+        recipe.transform(frame.drop(columns=lacking))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b"a,b\n1,2\n"),
+        bz2.compress(b"a,b\n1,2\n"),
+        lzma.compress(b"a,b\n1,2\n"),
+        archive("folder/table.csv", "__MACOSX/folder/._table.csv", "folder/.DS_Store"),
+        b"a,b\n1,2\n",
+    ],
+    ids=["gz", "bz2", "xz", "zip", "plain"],
+)
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table"])
+def test_the_content_tells_how_a_file_is_compressed(tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    assert read_table(tmp_path / name).frame.to_dict("list") == {"a": [1], "b": [2]}
+
+
+def test_a_column_may_be_named_as_a_compressed_file_begins(tmp_path):
+    path = write(tmp_path / "table.csv", "BZh,b\n1,2\n")
+    assert read_table(path).frame.to_dict("list") == {"BZh": [1], "b": [2]}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+def test_a_pipe_is_read_as_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"a,b\n1,2\n"])
+    writer.start()
+    assert read_table(tmp_path / "pipe").frame.to_dict("list") == {"a": [1], "b": [2]}
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["980", "1.250", "12.134"], [980, 1250, 12134]),
+        (["-1.250", "", "999"], [-1250, np.nan, 999]),
+        (["980", "1.251", "12.134"], [980, 1.251, 12.134]),  # as a program prints three decimals
+        (["980.000", "1.250", "12.134"], [980, 1.25, 12.134]),
+        (["2", "1.250", "1.600"], [2, 1.25, 1.6]),  # too small for thousands
+        (["980", "0.250", "1.600"], [980, 0.25, 1.6]),
+        (["1980", "1.250", "1.600"], [1980, 1.25, 1.6]),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_points_that_can_only_separate_thousands_do(tmp_path, texts, numbers, delimiter):
+    rows = "".join(f"{text}{delimiter}{i}\n" for i, text in enumerate(texts))
+    table = read_table(write(tmp_path / "table.csv", f"a{delimiter}y\n{rows}"))
+    np.testing.assert_array_equal(values_of(table.frame["a"], "a").values, numbers)
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "zip", "xz"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
+from stoptime.theory import calibration
 from stoptime.theory.calibration import calibrate_to, matched
 from stoptime.theory.search import distance_ratio, risk_ratio
 
@@ -191,3 +192,34 @@ def test_the_guarantee_of_a_stop_is_no_less_than_that_of_the_best_one():
         penalty, bound = matched(st.HeavyBallFlow(), stop, eigenvalues=s)
         assert bound >= calibrate_to(st.HeavyBallFlow(), penalty, eigenvalues=s).inflation - 1e-9
     assert matched(st.GradientFlow(), 3.0).guarantee == st.calibrate("gradient-flow").inflation
+
+
+@pytest.mark.parametrize(
+    "method",
+    [st.GradientFlow(), st.CriticalFlow(), st.AcceleratedFlow(9), st.IteratedRidge(3)],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["risk", "parameter"])
+def test_a_search_over_stops_finds_the_calibration_of_a_search_over_penalties(method, kind):
+    found = st.calibrate(method, kind)
+    stop = calibration._best_time(method, calibration._ratio(kind), 0.0, np.inf)
+    other = calibration.guarantee(method, stop)
+    assert found.inflation == pytest.approx(other.inflation, rel=1e-8 if kind == "risk" else 1e-4)
+    assert found.stop == pytest.approx(other.stop, rel=1e-4)
+    if kind == "parameter":
+        assert found.parameter_error == pytest.approx(other.parameter_error, rel=1e-8)
+
+
+def test_the_first_calibration_evaluates_few_filters(monkeypatch):
+    evaluated = []
+    gain = st.CriticalFlow._gain
+
+    def counted(self, s, t):
+        found = gain(self, s, t)
+        evaluated.append(found.size)
+        return found
+
+    monkeypatch.setattr(st.CriticalFlow, "_gain", counted)
+    calibration._calibrate.__wrapped__(st.CriticalFlow(), "risk", 0.0, np.inf)
+    # three grids of phases and what lies around their peaks; a search over stops takes 60 000
+    assert sum(evaluated) < 10_000

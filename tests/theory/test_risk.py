@@ -359,3 +359,16 @@ def test_best_of_all_iterates_is_found_however_short_the_step(step):
     }
     curve = st.risk(st.GradientDescent(step / 1e4), [0, np.inf], **known)
     assert curve.best_total == pytest.approx(1e-3 / (1 + 1e-3), rel=1e-8)  # g = σ²/(s + σ²)
+
+
+def test_the_best_iteration_is_the_least_of_all_in_one_run(monkeypatch):
+    runs = []
+    run = st.Nesterov.run
+    monkeypatch.setattr(st.Nesterov, "run", lambda *given: runs.append(1) or run(*given))
+    s = np.geomspace(1e-3, 1, 5)
+    prior = {"eigenvalues": s, "signal": 1.0, "noise": 0.3, "n_samples": 30}
+    every = st.bayes_risk(st.Nesterov(step=0.9), np.arange(400), **prior)
+    runs.clear()
+    stop, risk = every.model.lowest_near(np.array([1.0, 20.0, 399.0]))
+    assert (stop, risk) == (np.argmin(every.total), every.total.min())
+    assert len(runs) == 1

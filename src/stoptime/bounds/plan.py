@@ -238,6 +238,10 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     if step is not None and lr is not None:
         raise ValueError("step and lr are two names of one parameter: give one of them.")
+    if momentum is not None and friction is not None:
+        raise ValueError(
+            "Give momentum or friction, not both: a constant momentum takes the place of friction."
+        )
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
     chosen: Any = _configured(get_method(method), options)
     if eigenvalues is None and not chosen.is_tuned:

@@ -109,8 +109,9 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         classify=classify,
         compare=compare,
     )
-    if cv is None and not all(one.has_filter for one in request.methods):
-        raise bad("--method", "conjugate-gradient needs folds, such as --cv 5.")
+    unfiltered = [one.name for one in request.methods if not one.has_filter]
+    if cv is None and unfiltered:
+        raise bad("--method", f"{unfiltered[0]} needs folds, such as --cv 5.")
     outputs = {"--model": model, "--out": out, "--report": report}
     wanted = _checked(data, outputs, predict, force=force)
     checked_interval(interval)

@@ -127,7 +127,7 @@ def _summary(fitted: Fitted) -> Table:
     """Return the table of the chosen model, its error and its guarantee."""
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     table.add_column(style="dim", overflow="fold")
     size = f"{counted(fitted.n_rows, 'row')}, {counted(fitted.prepared.X.shape[1], 'feature')}"
     data = ("data", Path(fitted.table.source).name, size)

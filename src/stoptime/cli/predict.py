@@ -75,7 +75,7 @@ def predict(
 def checked_interval(confidence: float) -> None:
     """Refuse a confidence that is no probability."""
     if not 0 < confidence < 1:
-        raise bad("--interval", "must lie between 0 and 1.")
+        raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {confidence:g}.")
 
 
 def write_predictions(frame: Any, out: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stoptime.methods.registry import ALL_METHODS
+from stoptime.stopping.grid import FEWEST_GRID_STOPS
+from stoptime.support.checks import nonnegative, whole_number
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
@@ -74,10 +77,13 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
     if word is None:
         return None
     try:
-        return tuple(map(float, word.split(","))) if "," in word else int(word)
+        if "," not in word:
+            return whole_number("--stops", int(word), least=FEWEST_GRID_STOPS)
+        given = np.array([float(one) for one in word.split(",") if one.strip()])
+        return tuple(nonnegative("--stops", given, infinite=True).tolist())
     except ValueError:
-        message = f'"{word}" is neither a number of stops nor a list such as 1,10,100'
-        raise bad("--stops", message) from None
+        known = f"a number of stops, at least {FEWEST_GRID_STOPS}, nor a list such as 1,10,inf"
+        raise bad("--stops", f'"{word}" is neither {known}.') from None
 
 
 def checked_output(
@@ -131,8 +137,16 @@ def in_options(message: str) -> str:
     message = message.replace("classify=False", "--no-classify")
     message = message.replace("in_memory=True", "--in-memory")
     for name, kind in ALL_METHODS.items():
-        message = re.sub(rf"\b{kind.__name__}\(([^)]+)\)", rf"--method {name}:\1", message)
+        # betas=(0.9, 0.999) has brackets of its own
+        call = rf"\b{kind.__name__}\(((?:[^()]|\([^()]*\))+)\)"
+        message = re.sub(call, partial(_as_option, name), message)
     return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
+
+
+def _as_option(name: str, match: re.Match[str]) -> str:
+    """Return a method as the command line takes it, without parameters that are not set."""
+    parts = re.split(r", (?=\w+=)", match[1])
+    return f"--method {name}:{','.join(part for part in parts if not part.endswith('=None'))}"
 
 
 def print_notes(messages: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from typer import Option
 
-from stoptime.cli.terminal import AsJson, bar, checked_output, print_json
+from stoptime.cli.terminal import AsJson, bad, bar, checked_output, print_json
 from stoptime.support.checks import whole_number
 from stoptime.support.files import atomic
 
@@ -45,7 +45,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
     from stoptime.support import plots  # noqa: PLC0415 - starts faster
 
-    checked_output(out, "--out")
+    checked_output(out, "--out", (".png", ".pdf", ".svg"))
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
     if batch_size is not None:
         if rows is None or features is None:
@@ -96,6 +96,8 @@ def reproduce(
     """
     from stoptime.paper import reproduction  # noqa: PLC0415 - needs matplotlib
 
+    if out.is_file():
+        raise bad("--out", f"{out} is a file: give a folder.")
     certify = find_spec("flint") is not None if certify is None else certify
     with bar(len(reproduction.steps(certify))) as advance:
         files = reproduction.reproduce(out, certify=certify, dark=dark, progress=advance)

@@ -16,7 +16,7 @@ from stoptime.estimators.regressor import LinearRegressor
 from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
-from stoptime.support.checks import truth_value
+from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ class _KernelRegressor(LinearRegressor):
         else:
             parameters = {"degree": self.degree, "coef0": self.coef0}
             if self.gamma is not None:  # otherwise the kernel has a default of its own
-                parameters["gamma"] = self.gamma
+                parameters["gamma"] = float(nonnegative("gamma", self.gamma))
         options = {"metric": self.kernel, "filter_params": True} | parameters
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
             values = pairwise_kernels(rows, others, **options)

@@ -75,7 +75,9 @@ def get_method(method: str | Method | type[Method]) -> Method:
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
     if not isinstance(given, str) or given not in ALL_METHODS:
-        hint = did_you_mean(method, ALL_METHODS) or "."
+        classes = {kind.__name__.casefold(): name for name, kind in ALL_METHODS.items()}
+        same = classes.get(str(given).replace("-", "").replace("_", "").casefold())
+        hint = f': did you mean "{same}"?' if same else did_you_mean(method, ALL_METHODS) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
     return ALL_METHODS[given]()
 

@@ -60,7 +60,7 @@ def _class_errors(found: ClassErrors) -> list[tuple[str, str, str]]:
     sizes = [sum(row) for row in found.confusion]
     frequent = f"the most frequent class has {100 * max(sizes) / sum(sizes):.1f} %"
     share = with_error(100 * found.accuracy, 100 * found.accuracy_standard_error)
-    loss = with_error(found.log_loss, found.log_loss_standard_error)
+    loss = with_error(found.log_loss, found.log_loss_standard_error, scale=found.log_loss)
     return [
         ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
         ("log loss", loss, "of left-out rows, by calibrated probabilities"),

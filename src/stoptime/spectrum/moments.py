@@ -174,7 +174,7 @@ def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         raise ValueError(
-            f"sample_weight must be finite and non-negative; got {weights[wrong][0]!r}."
+            f"sample_weight must be finite and non-negative; got {float(weights[wrong][0])}."
         )
     return weights
 

@@ -27,6 +27,7 @@ SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
 SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short
 STOPS_PER_OSCILLATION = 8
 LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up to here
+FEWEST_GRID_STOPS = 3
 FEWEST_DEFAULT_STOPS = 50
 MOST_DEFAULT_STOPS = 1000
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
@@ -57,9 +58,10 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
     size : int, optional
         Number of stops: the same range, thinned or filled evenly.
     """
-    if size is not None and not (is_whole(size) and size >= 3):
+    if size is not None and not (is_whole(size) and size >= FEWEST_GRID_STOPS):
         raise ValueError(
-            f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
+            f"stops must be an array, None, or a whole number of at least {FEWEST_GRID_STOPS}; "
+            f"got {size!r}."
         )
     method = get_method(method)
     if spectrum.rank == 0:

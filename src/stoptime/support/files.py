@@ -27,6 +27,11 @@ def atomic(target: Path) -> Iterator[Path]:
         temporary.touch(exist_ok=False)
         yield temporary
         temporary.replace(target)
+    except OSError as error:
+        if error.filename is None or Path(error.filename) != temporary:
+            raise
+        # the caller knows the name of the target only
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 

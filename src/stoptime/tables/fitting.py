@@ -17,7 +17,7 @@ from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import (  # isort: skip
     Assessment, ClassErrors, Fitted, Request, Score, assess, compare,
 )  # fmt: skip
-from stoptime.tables.reading import read_table
+from stoptime.tables.reading import errors_named, read_table
 from stoptime.tables.recipe import Prepared, TableRows, opening, prepare
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ def fit_table(request: Request, progress: Callable[[str], None] | None = None) -
     read = read_table if request.shuffled else opening
     table = read(request.data, missing=request.missing)
     step("preparing")
-    prepared = _prepare(request, table)
+    with errors_named(table.source):
+        prepared = _prepare(request, table)
     step("fitting")
-    with warnings_noted() as warned:
+    with errors_named(table.source), warnings_noted() as warned:
         model, spectrum, n_rows, on_rows = _fit(request, prepared)
     messages += [*table.messages, *on_rows, *warned]
     step("assessing")
@@ -89,6 +90,8 @@ def _fit(request: Request, prepared: Prepared) -> tuple[Any, Spectrum, int, list
     """Fit the prepared rows, or all rows of a file in chunks; return messages on the rows too."""
     estimator = _estimator(request, prepared)
     if request.shuffled:
+        if request.cv is not None and request.cv > len(prepared.y):
+            raise ValueError(f"There are {len(prepared.y)} rows: cv={request.cv} has more folds.")
         weights = prepared.sample_weight
         n_rows = len(prepared.y) if weights is None else int(np.count_nonzero(weights))
         response = prepared.task.coded(prepared.y)

@@ -65,7 +65,7 @@ def load(source: str | Path) -> Model:
     except UnicodeDecodeError:
         reason = "it is not text in UTF-8."
     except json.JSONDecodeError as error:
-        reason = f"it is not JSON ({error})."
+        reason = f"it is not JSON ({error}). Give the file that --model or stoptime.save wrote."
     except ValueError as error:
         reason = str(error)
     raise ValueError(f"{path} is not a model of stoptime: {reason}")

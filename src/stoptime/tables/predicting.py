@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoptime.support.progress import warnings_noted
-from stoptime.tables.reading import pandas
+from stoptime.tables.columns import values_of
+from stoptime.tables.reading import errors_named, pandas
 from stoptime.tables.recipe import counted
 
 if TYPE_CHECKING:
@@ -24,17 +25,15 @@ def predict_table(model: Model, table: Table, confidence: float) -> tuple[Any, l
     """
     frame = table.frame
     name = Path(table.source).name
-    complete = ~_incomplete(model, frame)
+    with errors_named(table.source):
+        complete = ~_incomplete(model, frame)
     messages = list(table.messages)
     if not complete.all():
         lost = counted(int((~complete).sum()), "row")
         why = "the model was fitted without rows that have missing values"
         messages.append(f"No prediction for {lost}: {why}.")
-    try:
-        with warnings_noted() as warned:
-            columns = _columns(model, frame[complete], confidence)
-    except ValueError as error:
-        raise ValueError(f"{table.source}: {error}") from error
+    with errors_named(table.source), warnings_noted() as warned:
+        columns = _columns(model, frame[complete], confidence)
     found = pandas().DataFrame(columns, index=frame.index[complete])
     # Columns of the table keep their names.
     taken = {one: f"{one}_by_stoptime" for one in columns if one in frame.columns}
@@ -51,7 +50,9 @@ def _incomplete(model: Model, frame: Any) -> Any:
     lost = np.zeros(len(frame), dtype=bool)
     for column in () if model.recipe is None else model.recipe.columns:
         if column.kind != "category" and column.fill is None and column.name in frame.columns:
-            lost |= np.asarray(frame[column.name].isna())
+            found = values_of(frame[column.name], column.name, column.form, column.kind)
+            # Values of another kind are told later, with an example.
+            lost |= found.gaps if found.kind == column.kind else frame[column.name].isna()
     return lost
 
 

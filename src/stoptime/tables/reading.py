@@ -12,7 +12,7 @@ import sys
 import warnings
 import zipfile
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -31,9 +31,16 @@ SNIFFED_ROWS = 1000  # read to find a decimal comma
 DELIMITERS = ",;\t|"
 PARQUET_MAGIC = b"PAR1"
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSED: dict[str, tuple[re.Pattern[bytes], Any]] = {  # ending, first bytes, way to unpack
+    ".gz": (re.compile(rb"\x1f\x8b"), gzip.open),
+    ".bz2": (re.compile(rb"BZh[1-9]"), bz2.open),
+    ".xz": (re.compile(rb"\xfd7zXZ"), lzma.open),
+}
+ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"  # the second one is an empty archive
+JSON_BEGINS = b"{", b"[{", b"[["
 DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +68,9 @@ class Source:
             return cls("standard input", Path(), sys.stdin.buffer.read())
         if path.is_dir():
             raise FileNotFoundError(f"{path} is a folder, not a file.")
+        if path.is_fifo():
+            # The shell gives <(command) as a pipe, which can be read only once.
+            return cls(str(path), path, path.read_bytes())
         if not path.is_file():
             hint = did_you_mean(path.name, [p.name for p in path.parent.glob("*") if p.is_file()])
             raise FileNotFoundError(f"{path} does not exist{hint or '.'}")
@@ -68,31 +78,26 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the content for reading."""
-        suffix = self.path.suffix.lower()
-        if self.content is not None:
-            yield io.BytesIO(self.content)
-        elif suffix == ".zip":
-            with zipfile.ZipFile(self.path) as archive, archive.open(self._member(archive)) as file:
+        """Open the content for reading; its first bytes tell how it is compressed."""
+        with self.path.open("rb") if self.content is None else io.BytesIO(self.content) as raw:
+            head = raw.read(8)
+            raw.seek(0)
+            if head.startswith(ZIP_MAGIC):
+                with zipfile.ZipFile(raw) as archive, archive.open(_member(archive)) as file:
+                    yield file
+                return
+            ways = (way for magic, way in COMPRESSED.values() if magic.match(head))
+            with next(ways, nullcontext)(raw) as file:
                 yield file
-        else:
-            with COMPRESSED.get(suffix, open)(self.path, "rb") as file:
-                yield file
-
-    def _member(self, archive: zipfile.ZipFile) -> str:
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        if len(names) != 1:
-            raise ValueError(
-                f"the archive holds {len(names)} files: unpack the one with the table."
-            )
-        return names[0]
 
     def kind_and_head(self) -> tuple[str, bytes]:
         """Return the format of the content, and its first bytes."""
         with readable(self), self.open() as file:
             head = file.read(SNIFFED_BYTES)
         if not head:
-            raise ValueError(f"{self.name} is empty.")
+            raise ValueError(f"{self.name} is empty: a table has a line of names, then its rows.")
+        if head.lstrip().startswith(JSON_BEGINS):
+            raise ValueError(f"{self.name} is JSON: save the table as CSV or Parquet.")
         # The ending before that of a compression is the one of the table.
         endings = [one.lower() for one in self.path.suffixes]
         known = next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), None)
@@ -100,6 +105,30 @@ class Source:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _member(archive: zipfile.ZipFile) -> str:
+    """Return the name of the only file in an archive."""
+    if "[Content_Types].xml" in archive.namelist():
+        raise ValueError("it is a workbook, such as of Excel: save its sheet as CSV.")
+    # macOS adds a folder of its own, and hidden files.
+    hidden = ("__MACOSX", ".")
+    files = [one for one in archive.namelist() if not one.endswith("/")]
+    names = [one for one in files if not any(part.startswith(hidden) for part in one.split("/"))]
+    if len(names) != 1:
+        raise ValueError(f"the archive holds {len(names)} files: unpack the one with the table.")
+    return names[0]
+
+
+@contextmanager
+def errors_named(source: str) -> Iterator[None]:
+    """Begin the message of an error with the name of the file, unless it names the file itself."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(source):
+            raise
+        raise ValueError(f"{source}: {error}") from error
 
 
 def pandas() -> Any:
@@ -119,8 +148,8 @@ def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
     """Read a table.
 
     ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
-    scikit-learn. The ending of the name gives the format: csv, tsv or parquet, which may be
-    compressed (gz, bz2, xz, or zip with one file); other names are read by their content.
+    scikit-learn. The ending of the name gives the format: csv, tsv or parquet; other names are
+    read by their content, which may be compressed (gz, bz2, xz, or zip with one file).
     Delimiter, encoding and decimal comma are detected. ``missing`` lists words for a missing value,
     besides an empty field, NA, N/A, NaN, null and None.
     """
@@ -138,7 +167,7 @@ def first_rows(source: Source, missing: Sequence[str], rows: int | None) -> Tabl
     text = text_format(source, missing)
     frame = next(frames(source, text, rows), None)
     if frame is None or len(frame) == 0:
-        raise ValueError(f"{source} has a header but no rows.")
+        raise ValueError(f"{source} has a header but no rows: add rows below it.")
     twice = [name for name, count in Counter(frame.columns).items() if count > 1]
     if twice:
         raise ValueError(f'{source} has two columns named "{twice[0]}": rename one of them.')
@@ -210,9 +239,12 @@ def text_format(source: Source, missing: Sequence[str]) -> TextFormat | None:
     # The header is read as data, because pandas would rename empty and repeated names.
     header = _read(source, **options, header=None, nrows=1, dtype=str, keep_default_na=False)
     options |= {"low_memory": False, "index_col": False}
-    if options["sep"] == ";" and _decimal_commas(_read(source, nrows=SNIFFED_ROWS, **options)):
+    sample = _read(source, nrows=SNIFFED_ROWS, dtype=str, **options)
+    if options["sep"] == ";" and any(_decimal_commas(text.dropna()) for _, text in sample.items()):
         options["decimal"] = ","
         messages.append("Numbers were read with a decimal comma.")
+    # Such a column stays text for now: pandas would take the points for decimal ones.
+    options["dtype"] = {name: str for name, text in sample.items() if _thousands(text.dropna())}
     names = [str(name).strip() for name in header.iloc[0]]
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
@@ -237,7 +269,10 @@ def readable(source: Source, kind: str = "a table") -> Iterator[None]:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             reason = reason.removeprefix("Error tokenizing data. C error: ")
             if isinstance(error, pd.errors.ParserWarning):
-                reason = "rows have more fields than the header has names"
+                reason = (
+                    "rows have more fields than the header has names. The first line must be the "
+                    "header, and fields that contain the separator must be quoted."
+                )
             raise ValueError(f"{source} cannot be read as {kind}: {reason}") from error
 
 
@@ -246,18 +281,33 @@ def _encoding(source: Source, head: bytes) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
-        raise ValueError(f"{source} is neither text nor Parquet.")
+        raise ValueError(f"{source} is neither text nor Parquet: save the table as CSV.")
     # charset-normalizer would guess from frequencies, which short files of numbers do not have.
-    try:
-        with source.open() as file, io.TextIOWrapper(file, encoding="utf-8-sig") as text:
-            while text.read(2**20):
-                continue
-    except UnicodeDecodeError:
-        return "cp1252"
+    with readable(source), source.open() as file:
+        try:
+            with io.TextIOWrapper(file, encoding="utf-8-sig") as text:
+                while text.read(2**20):
+                    continue
+        except UnicodeDecodeError:
+            return "cp1252"
     return "utf-8-sig"
 
 
-def _decimal_commas(frame: Any) -> bool:
-    """Tell whether all values of some text column are numbers with a decimal comma."""
-    texts = (frame[name].dropna().astype(str) for name in frame.select_dtypes(exclude="number"))
-    return any(len(text) and text.str.fullmatch(DECIMAL_COMMA).all() for text in texts)
+def _decimal_commas(texts: Any) -> bool:
+    """Tell whether all values of a column are numbers, some of them with a decimal comma."""
+    found = texts.str.contains(",", regex=False).any() and texts.str.fullmatch(DECIMAL_COMMA).all()
+    return bool(found)
+
+
+def _thousands(texts: Any) -> bool:
+    """Tell whether points separate thousands, as in 980 and 1.250."""
+    pointed = texts.str.contains(".", regex=False)
+    if not pointed.any() or pointed.all() or not texts[pointed].str.fullmatch(THOUSANDS).all():
+        return False
+    # Decimals with a last zero have a fixed number of digits, so that no number is without them.
+    hundreds = texts[~pointed].str.fullmatch(r"[-+]?\d{1,3}").all()
+    return bool(
+        hundreds
+        and texts.str.len().where(~pointed).max() >= 3
+        and texts[pointed].str.endswith("0").any()
+    )

@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.support.wording import did_you_mean
-from stoptime.tables.columns import (
-    KINDS_IN_WORDS,
-    Kind,
-    described,
-    form_in_words,
-    numbers_in,
-    values_of,
-)
+
+from stoptime.tables.columns import (  # isort: skip
+    FEW_VALUES, KINDS_IN_WORDS, Kind, check_columns, described, form_in_words, may_differ,
+    numbers_in, values_of,
+)  # fmt: skip
 from stoptime.tables.reading import Source, Table, first_rows, frames, text_format
 from stoptime.tables.tasks import Regression, Task, task_of
 
@@ -36,13 +32,14 @@ if TYPE_CHECKING:
 Missing = Literal["impute", "drop", "error"]
 
 MOST_CATEGORIES = 50
+SAME_EVERYWHERE = "left out, the same in every row"
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
-COLUMNS_IN_ERROR = 12  # column names in an error message
 OPENING_ROWS = 100_000  # rows at the beginning of a file that decide what each column is
 TABLE_BLOCK_ROWS = 5_000  # cross-validation deals whole blocks to folds, so there should be many
 
 MEDIAN = "Missing values, set to the median"
 OWN_CATEGORY = "Missing values, given a category of their own"
+OTHER_FORM = "Written in another form than in fitting, so check their units, signs and dates"
 UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
@@ -75,7 +72,7 @@ class Column:
     kind: Kind  #: A "date" is counted in days since 1970.
     fill: float | None = None  #: Replaces missing numbers; None if they are refused.
     levels: tuple[str | None, ...] = ()  #: Each gets a feature; None stands for missing.
-    form: str = ""  #: How text is read: the decimal sign of numbers, or the format of dates.
+    form: str = ""  #: How text is read: decimal sign and unit of numbers, or format of dates.
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -168,9 +165,10 @@ def prepare(
     """
     policy = policy or Policy()
     frame = frame.rename(columns=str)
-    _check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
-    if target in drop:
-        raise ValueError(f'The target "{target}" cannot be dropped.')
+    check_columns((target, *([weights] if weights else []), *drop), list(frame.columns))
+    if target in {weights, *drop}:
+        why = "be the weights too" if target == weights else "be dropped"
+        raise ValueError(f'The target "{target}" cannot {why}: choose another column.')
     used = [name for name in frame.columns if name not in {target, weights, *drop}]
     # A column without any value is left out as a whole: it must not drop all rows.
     with_values = [name for name in used if not values_of(frame[name], name).gaps.all()]
@@ -189,8 +187,11 @@ def prepare(
     centres = np.zeros(X.shape[1])
     scales = np.ones(X.shape[1])
     if policy.standardise:
-        centres = np.average(X, axis=0, weights=sample_weight)
-        scales = np.sqrt(np.average((X - centres) ** 2, axis=0, weights=sample_weight))
+        # Powers of two near the size of each feature, lest squares overflow or vanish.
+        unit = np.ldexp(1.0, np.frexp(np.abs(X).max(axis=0))[1] - 1)
+        centres = unit * np.average(X / unit, axis=0, weights=sample_weight)
+        squares = np.average(((X - centres) / unit) ** 2, axis=0, weights=sample_weight)
+        scales = unit * np.sqrt(squares)
         # A feature may be constant in all rows of positive weight: dividing would blow up rounding.
         scales[scales <= CONSTANT_COLUMN * np.abs(centres)] = 1.0
     recipe = Recipe(columns, tuple(centres.tolist()), tuple(scales.tolist()), tuple(missing))
@@ -199,15 +200,6 @@ def prepare(
     told = [] if recognised is None else [recognised]
     messages = (*told, *rows_left_out(dropped), *remarks, *filled)
     return Prepared((X - centres) / scales, y, sample_weight, target, recipe, messages, task)
-
-
-def _check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
-    for name in names:
-        if name in known:
-            continue
-        more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
-        listed = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
-        raise ValueError(f'There is no column "{name}"{did_you_mean(name, known) or "."} {listed}')
 
 
 def usable_rows(
@@ -270,8 +262,9 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
             "leaves out their rows."
         )
     if kind != "category":
-        if np.ptp(known) <= CONSTANT_COLUMN * np.abs(known).max():
-            return None, "left out, the same in every row"
+        spread = np.ptp(known)
+        if spread <= CONSTANT_COLUMN * np.abs(known).max():
+            return None, SAME_EVERYWHERE + (" to 12 digits" if spread else "")
         fill = float(np.median(known)) if policy.missing == "impute" else None
         remark = "counted in days since 1970" if kind == "date" else None
         if found.form:
@@ -280,12 +273,14 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
     counts = known.astype(str).value_counts()
     most = policy.categories
     # Text that never repeats is a name or a number of the row, from which nothing is learned.
-    if len(counts) > most and len(counts) == len(known):
+    if len(counts) == len(known) > 1:
         return None, "left out, text that is different in every row"
     own_missing = [None] if gaps.any() and policy.missing == "impute" else []
     if len(counts) + len(own_missing) < 2:
-        return None, "left out, the same in every row"
+        return None, SAME_EVERYWHERE
     remark = None
+    if len(counts) > FEW_VALUES:
+        remark = f"text with {len(counts)} different values, a feature for each"
     if len(counts) > most:
         share = counts.iloc[:most].sum() / counts.sum()
         remark = (
@@ -297,7 +292,7 @@ def _decided(series: Any, name: str, policy: Policy) -> tuple[Column | None, str
 
 
 def _matrix(columns: Sequence[Column], frame: Any) -> tuple[Array, list[Note]]:
-    _check_columns((column.name for column in columns), list(frame.columns))
+    check_columns((column.name for column in columns), list(frame.columns))
     blocks, notes = zip(*(_encoded(column, frame[column.name]) for column in columns), strict=True)
     return np.concatenate(blocks, axis=1), [note for some in notes for note in some]
 
@@ -306,27 +301,32 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
     """Return the features of a column, of shape (n, n_features), and notes on its values."""
     if column.kind == "category":
         return _one_hot(column, series)
-    found = values_of(series, column.name, column.form)
+    found = values_of(series, column.name, column.form, column.kind)
     values = found.values
     if found.kind != column.kind:
         if series.notna().any():
             wanted = KINDS_IN_WORDS[column.kind]
+            given = described(found.kind, series, column.kind, column.form)
             raise ValueError(
-                f'Column "{column.name}" must be {wanted}, as in fitting, not '
-                f"{described(found.kind, series)}: correct it, or declare a missing value by --na."
+                f'Column "{column.name}" must be {wanted}, as in fitting, not {given}: correct it, '
+                "or declare a missing value by --na."
             )
         # Without any value, the kind of a column cannot be detected.
         values = np.full(len(series), np.nan)
     gaps = np.isnan(values)
     count = int(gaps.sum())
+    notes = []
+    if may_differ(column.kind, column.form, found.form) and count < len(values):
+        notes.append(Note(OTHER_FORM, column.name, len(values) - count))
     if count == 0:
-        return values[:, None], []
+        return values[:, None], notes
     if column.fill is None:
         raise ValueError(
             f'Column "{column.name}" has {counted(count, "missing value")}, but the model was '
             "fitted without filling in missing values."
         )
-    return np.where(gaps, column.fill, values)[:, None], [Note(MEDIAN, column.name, count)]
+    notes.append(Note(MEDIAN, column.name, count))
+    return np.where(gaps, column.fill, values)[:, None], notes
 
 
 def _one_hot(column: Column, series: Any) -> tuple[Array, list[Note]]:

@@ -38,7 +38,7 @@ CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
 FIRST_LOOK = 8  # every so many phases are looked at first
 SLOPE_STEP = 1e-5  # of a logarithm
-MATCH_ROUNDS = 3  # each looks ten times closer at the worst eigenvalues
+MATCH_ROUNDS = 2  # each looks up to a hundred times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
 
@@ -105,6 +105,12 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
+    if np.isinf(high) and method.in_units_of(2.0) == method:
+        # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
+        # and a penalty is much cheaper to search.
+        stop = search.stop_with_gain(method)
+        unit = _best_match(method, stop, kind, low, high).penalty ** (1 / method.order)
+        return guarantee(method, stop * unit, low, high)
     return guarantee(method, _best_time(method, ratio, low, high), low, high)
 
 
@@ -342,17 +348,16 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     table = _filter_at(method, stop, search.worst_places(method, stop, low, high))
     logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
-    place = logs[int(np.argmin([_worst(log, table, kind) for log in logs]))]
-    width = logs[1] - logs[0]
+    first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
+    start = int(np.argmin(first))
+    place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
     for _ in range(MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
         table = np.hstack([table, _filter_at(method, stop, closer)])
         table = table[:, np.argsort(table[0])]
-        bounds = max(place - width, logs[0]), min(place + width, logs[-1])
-        place = search.lowest_between(partial(_worst, table=table, kind=kind), *bounds)
-        width /= 4
-    return Match(float(np.exp(place)), _worst(place, table, kind))
+        place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
+    return Match(float(np.exp(place)), _look(place, table, kind).height)
 
 
 def _filter_at(method: Method, stop: float, s: Array) -> Array:
@@ -361,11 +366,19 @@ def _filter_at(method: Method, stop: float, s: Array) -> Array:
     return np.array([s, g[:, 0], gain[:, 0]])
 
 
-def _worst(log_penalty: float, table: Array, kind: Kind) -> float:
-    return float(_ratios(log_penalty, table, kind).max())
+def _look(log_penalty: float, table: Array, kind: Kind) -> search.Look:
+    """Return the largest ratio to ridge with this penalty, and its slope."""
+    ratios = _ratios(log_penalty, table, kind)
+    worst = int(np.argmax(ratios))
+    s, g, gain = table[:, worst]
+    penalty = np.exp(log_penalty)
+    slope = s * (penalty * gain**2 - g**2 / penalty)
+    if kind == "parameter":
+        slope = 2 * penalty * gain * (gain * (penalty + s) - 1)
+    return search.Look(float(ratios[worst]), log_penalty, float(slope))
 
 
-def _ratios(log_penalty: float, table: Array, kind: Kind) -> Array:
+def _ratios(log_penalty: ArrayLike, table: Array, kind: Kind) -> Array:
     """Return the ratio to ridge with this penalty at every eigenvalue."""
     s, g, gain = table
     penalty = np.exp(log_penalty)

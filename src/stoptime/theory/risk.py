@@ -79,6 +79,12 @@ class RiskModel:
     def lowest_near(self, stops: Array) -> tuple[float, float]:
         """Return the stop with the least risk near some stops that show all dips, and that risk."""
         if self.method.whole_stops:
+            finite = stops[np.isfinite(stops)]
+            most = FILTER_ENTRIES // max(1, len(self.eigenvalues))
+            if finite.size and self.method.runs_steps and np.ptp(finite) < most:
+                # One run passes every iteration on its way; looking closer would repeat it. With
+                # many eigenvalues, evaluating them all would cost more than the run.
+                stops = np.append(stops, np.arange(finite.min(), finite.max()))
             return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS)
         # the risk may oscillate: the deepest of its dips are refined
         return search.lowest(self.total, stops, MOST_DIPS, DIP_ZOOMS)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
+CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
@@ -173,7 +174,8 @@ def around_peaks(x: Array, heights: Array) -> Array:
     """Return points between those around each of the highest peaks of a curve."""
     peaks = dips(-heights)
     peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
-    return np.linspace(x[peaks - 1], x[peaks + 1], ZOOM_POINTS)[1:-1].ravel()
+    each = CLOSER_POINTS // max(len(peaks), 10)
+    return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
 
 
 def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float:

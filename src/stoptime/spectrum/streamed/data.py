@@ -120,7 +120,7 @@ class StreamedData(Data):
             raise ValueError(
                 f"cv={splits.count} needs at least as many blocks of rows, because whole blocks "
                 "are assigned to the folds if the number of rows is not known in advance; got "
-                f"{len(parts)}. Make blocks smaller."
+                f"{len(parts)}. Make blocks smaller, or read all rows at once: in_memory=True."
             )
         if len(parts) == 1:
             raise ValueError("cv leaves no row to train on: there must be at least two folds.")
