@@ -407,10 +407,8 @@ def test_undetermined_directions_are_refused():
         st.leave_one_out(lonely, y, "ridge", [1.0], penalty_matrix=free)
 
 
-def test_what_has_no_array_is_refused_with_advice():
+def test_a_spectrum_without_the_penalty_is_refused():
     X, y, _ = data()
-    with pytest.raises(ValueError, match="Streamed data have no penalty_matrix"):
-        st.path(st.Chunks.of(X, y), "ridge", [1.0], penalty_matrix=np.eye(P))
     spectrum = st.decompose(X, y)
     with pytest.raises(ValueError, match="without penalty_matrix"):
         st.leave_one_out(X, y, "ridge", [1.0], penalty_matrix=np.eye(P), spectrum=spectrum)

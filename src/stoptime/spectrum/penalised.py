@@ -235,3 +235,39 @@ def free_directions(
     # once more, because the first basis is orthonormal only up to its condition number
     triangle = linalg.qr(images(free), mode="r")[0][: free.shape[1]]
     return np.asarray(linalg.solve_triangular(triangle, free.T, trans="T").T)
+
+
+def moments_in_standard_form(
+    form: StandardForm, single_target: bool, m: Moments, power: Floats, hidden: float
+) -> tuple[Moments, Floats, Restoration]:
+    r"""Return moments and mean squares of y in standard form, and the way back.
+
+    .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
+        \|\tilde y\|^2 = \|y\|^2 - n\|r\|^2
+
+    ``hidden`` is the size of an eigenvalue of XᵀX/n that may be rounding, relative to its columns.
+    """
+    largest = np.abs(form.null).T @ np.sqrt(np.diagonal(m.gram))
+    # lengths are square roots of products, and so are their rounding errors
+    rounding = float(np.sqrt(hidden))
+    free = free_directions(form.null, largest, m.feature_mean, partial(_root, m.gram), rounding)
+    seen = m.gram @ free
+    response = free.T @ m.cross
+    features = form.inverse.of_rows(m.gram)
+    mix = free.T @ features
+    # a second projection removes what rounding left of the unpenalised columns
+    mix = mix + free.T @ (features - seen @ mix)
+    back = Back(form, free, mix)
+    gram = back.of_rows((features - seen @ mix).T)
+    cross = back.of_rows((m.cross - seen @ response).T).T
+    rest = np.maximum(power - (response**2).sum(axis=0), 0)
+    one = (..., 0) if single_target else ...
+    geometry = Geometry(free, response[one], form.inverse.rank)
+    restored = Restoration(back, geometry, m.feature_mean, m.target_mean[one], None)
+    return Moments(m.feature_mean, m.target_mean, (gram + gram.T) / 2, cross), rest, restored
+
+
+def _root(gram: Floats, vectors: Floats) -> Floats:
+    """Return a square matrix R with RᵀR = VᵀXᵀXV/n, whose columns stand for the images XV."""
+    squares, turn = np.linalg.eigh(vectors.T @ gram @ vectors)
+    return np.asarray(np.sqrt(np.maximum(squares, 0))[:, None] * turn.T)
