@@ -11,10 +11,11 @@ import numpy as np
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.crossing import training_error
 from stoptime.stopping.gcv import shaped
-from stoptime.stopping.rule import CurveRule, StopWarning
+from stoptime.stopping.rule import EXTENSIONS, CurveRule, StopWarning, columns_of
 from stoptime.support.arrays import TINY
 
 if TYPE_CHECKING:
+    from stoptime.methods.base import Method
     from stoptime.stopping.problem import Problem
     from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
 SHORT_SIDE = 0.1  # of an angle, in units of the logarithm: shorter ones count less
 BLUNT = np.radians(170)  # an angle above it is no corner
+STRAIGHT = np.radians(175)  # an angle above it may be a curve before its corner
 CORNER_NUMBERS = 2**23  # coefficients that are held at once
 
 
@@ -52,9 +54,26 @@ class LCurve(CurveRule):
         places, own = np.unique(np.concatenate(sides), return_inverse=True)
         problem = problem.reaching(places)
         before, here, after = _points(problem, places)[:, own.reshape(3, -1)].swapaxes(0, 1)
-        angles = np.full((len(stops), *here.shape[2:]), np.pi)
+        # where the curve begins and where it ends there is no corner
+        angles = np.full((len(stops), *here.shape[2:]), 2 * np.pi)
         angles[inner] = _angles(here - before, after - here)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
+
+    def _extensions(self, method: Method) -> int:
+        """Return how often a search may go on, up to about the same penalty for all methods."""
+        # the corner is where noise is fitted, which with little noise is far beyond the best stop
+        return 2 * EXTENSIONS // method.order
+
+    def _unsettled(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
+        """Tell whether the corner may lie beyond the last stop, where no limit is known."""
+        if problem.spectrum.has_limit:
+            return False
+        angles = columns_of(curve, per_target=per_target)
+        sharpest = angles.min(axis=0)
+        # the less sharp a corner is, the farther the search has to go on without a sharper one
+        distance = np.select([sharpest <= BLUNT, sharpest <= STRAIGHT], [4.0, 16.0], np.inf)
+        distance **= 1 / problem.method.order
+        return bool(np.any(distance * curve.stops[np.argmin(angles, axis=0)] > curve.stops[-1]))
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the sharpest corner, and warn if there is none."""

@@ -207,24 +207,47 @@ class CurveRule(Rule):
             curve = curve.joined(self._near(problem, closer, curve))
         return curve
 
+    def _extensions(self, method: Method) -> int:  # noqa: ARG002 - for rules that look farther
+        """Return how often a search may go on to four times the last stop."""
+        return EXTENSIONS
+
+    def _unsettled(self, problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
+        """Tell whether the error still changes at the last finite stop, or is least there."""
+        columns = columns_of(curve, per_target=per_target)
+        last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
+        here = columns[last]
+        before = columns[:last].min(axis=0, initial=np.inf)
+        if np.isfinite(last_oscillation(problem.spectrum, problem.tuned)):
+            # eigenvalues fall to rounding, so the limit is far away whatever happens here
+            moves = here < before
+        elif np.isinf(curve.stops[-1]):
+            with np.errstate(invalid="ignore"):  # two infinite errors do not differ
+                moves = np.abs(here - columns[-1]) > UNSETTLED * np.minimum(here, columns[-1])
+        elif problem.spectrum.is_complete:
+            moves = here < (1 - UNSETTLED) * before
+        else:
+            # the limit is not known, so the error has to rise over half of the stops' range
+            moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
+        return bool(moves.any() and curve.stops[last] > 0)
+
     def _extended(
         self, problem: Problem, curve: ErrorCurve, *, per_target: bool
     ) -> tuple[Problem, ErrorCurve]:
         """Estimate errors beyond the last finite stop too, while the error has not settled."""
         # many targets are judged by their mean
         per_target = per_target and curve.errors.ndim == 2 and curve.errors.shape[1] <= MOST_REFINED
-        for _ in range(EXTENSIONS):
-            if not _unsettled(problem, curve, per_target=per_target):
+        for _ in range(self._extensions(problem.method)):
+            if not self._unsettled(problem, curve, per_target=per_target):
                 return problem, curve
             later = later_stops(problem, float(curve.stops[np.isfinite(curve.stops)][-1]))
             if later.size == 0:
                 break
             try:
                 problem = problem.reaching(later)
+                curve = curve.joined(self._far(problem, later, curve))
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            curve = curve.joined(self._far(problem, later, curve))
         columns = columns_of(curve, per_target=per_target)
         last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
         if np.any(np.argmin(columns, axis=0) == last):
@@ -265,26 +288,6 @@ def first_of_least(choices: list[Choice]) -> int:
     """Return the first choice whose error is the least, up to a tie: methods come in this order."""
     errors = np.array([float(np.mean(choice.error)) for choice in choices])
     return int(np.argmax(errors - errors.min() <= TIE * abs(errors.min())))
-
-
-def _unsettled(problem: Problem, curve: ErrorCurve, *, per_target: bool) -> bool:
-    """Tell whether the error still changes at the last finite stop, or is clearly least there."""
-    columns = columns_of(curve, per_target=per_target)
-    last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-    here = columns[last]
-    before = columns[:last].min(axis=0, initial=np.inf)
-    if np.isfinite(last_oscillation(problem.spectrum, problem.tuned)):
-        # eigenvalues fall to rounding, so the limit is far away whatever happens here
-        moves = here < before
-    elif np.isinf(curve.stops[-1]):
-        with np.errstate(invalid="ignore"):  # two infinite errors do not differ
-            moves = np.abs(here - columns[-1]) > UNSETTLED * np.minimum(here, columns[-1])
-    elif problem.spectrum.is_complete:
-        moves = here < (1 - UNSETTLED) * before
-    else:
-        # the limit is not known, so the error has to rise over half of the stops' range
-        moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
-    return bool(moves.any() and curve.stops[last] > 0)
 
 
 def _lowest_points(curve: ErrorCurve, *, per_target: bool) -> Array:
