@@ -181,7 +181,8 @@ class PenalisedStream(StreamedData):
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        standard = partial(moments_in_standard_form, self.form, self.single_target)
+        known = self.form, self.single_target, self.statistics.n_rows
+        standard = partial(moments_in_standard_form, *known)
         return by_statistics(self.statistics, self.fit_intercept, standard)
 
     def _deviations(self) -> Floats:
