@@ -239,3 +239,17 @@ def test_near_interpolation_no_target_is_fitted_by_luck():
     assert np.isfinite(model.stop_).all()
     assert scores.mean() > -0.1
     assert scores.min() > -3
+
+
+@pytest.mark.parametrize("per_target", [False, True])
+@pytest.mark.parametrize("p", [12, 60])
+def test_single_precision_is_rounded_only_at_the_end(p, per_target):
+    X, y, weights = data(40, p)
+    X = (X + 50).astype(np.float32)
+    options = {"per_target": per_target, "n_draws": 2, "n_starts": 1}
+    model = st.BandedRegressorCV(np.arange(p) // 4, **options).fit(X, y, weights)
+    wide = clone(model).fit(X.astype(np.float64), y, weights)
+    assert model.coef_.dtype == model.intercept_.dtype == model.predict(X).dtype == np.float32
+    rounded = 1e-7 * np.abs(wide.coef_).max()
+    np.testing.assert_allclose(model.coef_, wide.coef_, rtol=0, atol=rounded)
+    np.testing.assert_array_equal(model.scales_, wide.scales_)

@@ -1,14 +1,20 @@
 """P-splines: a spline basis, differences of its coefficients, and a stop by leave-one-out."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 from scipy.linalg import block_diag
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 import stoptime as st
+
+MGCV = json.loads((Path(__file__).parents[1] / "reference" / "mgcv.json").read_text())
 
 
 def curve(n=80, seed=0):
@@ -88,6 +94,42 @@ def test_fits_of_statsmodels_are_reproduced():
     fitted += [-0.644293431543145, -0.811361176973505]
     np.testing.assert_allclose(path.predict(basis)[0, ::10], fitted, rtol=0, atol=1e-12)
     np.testing.assert_allclose(path.degrees_of_freedom, [3.397692277814819], rtol=1e-12)
+
+
+def mgcv_data(*, closed=False):
+    """Return the data of make_mgcv.R, with the splines of an open or a closed curve."""
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    extrapolation = "periodic" if closed else "constant"
+    basis = SplineTransformer(18, extrapolation=extrapolation).fit_transform(X[:, [8]])
+    return basis, y, X[:, 0] / 50
+
+
+@pytest.mark.parametrize("name", sorted(MGCV.keys() - {"version"}))
+def test_fits_of_mgcv_are_reproduced(name):
+    """The penalty of mgcv is sp‖Dβ‖², and ours ‖Dβ‖²/(2·stop) with errors divided by 2n."""
+    closed = name.startswith("closed")
+    basis, y, weights = mgcv_data(closed=closed)
+    if not name.startswith("weighted"):
+        weights = np.ones(len(y))
+    differences = st.Differences(2, boundary="periodic" if closed else "free")
+    spectrum = st.decompose(basis, y, weights, penalty_matrix=differences)
+    path = st.path(spectrum, "ridge", [weights.sum() / MGCV[name]["sp"]])
+    fitted = path.predict(basis)[0]
+    np.testing.assert_allclose(fitted[::10], MGCV[name]["fitted"], rtol=1e-12)
+    freedom = path.degrees_of_freedom[0]
+    np.testing.assert_allclose(freedom, MGCV[name]["edf"], rtol=1e-12)
+    score = len(y) * np.sum(weights * (y - fitted) ** 2) / (len(y) - freedom) ** 2
+    np.testing.assert_allclose(score, MGCV[name]["gcv"], rtol=1e-12)
+
+
+def test_the_choice_of_mgcv_is_reproduced():
+    basis, y, _ = mgcv_data()
+    options = {"rule": "gcv", "penalty_matrix": st.Differences(2)}
+    model = st.StoppedRegressorCV("ridge", **options).fit(basis, y)
+    chosen = MGCV["open, chosen"]
+    np.testing.assert_allclose(model.choice_.error, chosen["gcv"], rtol=1e-8)
+    np.testing.assert_allclose(len(y) / model.stop_, chosen["sp"], rtol=1e-3)
+    np.testing.assert_allclose(model.degrees_of_freedom_, chosen["edf"], rtol=1e-3)
 
 
 def test_sums_of_splines_have_several_constants_of_which_one_counts():

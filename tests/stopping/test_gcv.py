@@ -137,3 +137,14 @@ def test_least_squares_is_chosen_for_its_small_error_but_not_by_luck(shape, nois
     if noise < 1:
         assert np.median(model.stop_) > 100
         assert np.median(errors) < 0.02
+
+
+def test_the_luckiest_of_many_targets_does_not_choose_least_squares(rng):
+    """The last direction of the residual decides there, and some have hardly any response in it."""
+    X = rng.normal(size=(230, 29))
+    X[:, 0] = X[:, 1] + 1e-4 * X[:, 0]
+    Y = rng.normal(size=(230, 4000))
+    model = st.StoppedRegressorCV("ridge", per_target=True, rule="path-gcv").fit(X[:30], Y[:30])
+    errors = ((model.predict(X[30:]) - Y[30:]) ** 2).mean(axis=0)
+    assert np.isfinite(model.stop_).all()
+    assert errors.max() < 8

@@ -153,6 +153,19 @@ def test_the_corner_is_where_the_curvature_of_the_l_curve_is_largest():
         assert 1 / 3 < ratio < 3
 
 
+@pytest.mark.parametrize(
+    ("method", "level"),
+    [("ridge", 0.01), ("gradient-flow", 0.01), ("nesterov-flow", 0.01), ("nu-method", 0.1)],
+)
+@pytest.mark.filterwarnings("ignore:The L-curve has no corner")
+def test_the_corner_of_an_operator_is_that_of_its_matrix(method, level):
+    """With little noise it lies far beyond the stops at which a search of an operator begins."""
+    A, _, b, _ = blurred(level=level)
+    matrix, operator = (fitted(X, b, "l-curve", method) for X in (A, aslinearoperator(A)))
+    assert operator.stop_ == pytest.approx(matrix.stop_, rel=0.03)
+    assert operator.choice_.error == pytest.approx(matrix.choice_.error, rel=1e-3)
+
+
 def test_the_distance_is_that_of_the_sorted_periodogram(rng):
     A, _, b, _ = blurred(n=63)
     A, b = A[:60], b[:60]

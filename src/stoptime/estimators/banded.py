@@ -14,6 +14,7 @@ from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.kinds import DTYPES
 from stoptime.spectrum.penalty import Bands, bands_of
 from stoptime.stopping.bands import (
     BandedRows,
@@ -140,7 +141,7 @@ class BandedRegressorCV(LinearRegressor):
         """
         if self.search not in {"gradient", "random"}:
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
-        options = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES}
         options["ensure_min_samples"] = 2  # with one row there is nothing to choose by
         X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
         X = X.toarray() if issparse(X) else X
@@ -211,8 +212,9 @@ class BandedRegressorCV(LinearRegressor):
 
     def _fit_each(self, X: Any, y: Any, weights: Any, member: Any, splits: Any) -> Self:
         """Fit the method at the scales of each target, together for targets with the same ones."""
-        self.coef_ = np.empty((y.shape[1], X.shape[1]))
-        self.intercept_, stop, score = np.empty((3, y.shape[1]))
+        self.coef_ = np.empty((y.shape[1], X.shape[1]), X.dtype)
+        self.intercept_ = np.empty(y.shape[1], X.dtype)
+        stop, score = np.empty((2, y.shape[1]))
         distinct, place = np.unique(self.scales_, axis=0, return_inverse=True)
         for number, scales in enumerate(distinct):
             mine = np.flatnonzero(place.ravel() == number)
@@ -243,7 +245,7 @@ class BandedRegressorCV(LinearRegressor):
         y = np.asarray(y, dtype=np.float64)
         centred = y - y.mean(axis=0)
         _, member = bands_of(self.groups, rows.shape[1], getattr(self, "feature_names_in_", None))
-        coef = self.coef_.T
+        coef = self.coef_.T.astype(np.float64)
         parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
         parts = [part - part.mean(axis=0) for part in parts]
         weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)

@@ -168,6 +168,7 @@ class Incremental(BaseEstimator):
     """Fits rows that come in batches, without keeping them."""
 
     fit_intercept: bool
+    penalty_matrix: Any = None
     _seen: Statistics
     _fitted: Callable[[Data], Self]
 
@@ -187,6 +188,7 @@ class Incremental(BaseEstimator):
         X, y = validate_data(self, X, y, reset=first, **options)
         new = Statistics.of(X, y, sample_weight)
         seen = new if first else self._seen + new
-        self._fitted(open_data(seen, fit_intercept=self.fit_intercept))
+        penalty = self.penalty_matrix
+        self._fitted(open_data(seen, None, None, self.fit_intercept, penalty_matrix=penalty))
         self._seen = seen
         return self

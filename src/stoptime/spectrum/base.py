@@ -121,12 +121,14 @@ class Rounding:
     .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
 
     ``unit`` is η, the relative error of a product of two columns; ``scales`` are the d, the lengths
-    of the columns that make up a direction; ``left`` are the directions that were dropped.
+    of the columns that make up a direction; ``left`` are the directions that were dropped; and
+    ``target_power`` is the ‖y‖²/n, of shape (n_targets,).
     """
 
     unit: float
     scales: Floats
     left: DroppedDirections
+    target_power: Floats
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
 from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
 from stoptime.spectrum.penalised import PenalisedData
-from stoptime.spectrum.streamed.data import StreamedData, as_stream
+from stoptime.spectrum.streamed.data import PenalisedStream, StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def decompose(
         direction has a constant fit, as columns of splines that add up to one do, the intercept
         takes it, and the coefficients of least norm are returned. A sparse X that fits into memory
         as an array is made one; with an operator or a larger sparse X, the Krylov space is one in
-        this geometry, and ``tol`` is an error of Lβ. Streamed data have no penalty matrix.
+        this geometry, and ``tol`` is an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
@@ -150,9 +150,5 @@ def open_data(
     if kind == "dense":
         data = DenseData.validated(X, y, sample_weight, fit_intercept)
         return data if penalty_matrix is None else PenalisedData.of(data, penalty_matrix)
-    if penalty_matrix is not None:
-        raise ValueError(
-            "Streamed data have no penalty_matrix: give rows in memory, a sparse matrix or an "
-            "operator. A scaling of columns can be applied to the rows as they are read."
-        )
-    return StreamedData(as_stream(X, y, sample_weight), fit_intercept)
+    stream = StreamedData(as_stream(X, y, sample_weight), fit_intercept)
+    return stream if penalty_matrix is None else PenalisedStream.of(stream, penalty_matrix)

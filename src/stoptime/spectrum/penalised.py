@@ -167,7 +167,8 @@ class PenalisedData(DenseData):
         # lengths of images are compared with the largest that the directions could have
         largest = np.abs(form.null).T @ np.sqrt(powers).astype(np.float64)
         weighted_images = partial(self._weighted_images, mean)
-        found = free_directions(form.null, largest, mean, weighted_images, self.rounding)
+        rows = int(np.count_nonzero(on_host(self.shares)))
+        found = free_directions(form.null, largest, mean, weighted_images, self.rounding, rows)
         free = as_dtype(like(X, found), self.dtype)
         images = self.rotated(slice(None), means[0], free)
         weighted = (self.shares[:, None] * images).T
@@ -207,13 +208,14 @@ class PenalisedData(DenseData):
 
 
 def free_directions(
-    null: Floats, largest: Floats, mean: Floats, images: Images, rounding: float
+    null: Floats, largest: Floats, mean: Floats, images: Images, rounding: float, n_rows: int
 ) -> Floats:
     """Return a basis F of the directions that are not penalised, with FᵀXᵀXF/n = I.
 
     ``null`` is a basis of them, ``largest`` has the largest lengths that their images under X may
-    have, and ``images`` returns images, centred and weighted. Of two directions that give the same
-    predictions up to a constant, which the intercept takes, the shorter one is taken.
+    have, and ``images`` returns images, centred and weighted; ``n_rows`` have a positive weight. Of
+    two directions that give the same predictions up to a constant, which the intercept takes, the
+    shorter one is taken.
     """
     if not null.shape[1]:
         return null
@@ -223,7 +225,9 @@ def free_directions(
     free = scaled @ (turn[:, seen] / lengths[seen])
     hidden = scaled @ turn[:, ~seen]
     if hidden.shape[1]:
-        if np.abs(mean @ hidden).max() <= np.sqrt(rounding):
+        # among as many fits as rows some are constant by chance, and say nothing of other rows
+        by_chance = n_rows > 1 and np.count_nonzero(seen) + 1 >= n_rows
+        if by_chance or np.abs(mean @ hidden).max() <= np.sqrt(rounding):
             raise ValueError(
                 f"penalty_matrix does not penalise {hidden.shape[1]} direction(s) on which X "
                 "has no influence, so that the coefficients are not determined: leave out "
@@ -234,3 +238,40 @@ def free_directions(
     # once more, because the first basis is orthonormal only up to its condition number
     triangle = linalg.qr(images(free), mode="r")[0][: free.shape[1]]
     return np.asarray(linalg.solve_triangular(triangle, free.T, trans="T").T)
+
+
+def moments_in_standard_form(
+    form: StandardForm, single_target: bool, n_rows: int, m: Moments, power: Floats, hidden: float
+) -> tuple[Moments, Floats, Restoration]:
+    r"""Return moments and mean squares of y in standard form, and the way back.
+
+    .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
+        \|\tilde y\|^2 = \|y\|^2 - n\|r\|^2
+
+    ``hidden`` is the size of an eigenvalue of XᵀX/n that may be rounding, relative to its columns.
+    """
+    largest = np.abs(form.null).T @ np.sqrt(np.diagonal(m.gram))
+    # lengths are square roots of products, and so are their rounding errors
+    rounding = float(np.sqrt(hidden))
+    images = partial(_root, m.gram)
+    free = free_directions(form.null, largest, m.feature_mean, images, rounding, n_rows)
+    seen = m.gram @ free
+    response = free.T @ m.cross
+    features = form.inverse.of_rows(m.gram)
+    mix = free.T @ features
+    # a second projection removes what rounding left of the unpenalised columns
+    mix = mix + free.T @ (features - seen @ mix)
+    back = Back(form, free, mix)
+    gram = back.of_rows((features - seen @ mix).T)
+    cross = back.of_rows((m.cross - seen @ response).T).T
+    rest = np.maximum(power - (response**2).sum(axis=0), 0)
+    one = (..., 0) if single_target else ...
+    geometry = Geometry(free, response[one], form.inverse.rank)
+    restored = Restoration(back, geometry, m.feature_mean, m.target_mean[one], None)
+    return Moments(m.feature_mean, m.target_mean, (gram + gram.T) / 2, cross), rest, restored
+
+
+def _root(gram: Floats, vectors: Floats) -> Floats:
+    """Return a square matrix R with RᵀR = VᵀXᵀXV/n, whose columns stand for the images XV."""
+    squares, turn = np.linalg.eigh(vectors.T @ gram @ vectors)
+    return np.asarray(np.sqrt(np.maximum(squares, 0))[:, None] * turn.T)

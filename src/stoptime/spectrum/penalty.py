@@ -93,6 +93,10 @@ class StandardForm:
     inverse: Scaling | Product | Solves
     null: Floats
 
+    def standard_form(self, n_features: int) -> StandardForm:  # noqa: ARG002 - as of others
+        """Return the same: it is accepted where a penalty matrix is."""
+        return self
+
     @classmethod
     def of_scales(cls, scales: Floats) -> StandardForm:
         """Return that of the diagonal L = 1/scales: zero drops a column, inf frees it."""

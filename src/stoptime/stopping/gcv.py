@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
 LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
-LUCK = 0.01  # probability of an estimate from noise that is too low even after it is raised
+LUCK = 1e-3  # probability that any target's estimate from noise is too low even after it is raised
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -126,8 +126,9 @@ def path_gcv_with_spread(
     errors, directions = _path_gcv(spectrum, method, stops)
     total = spectrum.n_observations - spectrum.n_unpenalised
     enough = min(FEW_DIRECTIONS, LEAST_SHARE * total)
-    # a mean of k squares of noise is below 1/luck(k) of its expectation with probability LUCK
-    errors = (errors.T * np.maximum(_luck(directions) / _luck(enough), 1)).T
+    # every target may choose its own stop, and then the luckiest of many decides
+    chance = LUCK / np.size(spectrum.target_power)
+    errors = (errors.T * np.maximum(_luck(directions, chance) / _luck(enough, chance), 1)).T
     density = spectrum.density
     if spectrum.is_complete or density is None or density.n_probes < 2:
         return errors, None
@@ -136,8 +137,9 @@ def path_gcv_with_spread(
     return errors, standard_error(curves)
 
 
-def _luck(directions: Floats | float) -> Floats:
-    return np.asarray(directions / (2 * gammaincinv(np.asarray(directions) / 2, LUCK)))
+def _luck(directions: Floats | float, chance: float) -> Floats:
+    """Return the factor by which a mean of squares of noise is too low with this probability."""
+    return np.asarray(directions / (2 * gammaincinv(np.asarray(directions) / 2, chance)))
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:

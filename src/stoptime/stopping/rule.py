@@ -233,13 +233,38 @@ class CurveSearch:
                 break
             self.curve = self.curve.joined(self.near(closer))
 
+    @property
+    def extensions(self) -> int:
+        """How often the search may go on to four times the last stop."""
+        return EXTENSIONS
+
+    def unsettled(self, columns: Floats) -> bool:
+        """Tell whether one of these errors still changes at the last finite stop, or is least."""
+        stops = self.curve.stops
+        spectrum = self.problem.spectrum
+        last = int(np.flatnonzero(np.isfinite(stops))[-1])
+        here = columns[last]
+        before = columns[:last].min(axis=0, initial=np.inf)
+        if np.isfinite(last_oscillation(spectrum, self.problem.tuned)):
+            # eigenvalues fall to rounding, so the limit is far away whatever happens here
+            moves = here < before
+        elif np.isinf(stops[-1]):
+            with np.errstate(invalid="ignore"):  # two infinite errors do not differ
+                moves = np.abs(here - columns[-1]) > UNSETTLED * np.minimum(here, columns[-1])
+        elif spectrum.is_complete:
+            moves = here < (1 - UNSETTLED) * before
+        else:
+            # the limit is not known, so the error has to rise over half of the stops' range
+            moves = stops[np.argmin(columns, axis=0)] > stops[last] / 2
+        return bool(moves.any() and stops[last] > 0)
+
     def extend(self) -> None:
         """Estimate errors beyond the last finite stop too, while the error has not settled."""
         # many targets are judged by their mean
         errors = self.curve.errors
         few = self.per_target and errors.ndim == 2 and errors.shape[1] <= MOST_REFINED
-        for _ in range(EXTENSIONS):
-            if not _unsettled(self.problem, self.curve, columns_of(self.curve, per_target=few)):
+        for _ in range(self.extensions):
+            if not self.unsettled(columns_of(self.curve, per_target=few)):
                 return
             last = float(self.curve.stops[np.isfinite(self.curve.stops)][-1])
             later = later_stops(self.problem, last)
@@ -247,10 +272,10 @@ class CurveSearch:
                 break
             try:
                 self.problem = self.problem.reaching(later)
+                self.curve = self.curve.joined(self.far(later))
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
-            self.curve = self.curve.joined(self.far(later))
         stops = self.curve.stops
         last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
         if np.any(np.argmin(columns_of(self.curve, per_target=few), axis=0) == last_place):
@@ -290,25 +315,6 @@ def first_of_least(choices: list[Choice]) -> int:
     """Return the first choice whose error is the least, up to a tie: methods come in this order."""
     errors = np.array([float(np.mean(choice.error)) for choice in choices])
     return int(np.argmax(errors - errors.min() <= TIE * abs(errors.min())))
-
-
-def _unsettled(problem: Problem, curve: ErrorCurve, columns: Floats) -> bool:
-    """Tell whether the error still changes at the last finite stop, or is clearly least there."""
-    last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
-    here = columns[last]
-    before = columns[:last].min(axis=0, initial=np.inf)
-    if np.isfinite(last_oscillation(problem.spectrum, problem.tuned)):
-        # eigenvalues fall to rounding, so the limit is far away whatever happens here
-        moves = here < before
-    elif np.isinf(curve.stops[-1]):
-        with np.errstate(invalid="ignore"):  # two infinite errors do not differ
-            moves = np.abs(here - columns[-1]) > UNSETTLED * np.minimum(here, columns[-1])
-    elif problem.spectrum.is_complete:
-        moves = here < (1 - UNSETTLED) * before
-    else:
-        # the limit is not known, so the error has to rise over half of the stops' range
-        moves = curve.stops[np.argmin(columns, axis=0)] > curve.stops[last] / 2
-    return bool(moves.any() and curve.stops[last] > 0)
 
 
 def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:

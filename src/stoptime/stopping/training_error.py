@@ -17,7 +17,15 @@ from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
-from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
+from stoptime.stopping.rule import (
+    EXTENSIONS,
+    Choice,
+    CurveRule,
+    CurveSearch,
+    Rule,
+    StopWarning,
+    columns_of,
+)
 from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
@@ -35,6 +43,7 @@ LEAP = 16.0  # ratio of stops beyond the last finite one
 CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
 SHORT_SIDE = 0.1  # of an angle, in units of the logarithm: shorter ones count less
 BLUNT = np.radians(170)  # an angle above it is no corner
+STRAIGHT = np.radians(175)  # an angle above it may be a curve before its corner
 CORNER_NUMBERS = 2**23  # coefficients that are held at once
 
 
@@ -331,7 +340,8 @@ class LCurve(CurveRule):
         places, own = np.unique(np.concatenate(sides), return_inverse=True)
         problem = problem.reaching(places)
         before, here, after = _points(problem, places)[:, own.reshape(3, -1)].swapaxes(0, 1)
-        angles = np.full((len(stops), *here.shape[2:]), np.pi)
+        # where the curve begins and where it ends there is no corner
+        angles = np.full((len(stops), *here.shape[2:]), 2 * np.pi)
         angles[inner] = _angles(here - before, after - here)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
 
@@ -346,6 +356,30 @@ class LCurve(CurveRule):
                 stacklevel=4,
             )
         return choice
+
+    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CornerSearch:
+        return CornerSearch(self, problem, grid, per_target)
+
+
+class CornerSearch(CurveSearch):
+    """The search for the corner of an L-curve, which may lie far beyond the best stop."""
+
+    @property
+    def extensions(self) -> int:
+        """How often the search may go on: up to about the same penalty for all methods."""
+        # the corner is where noise is fitted, and with little noise that is late
+        return 2 * EXTENSIONS // self.problem.method.order
+
+    def unsettled(self, columns: Floats) -> bool:
+        """Tell whether the corner may lie beyond the last stop, where no limit is known."""
+        if self.problem.spectrum.has_limit:
+            return False
+        sharpest = columns.min(axis=0)
+        # the less sharp a corner is, the farther the search has to go on without a sharper one
+        distance = np.select([sharpest <= BLUNT, sharpest <= STRAIGHT], [4.0, 16.0], np.inf)
+        distance **= 1 / self.problem.method.order
+        stops = self.curve.stops
+        return bool(np.any(distance * stops[np.argmin(columns, axis=0)] > stops[-1]))
 
 
 def _points(problem: Problem, stops: Array) -> Floats:

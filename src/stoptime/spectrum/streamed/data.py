@@ -10,12 +10,13 @@ from hashlib import sha256
 from operator import add, attrgetter
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from stoptime.spectrum.accuracy import constant
 from stoptime.spectrum.data import (
     Data,
     Fit,
@@ -28,6 +29,8 @@ from stoptime.spectrum.data import (
     checked_test,
 )
 from stoptime.spectrum.kinds import rows_in_memory
+from stoptime.spectrum.penalised import moments_in_standard_form
+from stoptime.spectrum.penalty import StandardForm, standard_form
 from stoptime.spectrum.streamed.dask import DaskRows
 from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_parts
 from stoptime.spectrum.streamed.gram import by_statistics
@@ -154,6 +157,42 @@ class StreamedData(Data):
         X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
         targets = () if self.single_target else (self.n_targets,)
         return checked_test(X, y, (self.n_features, *targets))
+
+
+@dataclass(frozen=True)
+class PenalisedStream(StreamedData):
+    """Streamed data or statistics with a penalty, of which only the statistics take notice."""
+
+    penalty_matrix: Any = None
+    is_penalised: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, data: StreamedData, penalty_matrix: Any) -> PenalisedStream:
+        """Return the same data with a penalty matrix, which is checked before rows are read."""
+        found = cls(data.stream, data.fit_intercept, penalty_matrix=penalty_matrix)
+        if not isinstance(penalty_matrix, str) or penalty_matrix != "standardise":
+            found.form  # noqa: B018 - an error here spares a pass over the rows
+        return found
+
+    @cached_property
+    def form(self) -> StandardForm:
+        """The standard form of the penalty."""
+        return standard_form(self.penalty_matrix, self.n_features, self._deviations)
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        known = self.form, self.single_target, self.statistics.n_rows
+        standard = partial(moments_in_standard_form, *known)
+        return by_statistics(self.statistics, self.fit_intercept, standard)
+
+    def _deviations(self) -> Floats:
+        moments, _ = self.statistics.about(self.fit_intercept)
+        powers = np.diagonal(moments.gram)
+        return np.sqrt(np.where(constant(powers, moments.feature_mean), 0, powers))
+
+    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, TestSet]:
+        # "standardise" takes the standard deviations on all rows, in every fold
+        return PenalisedStream(train, self.fit_intercept, {}, self.form), StatisticsToTest(test)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
+    from stoptime.spectrum.moments import Moments
+    from stoptime.spectrum.penalised import Restoration
     from stoptime.spectrum.streamed.statistics import Statistics
 
 PRODUCT_ROUNDINGS = 2.0  # rounding units, of the lengths of two columns: error of their product
@@ -41,28 +43,32 @@ GAP = 1e3  # rounding units: eigenvalues closer to the rank cut may continue bel
 SLOPE = 1e-6  # relative step of a derivative
 
 Gain = Callable[[Floats], Array]
+Standard = Callable[["Moments", Floats, float], "tuple[Moments, Floats, Restoration]"]
+"""Brings moments and powers of y into standard form, and says how spectra are mapped back."""
 
 
 # overflow is found by check_range
 @np.errstate(over="ignore", invalid="ignore")
-def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
-    """Diagonalise XᵀX."""
-    if statistics.weight == 0:
-        raise ValueError("There is no row of positive weight to fit.")
-    m, power = statistics.about(fit_intercept)
-    flat = constant(np.diagonal(m.gram), m.feature_mean)
-    check_range("X", np.diagonal(m.gram), lambda small: ~flat[small])
-    check_range("y", power, lambda small: ~constant(power, m.target_mean)[small])
-    if flat.any():
-        # products with constant columns are rounding alone
-        gram = np.where(flat | flat[:, None], 0, m.gram)
-        m = replace(m, gram=gram, cross=np.where(flat[:, None], 0, m.cross))
+def by_statistics(
+    statistics: Statistics, fit_intercept: bool, standard: Standard | None = None
+) -> Spectrum:
+    """Diagonalise XᵀX, or with a penalty matrix that of the problem in standard form."""
+    m, given_power = _checked(statistics, fit_intercept)
+    power = given_power
+    # a product of two columns is a sum over rows, whose random rounding errors grow as √n
+    hidden = EPS * (statistics.n_features + np.sqrt(statistics.n_rows))
+    lengths = np.sqrt(np.diagonal(m.gram))
+    restored = None
+    if standard is not None:
+        m, power, restored = standard(m, power, hidden)
     eigenvalues, vectors = _factored(m.gram)
     response = vectors.T @ m.cross
     powers = np.diagonal(m.gram)
     scales = _scales(m.gram, eigenvalues, vectors)
-    # a product of two columns is a sum over rows, whose random rounding errors grow as √n
-    hidden = EPS * (statistics.n_features + np.sqrt(statistics.n_rows))
+    if restored is not None:
+        # products of columns of X were rounded before a direction combined them
+        combined = np.linalg.norm(lengths[:, None] * (restored.back @ vectors), axis=0)
+        scales = np.maximum(scales, combined)
     # directions this small are beyond the reach of the singular values of X too
     negligible = (EPS * max(statistics.n_features, statistics.n_rows)) ** 2 * eigenvalues[-1]
     kept = eigenvalues > np.maximum(hidden * scales**2, negligible)
@@ -73,19 +79,33 @@ def by_statistics(statistics: Statistics, fit_intercept: bool) -> Spectrum:
         np.concatenate([response[~kept], m.cross[drowned]]),
         np.concatenate([scales[~kept], np.zeros(np.count_nonzero(drowned))]),
     )
-    rounding = Rounding(PRODUCT_ROUNDINGS * EPS, scales[kept], dropped)
+    rounding = Rounding(PRODUCT_ROUNDINGS * EPS, scales[kept], dropped, given_power)
     # rounding moves eigenvalues by about EPS·d²: gains up to 1/unsure keep GRAM_TOLERANCE
     unsure = EPS * np.max(scales[kept] ** 2, initial=0) / GRAM_TOLERANCE["float64"]
     far = np.inf if unsure <= eigenvalues[kept].min(initial=np.inf) else float(1 / unsure)
-    response = response[kept]
-    target_mean = m.target_mean
-    if statistics.single_target:
-        response, target_mean, power = response[:, 0], target_mean[0], power[0]
+    one = (..., 0) if statistics.single_target else ...
     n = statistics.weight
-    return Spectrum(
-        eigenvalues[kept], vectors[:, kept], response, n, max(n, statistics.n_rows),
-        m.feature_mean, target_mean, power, fit_intercept, "gram", far, rounding=rounding,
+    spectrum = Spectrum(
+        eigenvalues[kept], vectors[:, kept], response[kept][one], n, max(n, statistics.n_rows),
+        m.feature_mean, m.target_mean[one], power[one], fit_intercept, "gram", far,
+        rounding=rounding,
     )  # fmt: skip
+    return spectrum if restored is None else restored(spectrum)
+
+
+def _checked(statistics: Statistics, fit_intercept: bool) -> tuple[Moments, Floats]:
+    """Return moments and powers of y in range, without the rounding of constant columns."""
+    if statistics.weight == 0:
+        raise ValueError("There is no row of positive weight to fit.")
+    m, power = statistics.about(fit_intercept)
+    flat = constant(np.diagonal(m.gram), m.feature_mean)
+    check_range("X", np.diagonal(m.gram), lambda small: ~flat[small])
+    check_range("y", power, lambda small: ~constant(power, m.target_mean)[small])
+    if flat.any():
+        # products with constant columns are rounding alone
+        gram = np.where(flat | flat[:, None], 0, m.gram)
+        m = replace(m, gram=gram, cross=np.where(flat[:, None], 0, m.cross))
+    return m, power
 
 
 def _factored(gram: Floats) -> tuple[Floats, Floats]:
@@ -134,6 +154,7 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     s = spectrum.eigenvalues
     z = spectrum.response.reshape(spectrum.rank, -1) / size
     power = power / size**2
+    rounded = rounding.target_power / size**2
     left = rounding.left.response / size
     # without a filter the gain depends on the response, so that every target has its own
     every = range(z.shape[1])
@@ -143,7 +164,8 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
             gain: Gain = partial(method.gain, t=stop)
             if not method.has_filter:
                 gain = method.gain_for(s, z[:, own.start], stop)
-            known = replace(rounding, left=replace(rounding.left, response=left[:, own]))
+            dropped = replace(rounding.left, response=left[:, own])
+            known = replace(rounding, left=dropped, target_power=rounded[own])
             errors[row, own] = _at_stop(s, z[:, own], power[own], known, gain)
     return errors
 
@@ -169,7 +191,7 @@ def _at_stop(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gain
     step = np.maximum(unit * d**2, SLOPE * s)
     steep = np.maximum(at, np.sqrt(np.abs(gain(s + step) - at)) / np.sqrt(step)) * d
     of_products = unit * steep.max() * _lengths(steep[:, None] * z)
-    of_response = unit * np.max(at * d) * np.sqrt(power)
+    of_response = unit * np.max(at * d) * np.sqrt(rounding.target_power)
     errors = FIRST_ORDER_MARGIN * (of_products + of_response)
     errors += _lengths(_left_out(s, z, power, rounding, gain))
     length = _lengths(at[:, None] * z)
@@ -190,7 +212,7 @@ def _left_out(s: Floats, z: Floats, power: Floats, rounding: Rounding, gain: Gai
     """Return the coefficients in directions below the rank cut, zero where they seem to be null."""
     unit, d, left = rounding.unit, rounding.scales, rounding.left
     mixed = _lengths((d / s)[:, None] * z)
-    doubt = unit * left.scales[:, None] * (np.sqrt(power) + mixed)
+    doubt = unit * left.scales[:, None] * (np.sqrt(rounding.target_power) + mixed)
     # a direction seems to be null if rounding alone explains its response, and if a gap separates
     # the rank cut from the eigenvalues above it: without a gap they may continue below the cut
     gap = np.min(s / d**2) > GAP * unit
