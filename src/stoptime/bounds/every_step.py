@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from flint import arb
 
+    from stoptime.bounds.balls import Interval
     from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
@@ -158,12 +159,13 @@ class Steps:
     flow: Points
     nearest: float
 
-    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
+    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[Interval]]:
         """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
         # factor moves the end to the safe side of its rounding error.
         end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
-        return greedy_cover(points, d, max(d, self.nearest), end)
+        ends = intervals(points, d)
+        return greedy_cover(points.stops, ends, max(d, self.nearest), end)
 
     def _scales(self, first: int, d: float) -> tuple[float, float]:
         """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""

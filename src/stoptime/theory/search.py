@@ -195,9 +195,11 @@ def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float
     return min(left, right, look(lowest_between(lambda x: look(x).height, *bounds))).point
 
 
-def lowest_between(curve: Callable[[float], float], left: float, right: float) -> float:
-    """Return the lowest point of a curve, or one of several, without slopes."""
-    options = {"xatol": KINK_TOLERANCE}
+def lowest_between(
+    curve: Callable[[float], float], left: float, right: float, width: float = KINK_TOLERANCE
+) -> float:
+    """Return the lowest point of a curve, or one of several, without slopes, to a width."""
+    options = {"xatol": width}
     found = minimize_scalar(curve, bounds=(left, right), method="bounded", options=options)
     return float(found.x)
 
