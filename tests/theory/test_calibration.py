@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.theory.calibration import calibrate_to, matched
-from stoptime.theory.search import distance_ratio, risk_ratio
+from stoptime.theory.calibration import calibrate_to, guarantee, matched
+from stoptime.theory.search import distance_ratio, out_of_phase, risk_ratio
 
 # friction: (inflation, stop) of the optimally tuned flow against the best ridge
 FRICTIONS = {
@@ -191,3 +191,33 @@ def test_the_guarantee_of_a_stop_is_no_less_than_that_of_the_best_one():
         penalty, bound = matched(st.HeavyBallFlow(), stop, eigenvalues=s)
         assert bound >= calibrate_to(st.HeavyBallFlow(), penalty, eigenvalues=s).inflation - 1e-9
     assert matched(st.GradientFlow(), 3.0).guarantee == st.calibrate("gradient-flow").inflation
+
+
+@pytest.mark.parametrize(
+    ("method", "eigenvalues", "penalty"),
+    [
+        (st.GradientDescent(step=1.0), None, 5e-5),
+        (st.NuMethod(step=1.0, nu=0.5), None, 3e-8),
+        (st.HeavyBall(), [1e-6, 1.0], 1e-6),
+        (st.HeavyBall(step=1.0, momentum=0.9), None, 1e-5),
+    ],
+    ids=repr,
+)
+def test_the_guarantee_of_a_late_iteration_is_not_below_that_of_its_loop(
+    method, eigenvalues, penalty
+):
+    found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
+    tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
+    low = 0.0 if eigenvalues is None else eigenvalues[0] / penalty
+    exact = guarantee(tuned.in_units_of(penalty), found.stop, low, 1 / penalty)
+    assert found.stop > 4000
+    assert exact.inflation <= found.inflation <= 1.001 * exact.inflation
+    assert exact.parameter_error <= found.parameter_error <= 1.001 * exact.parameter_error
+    if not tuned.universal_guarantee:
+        risk, distance = out_of_phase(tuned.in_units_of(penalty), found.stop, low, 1 / penalty)
+        assert exact.inflation <= max(risk, 1.001 * exact.inflation) <= 1.2 * exact.inflation
+        assert distance <= 4 * exact.parameter_error
+    bound = matched(method, found.stop, eigenvalues=eigenvalues)
+    low *= penalty / bound.penalty
+    again = guarantee(tuned.in_units_of(bound.penalty), found.stop, low, 1 / bound.penalty)
+    assert bound.guarantee >= again.inflation * (1 - 1e-9)
