@@ -256,16 +256,19 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
 
 
 def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
-    if not (method.is_tuned and method.follows_flow):
+    if isinstance(method.momentum, str) or not method.follows_flow:
         raise ValueError(
-            "The constant of HeavyBall depends on step and momentum: give the number ελ* as its "
-            "step, and its momentum as a number."
+            "The constant of HeavyBall depends on its momentum η and grows like 1/(1 - η): give "
+            "the momentum as a number."
         )
     return method, HeavyBallIterates(method.eta)
 
 
 def _iteration_inflation(
-    method: Any, iterates: Iterates, argument: float | None, tolerance: float
+    method: Any,
+    iterates: Iterates | HeavyBallIterates,
+    argument: float | None,
+    tolerance: float,
 ) -> Enclosure:
     if not method.is_tuned:
         return every_step_inflation(method, iterates, argument, tolerance)
@@ -291,7 +294,9 @@ PROOFS: dict[type[Method], Proofs] = {
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
-    HeavyBall: Proofs(_given_momentum, step_inflation, None, ITERATION_TOLERANCE, by_step=True),
+    HeavyBall: Proofs(
+        _given_momentum, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True
+    ),
     **dict.fromkeys(
         POLYNOMIALS,
         Proofs(_polynomials, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True),

@@ -28,7 +28,7 @@ from stoptime.bounds.heavy_ball_plan import (
     least_cover,
     points_of,
 )
-from stoptime.bounds.iterates import QUARTER, Iterates, prove_excess
+from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.late_iterates import LateIterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
@@ -111,10 +111,13 @@ def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angle
 
 
 def every_step_inflation(
-    method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
+    method: Any,
+    iterates: Iterates | HeavyBallIterates,
+    largest_step: float | None,
+    tolerance: float,
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
-    every = EVERY_ITERATE
+    every = max(EVERY_ITERATE, iterates.oscillates_until)
     nearest = 0.0
     if largest_step is not None:
         every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
@@ -142,7 +145,7 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
+def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
     rows = {}
     for k in numbers:
@@ -155,7 +158,7 @@ def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
 class Steps:
     """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
-    iterates: Iterates
+    iterates: Iterates | HeavyBallIterates
     flow: Points
     nearest: float
 
@@ -203,4 +206,4 @@ class Steps:
             raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
         for piece in pieces:
             for a in (piece.low, piece.high):
-                prove_excess(self.iterates.at(int(piece.alpha)), 1 / exact(a), cap)
+                self.iterates.at(int(piece.alpha)).prove_excess(1 / exact(a), cap)

@@ -14,7 +14,7 @@ from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, w
 from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.bounds.friction import friction_change
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 
@@ -27,6 +27,7 @@ CERTIFIED_ITERATIONS = {
     "gradient descent": GradientDescent(),
     "Nesterov's method": Nesterov(),
     "ν-method": NuMethod(),
+    "heavy ball with momentum 0.9": HeavyBall(momentum=0.9),
 }
 LARGEST_CONSTANT = 1e150  # for larger constants x overflows
 ATTEMPTS = 200
