@@ -17,6 +17,7 @@ from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
+from stoptime.bounds.tied_momentum import tied_inflation
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
@@ -197,6 +198,8 @@ def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     if method == IteratedRidge(times=1):
         method = Ridge()
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
+    if method == HeavyBall():
+        return method, TIED_MOMENTUM
     if type(method) not in PROOFS:
         names = ", ".join(cls.__name__ for cls in PROOFS)
         raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
@@ -281,6 +284,9 @@ POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
     NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
 }
+
+# HeavyBall() ties its momentum to its step and to the smallest eigenvalue.
+TIED_MOMENTUM = Proofs(lambda _: (), tied_inflation, None, ITERATION_TOLERANCE, True)
 
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {

@@ -121,10 +121,10 @@ def slope_in_damping(a: arb, b: arb) -> arb:
 
 def slope_in_frequency(a: arb, b: arb) -> arb:
     """Return the derivative of g in b."""
-    return (-a).exp() * (a * _sinc_slope(b) - b.sin())
+    return (-a).exp() * (a * sinc_slope(b) - b.sin())
 
 
-def _sinc_slope(b: arb) -> arb:
+def sinc_slope(b: arb) -> arb:
     """Return (cos b - sinc b)/b, the derivative of sinc, for b ≥ 0."""
     if b > 1:
         return (b.cos() - b.sinc()) / b
