@@ -62,8 +62,9 @@ def risk_inflation(
     ----------
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, and the heavy ball a given step and momentum. The flows
-        are GradientFlow, AcceleratedFlow, CriticalFlow and HeavyBallFlow.
+        flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
+        like 1/(1 - η), so that no bound holds for all momenta. The flows are GradientFlow,
+        AcceleratedFlow, CriticalFlow and HeavyBallFlow.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
