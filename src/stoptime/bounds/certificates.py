@@ -63,8 +63,9 @@ def risk_inflation(
     ----------
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, and the heavy ball a given step and momentum. The flows
-        are GradientFlow, AcceleratedFlow, CriticalFlow and HeavyBallFlow.
+        flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
+        without bound as the momentum tends to 1. The flows are GradientFlow, AcceleratedFlow,
+        CriticalFlow and HeavyBallFlow.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
@@ -261,8 +262,8 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
 def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
     if isinstance(method.momentum, str) or not method.follows_flow:
         raise ValueError(
-            "The constant of HeavyBall depends on its momentum η and grows like 1/(1 - η): give "
-            "the momentum as a number."
+            "The constant of HeavyBall grows without bound as its momentum tends to 1: give the "
+            "momentum as a number."
         )
     return method, HeavyBallIterates(method.eta)
 
