@@ -262,6 +262,7 @@ def test_statements_of_the_table():
         "Nesterov's method / ridge, any step ≤ 1/L",
         "ν-method / ridge, any step ≤ 1/L",
         "heavy ball with momentum 0.9 / ridge, any step ≤ 1/L",
+        "heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L",
         "accelerated flow, parameter error, λ = 5/t²",
         "gradient flow, parameter error, λ = 0.79/t",
     ]

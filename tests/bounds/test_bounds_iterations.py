@@ -386,7 +386,7 @@ def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
         ({"method": GradientDescent(0.1), "largest_step": 0.1}, "largest_step"),
         ({"method": "gradient-flow", "largest_step": 0.1}, "largest_step"),
         ({"method": GradientDescent(), "largest_step": -1.0}, "largest_step"),
-        ({"method": HeavyBall()}, "momentum as a number"),
+        ({"method": HeavyBall(step=0.1)}, "momentum as a number"),
         ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
         ({"method": Nesterov(), "condition_number": 10}, "HeavyBallFlow only"),
     ],

@@ -70,7 +70,8 @@ def risk_inflation(
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
-        κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
+        κ ≥ 1. Heavy-ball flow requires it, and ``HeavyBall()``, whose momentum (1 - √(εμ))² is tied
+        to its step: the constant then holds for all steps up to 1/L. No other method takes it.
     largest_step : float, optional
         For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
@@ -98,7 +99,7 @@ def risk_inflation(
         argument = _checked_condition_number(condition_number)
         usual = usual if argument >= NEARLY_EQUAL else NEARLY_EQUAL_TOLERANCE
     elif condition_number is not None:
-        raise ValueError("condition_number is for HeavyBallFlow only.")
+        raise ValueError("condition_number is for HeavyBallFlow and HeavyBall() only.")
     elif proofs.by_step:
         argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
@@ -216,7 +217,7 @@ def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
 def _checked_condition_number(value: float | None) -> float:
     if value is None or not 1 <= positive_number("condition_number", value) <= LARGEST_CONDITION:
         raise ValueError(
-            "The bound of HeavyBallFlow depends on the condition_number: give a number between 1 "
+            "The bound of the heavy ball depends on the condition_number: give a number between 1 "
             f"and {LARGEST_CONDITION:g}; got {value!r}."
         )
     return float(value)

@@ -138,6 +138,8 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     claims.append(("critically damped flow, parameter error, λ = 2.2712/t²", None, certify))
     for name, method in CERTIFIED_ITERATIONS.items():
         claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
+    certify = partial(risk_inflation, HeavyBall(), condition_number=10.0)
+    claims.append(("heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L", None, certify))
     certify = partial(parameter_error, nesterov, calibration=5.0)
     claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
     certify = partial(parameter_error, gradient, calibration=0.79)

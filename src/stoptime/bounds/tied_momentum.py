@@ -24,9 +24,15 @@ from stoptime.bounds.balls import (  # isort: skip
     verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball import sinc_slope
-from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    CAP_SHARE, COVER_SHARE, Piece, Points, greedy_cover, intervals, least_cover,
-)  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (
+    CAP_SHARE,
+    COVER_SHARE,
+    Piece,
+    Points,
+    greedy_cover,
+    intervals,
+    least_cover,
+)
 from stoptime.theory.search import lowest_between
 
 if TYPE_CHECKING:
@@ -72,7 +78,7 @@ class Steps(NamedTuple):
         C = half.cosh() / cosine
         decay = (-self.alpha).exp()
         g = decay * (C * phase.cos() + m * phase.sinc())
-        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2)
+        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
         most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
         m_slope = speed * S * exact(0).union(most)
         C_slope = C * S * x / cosine**2
@@ -141,7 +147,7 @@ class Family(NamedTuple):
         return c, Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
 
     def late_cap(self, a: arb) -> arb:
-        """Return a cap on |D| for a stop with α between 2·log(a√κ) + 4 and δ more; it falls in a."""
+        """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
         root = exact(self.kappa).sqrt()
         L = (a * root).log()
         half = exact(self.longest) / 2
@@ -279,4 +285,4 @@ class Family(NamedTuple):
                 return all(abs(value) + variation <= d for value, variation in found)
 
             verify(holds, ((0.0, end), (0.0, end)))
-        return length
+        return float(length)
