@@ -99,7 +99,7 @@ def risk_inflation(
         argument = _checked_condition_number(condition_number)
         usual = usual if argument >= NEARLY_EQUAL else NEARLY_EQUAL_TOLERANCE
     elif condition_number is not None:
-        raise ValueError("condition_number is for HeavyBallFlow and HeavyBall() only.")
+        raise ValueError("condition_number is for HeavyBall() and HeavyBallFlow only.")
     elif proofs.by_step:
         argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
