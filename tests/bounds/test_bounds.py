@@ -129,7 +129,7 @@ def heavy_ball_at(kappa, a, samples=200):
 @pytest.mark.parametrize(("kappa", "value"), [(1, 1.0), (2, 1.138), (10, 1.611), (100, 2.789)])
 def test_heavy_ball_inflation_is_valid_and_tight_against_brute_force(kappa, value):
     found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
-    assert found.width <= 1e-3 * found.upper
+    assert found.width <= 1e-6 * found.upper
     assert found.lower - 1e-3 <= value <= found.upper + 1e-3
     if kappa > 1:
         problems = [heavy_ball_at(kappa, a) for a in np.geomspace(0.3 / np.sqrt(kappa), 6, 80)]
@@ -151,9 +151,9 @@ def test_heavy_ball_theorem_is_far_from_sharp():
 
 
 def test_heavy_ball_with_a_large_condition_number():
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1e4)
-    assert found.width <= 1e-3 * found.upper
-    problems = [heavy_ball_at(1e4, a, samples=2500) for a in (0.125, 0.131, 0.137)]
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1000)
+    assert found.width <= 1e-6 * found.upper
+    problems = [heavy_ball_at(1000, a, samples=2500) for a in (0.235, 0.24, 0.245)]
     assert max(problems) == pytest.approx(found.upper, rel=0.01)
 
 
@@ -261,6 +261,8 @@ def test_statements_of_the_table():
         "gradient descent / ridge, any step ≤ 1/L",
         "Nesterov's method / ridge, any step ≤ 1/L",
         "ν-method / ridge, any step ≤ 1/L",
+        "heavy ball with momentum 0.9 / ridge, any step ≤ 1/L",
+        "heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L",
         "accelerated flow, parameter error, λ = 5/t²",
         "gradient flow, parameter error, λ = 0.79/t",
     ]

@@ -277,16 +277,30 @@ def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, ka
 
 @pytest.mark.parametrize("stops", [[0.5, 0.8, 1.0], [0.3, 0.5, 0.8, 1.0], [0.5, 0.8, 1.0, 1.1]])
 def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
-    family = heavy_ball_plan.Family(9.0, 0.01, {}).extended(stops)
+    family = heavy_ball_plan.Family(9.0, stops)
     between = np.linspace(0.5, 1.0, 2001)
-    points = [heavy_ball_plan.samples(alpha, 9.0, 0.01)[1] for alpha in between]
+    points = [
+        heavy_ball_plan.parts(alpha, heavy_ball_plan.phases(alpha, 9.0, 0.01)) for alpha in between
+    ]
     heights = [np.abs(np.subtract(*at)).max() for at in points]
     (least, best), *_ = family.best_stops(1.0)
     assert least <= min(heights) + 1e-9
     assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)
 
 
-@pytest.mark.parametrize("kappa", [9.0, 400.0])
+@pytest.mark.parametrize("d", [0.3, 0.7, 1.1])
+@pytest.mark.parametrize("alpha", [0.2, 0.9, 2.5])
+def test_the_problems_of_one_stop_end_where_the_imbalance_reaches_the_level(alpha, d):
+    low, high = heavy_ball_plan.refined_interval(alpha, 25.0, d)
+    if low > high:
+        a = np.geomspace(1e-2, 1e2, 400)
+        assert min(heavy_ball_plan.highest(one, alpha, 25.0)[1] for one in a) > d
+    else:
+        ends = [heavy_ball_plan.highest(a, alpha, 25.0)[1] for a in (low, high)]
+        assert ends == pytest.approx([d, d], rel=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [9.0, 60.0])
 def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
     plan = heavy_ball_plan.make_plan(kappa, 1e-2)
     y = np.linspace(1, np.sqrt(kappa), 20_001)

@@ -5,8 +5,8 @@ import pytest
 
 import stoptime as st
 from stoptime.theory import calibration
-from stoptime.theory.calibration import calibrate_to, matched
-from stoptime.theory.search import distance_ratio, risk_ratio
+from stoptime.theory.calibration import calibrate_to, guarantee, matched
+from stoptime.theory.search import distance_ratio, out_of_phase, risk_ratio
 
 # friction: (inflation, stop) of the optimally tuned flow against the best ridge
 FRICTIONS = {
@@ -223,3 +223,38 @@ def test_the_first_calibration_evaluates_few_filters(monkeypatch):
     calibration._calibrate.__wrapped__(st.CriticalFlow(), "risk", 0.0, np.inf)
     # three grids of phases and what lies around their peaks; a search over stops takes 60 000
     assert sum(evaluated) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("method", "eigenvalues", "penalty"),
+    [
+        (st.GradientDescent(step=1.0), None, 5e-5),
+        (st.NuMethod(step=1.0, nu=0.5), None, 3e-8),
+        (st.HeavyBall(), [1e-6, 1.0], 1e-6),
+        (st.HeavyBall(step=1.0, momentum=0.9), None, 1e-5),
+    ],
+    ids=repr,
+)
+def test_the_guarantee_of_a_late_iteration_is_not_below_that_of_its_loop(
+    method, eigenvalues, penalty
+):
+    found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
+    tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
+    low = 0.0 if eigenvalues is None else eigenvalues[0] / penalty
+    exact = guarantee(tuned.in_units_of(penalty), found.stop, low, 1 / penalty)
+    assert found.stop > 4000
+    assert exact.inflation <= found.inflation <= 1.001 * exact.inflation
+    assert exact.parameter_error <= found.parameter_error <= 1.001 * exact.parameter_error
+    if not tuned.universal_guarantee:
+        risk, distance = out_of_phase(tuned.in_units_of(penalty), found.stop, low, 1 / penalty)
+        assert exact.inflation <= max(risk, 1.001 * exact.inflation) <= 1.2 * exact.inflation
+        assert distance <= 4 * exact.parameter_error
+
+
+@pytest.mark.parametrize("penalty", [5e-5, 1e-6])
+def test_the_guarantee_of_a_late_stop_is_not_below_that_of_its_power(penalty):
+    method = st.GradientDescent(step=1.0)
+    found = matched(method, round(0.457 / penalty))
+    exact = guarantee(method.in_units_of(found.penalty), round(0.457 / penalty))
+    assert found.guarantee == pytest.approx(exact.inflation, rel=1e-12)
+    assert found.guarantee > st.calibrate("gradient-flow").inflation

@@ -17,6 +17,7 @@ from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
+from stoptime.bounds.tied_momentum import tied_inflation
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
@@ -26,7 +27,9 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
-HEAVY_BALL_TOLERANCE = 1e-3
+HEAVY_BALL_TOLERANCE = 1e-6
+NEARLY_EQUAL = 1.5  # for smaller condition numbers the default tolerance is this one:
+NEARLY_EQUAL_TOLERANCE = 1e-3
 ITERATION_TOLERANCE = 1e-4
 PLAN_TOLERANCE = 1e-5
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
@@ -60,19 +63,21 @@ def risk_inflation(
     ----------
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, and the heavy ball a given step and momentum. The flows
-        are GradientFlow, AcceleratedFlow, CriticalFlow and HeavyBallFlow.
+        flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
+        without bound as the momentum tends to 1. The flows are GradientFlow, AcceleratedFlow,
+        CriticalFlow and HeavyBallFlow.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
-        κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
+        κ ≥ 1. Heavy-ball flow requires it, and ``HeavyBall()``, whose momentum (1 - √(εμ))² is tied
+        to its step: the constant then holds for all steps up to 1/L. No other method takes it.
     largest_step : float, optional
         For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
-        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-3 for
-        heavy-ball flow, 1e-4 for iterations. If the proof would need too much work, WorkLimitError
-        is raised.
+        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-4 for
+        iterations, and 1e-6 for heavy-ball flow, or 1e-3 if its κ < 1.5, where the best stop moves
+        smoothly with the problem. If the proof would need too much work, WorkLimitError is raised.
 
     Examples
     --------
@@ -87,17 +92,19 @@ def risk_inflation(
     if largest_step is not None and (not proofs.by_step or method.is_tuned):
         raise ValueError('largest_step is for iterations with step="auto" only.')
     argument: float | None = None
+    usual = proofs.tolerance
     if proofs.by_condition_number:
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
         argument = _checked_condition_number(condition_number)
+        usual = usual if argument >= NEARLY_EQUAL else NEARLY_EQUAL_TOLERANCE
     elif condition_number is not None:
-        raise ValueError("condition_number is for HeavyBallFlow only.")
+        raise ValueError("condition_number is for HeavyBall() and HeavyBallFlow only.")
     elif proofs.by_step:
         argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
         argument = positive_number("stop", stop)
-    width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
+    width = positive_number("tolerance", usual if tolerance is None else tolerance)
     return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
 
@@ -194,6 +201,8 @@ def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     if method == IteratedRidge(times=1):
         method = Ridge()
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
+    if method == HeavyBall():
+        return method, TIED_MOMENTUM
     if type(method) not in PROOFS:
         names = ", ".join(cls.__name__ for cls in PROOFS)
         raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
@@ -209,7 +218,7 @@ def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
 def _checked_condition_number(value: float | None) -> float:
     if value is None or not 1 <= positive_number("condition_number", value) <= LARGEST_CONDITION:
         raise ValueError(
-            "The bound of HeavyBallFlow depends on the condition_number: give a number between 1 "
+            "The bound of the heavy ball depends on the condition_number: give a number between 1 "
             f"and {LARGEST_CONDITION:g}; got {value!r}."
         )
     return float(value)
@@ -253,16 +262,19 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
 
 
 def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
-    if not (method.is_tuned and method.follows_flow):
+    if isinstance(method.momentum, str) or not method.follows_flow:
         raise ValueError(
-            "The constant of HeavyBall depends on step and momentum: give the number ελ* as its "
-            "step, and its momentum as a number."
+            "The constant of HeavyBall grows without bound as its momentum tends to 1: give the "
+            "momentum as a number."
         )
     return method, HeavyBallIterates(method.eta)
 
 
 def _iteration_inflation(
-    method: Any, iterates: Iterates, argument: float | None, tolerance: float
+    method: Any,
+    iterates: Iterates | HeavyBallIterates,
+    argument: float | None,
+    tolerance: float,
 ) -> Enclosure:
     if not method.is_tuned:
         return every_step_inflation(method, iterates, argument, tolerance)
@@ -276,6 +288,9 @@ POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
 }
 
+# HeavyBall() ties its momentum to its step and to the smallest eigenvalue.
+TIED_MOMENTUM = Proofs(lambda _: (), tied_inflation, None, ITERATION_TOLERANCE, True)
+
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {
     Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error),
@@ -288,7 +303,9 @@ PROOFS: dict[type[Method], Proofs] = {
     HeavyBallFlow: Proofs(
         _critical_damping, heavy_ball_inflation, heavy_ball_error, HEAVY_BALL_TOLERANCE, True
     ),
-    HeavyBall: Proofs(_given_momentum, step_inflation, None, ITERATION_TOLERANCE, by_step=True),
+    HeavyBall: Proofs(
+        _given_momentum, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True
+    ),
     **dict.fromkeys(
         POLYNOMIALS,
         Proofs(_polynomials, _iteration_inflation, None, ITERATION_TOLERANCE, by_step=True),

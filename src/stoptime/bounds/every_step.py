@@ -28,7 +28,7 @@ from stoptime.bounds.heavy_ball_plan import (
     least_cover,
     points_of,
 )
-from stoptime.bounds.iterates import QUARTER, Iterates, prove_excess
+from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.late_iterates import LateIterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from flint import arb
 
+    from stoptime.bounds.balls import Interval
     from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
@@ -110,10 +111,13 @@ def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angle
 
 
 def every_step_inflation(
-    method: Any, iterates: Iterates, largest_step: float | None, tolerance: float
+    method: Any,
+    iterates: Iterates | HeavyBallIterates,
+    largest_step: float | None,
+    tolerance: float,
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
-    every = EVERY_ITERATE
+    every = max(EVERY_ITERATE, iterates.oscillates_until)
     nearest = 0.0
     if largest_step is not None:
         every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
@@ -141,7 +145,7 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
+def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
     rows = {}
     for k in numbers:
@@ -154,16 +158,17 @@ def _points(iterates: Iterates, numbers: Iterable[int]) -> Points:
 class Steps:
     """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
-    iterates: Iterates
+    iterates: Iterates | HeavyBallIterates
     flow: Points
     nearest: float
 
-    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[float]]:
+    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[Interval]]:
         """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
         # factor moves the end to the safe side of its rounding error.
         end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
-        return greedy_cover(points, d, max(d, self.nearest), end)
+        ends = intervals(points, d)
+        return greedy_cover(points.stops, ends, max(d, self.nearest), end)
 
     def _scales(self, first: int, d: float) -> tuple[float, float]:
         """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""
@@ -201,4 +206,4 @@ class Steps:
             raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
         for piece in pieces:
             for a in (piece.low, piece.high):
-                prove_excess(self.iterates.at(int(piece.alpha)), 1 / exact(a), cap)
+                self.iterates.at(int(piece.alpha)).prove_excess(1 / exact(a), cap)

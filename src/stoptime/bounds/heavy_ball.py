@@ -20,13 +20,11 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, ball, bracket_square, centre_and_radius,
     downward, exact, supremum, upward, verify,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball_plan import Piece, make_plan, samples
+from stoptime.bounds.heavy_ball_plan import Piece, highest, make_plan
 
 if TYPE_CHECKING:
     from flint import arb
 
-WITNESS_SPACING = 0.1
-FLATTEST_PEAK = 1e-300  # a curvature that avoids division by zero where |D| does not bend down
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
 ERROR_HORIZON = 4.0  # any number above π, see heavy_ball_error
 
@@ -104,20 +102,11 @@ def _late_stop(a: arb, d: arb) -> float:
 
 def _witness(a: float, alpha: float, kappa: float) -> arb:
     """Return a y in [1, √κ] where |D| is large, found in floating point."""
-    b, (Y1, Y2) = samples(alpha, kappa, WITNESS_SPACING)
-    height = np.abs(a * Y1 - Y2 / a)
-    # Peaks lie between samples, so the vertices of parabolas are compared, not the samples.
-    bend = np.minimum(height[:-2] - 2 * height[1:-1] + height[2:], -FLATTEST_PEAK)
-    shift = np.clip(0.5 * (height[:-2] - height[2:]) / bend, -1.0, 1.0)
-    vertex = height[1:-1] - 0.5 * bend * shift**2
-    i = int(np.argmax(vertex))
-    if height[-1] >= max(vertex[i], height[0]):
-        return exact(kappa).sqrt()
-    if height[0] >= vertex[i]:
-        return exact(1)
-    y = math.hypot(1.0, (b[i + 1] + b[1] * shift[i]) / alpha)
-    # A witness is valid only inside [1, √κ]; the factor allows for the rounding of the root.
-    return exact(max(1.0, min(y, math.sqrt(kappa) * (1 - 1e-12))))
+    b, _ = highest(a, alpha, kappa)
+    # A witness is valid only inside [1, √κ]; the end itself is exact, not the rounded root.
+    y = exact(math.hypot(1.0, b / alpha))
+    root = exact(kappa).sqrt()
+    return y.min(root)
 
 
 def shrinkage(a: arb, b: arb) -> arb:
@@ -132,10 +121,10 @@ def slope_in_damping(a: arb, b: arb) -> arb:
 
 def slope_in_frequency(a: arb, b: arb) -> arb:
     """Return the derivative of g in b."""
-    return (-a).exp() * (a * _sinc_slope(b) - b.sin())
+    return (-a).exp() * (a * sinc_slope(b) - b.sin())
 
 
-def _sinc_slope(b: arb) -> arb:
+def sinc_slope(b: arb) -> arb:
     """Return (cos b - sinc b)/b, the derivative of sinc, for b ≥ 0."""
     if b > 1:
         return (b.cos() - b.sinc()) / b

@@ -20,26 +20,42 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.spatial import ConvexHull
 
-from stoptime.bounds.balls import WorkLimitError
+from stoptime.bounds.balls import Interval, WorkLimitError
 from stoptime.support.arrays import Array
-from stoptime.theory.search import dips
+from stoptime.theory.search import (
+    KINK_TOLERANCE,
+    MOST_PEAKS,
+    PEAK_ZOOMS,
+    dips,
+    lowest,
+    lowest_between,
+)
 
 ROUNDS = 40
 LOG_STOPS = 600
 LINEAR_REACH = 4.0  # the oscillation is negligible for α beyond this
 MAX_LINEAR_STOPS = 3000
 MIN_SAMPLES = 65
+COARSE_SPACING = 0.02  # of the samples of b that find the best stops to about a thousandth
+PEAK_SPACING = 0.1  # of the samples of b around whose highest peaks a search looks closer
+GAP_WINDOW = 0.02  # of log a, around a gap of a cover
+MOST_STOPS_ADDED = 500  # at once
+GAP_POINTS = 8  # problems of each gap whose best stops are added
+NEARBY = 16  # problems on each side of the worst one whose best stops are added
 HULL_FROM = 200  # samples; for fewer, a convex hull costs more than it saves
 CANDIDATES = 4
+NO_PROBLEM = 1e100
+CANDIDATE_HEIGHT = 1.1  # relative to the lowest one on the grid
 
 # Shares of the tolerance: the error of the search, and the margins that make the proofs succeed.
 SEARCH_SHARE = 0.1
 COVER_SHARE = 0.15
 CAP_SHARE = 0.4
 FLOOR_SHARE = 0.3
+WIDTH_SHARE = 0.05  # of the margin of the cover, to which stops are found
 
 
 class Piece(NamedTuple):
@@ -50,7 +66,7 @@ class Piece(NamedTuple):
     alpha: float
 
 
-Cover = Callable[[float], tuple[list[Piece], list[float]]]
+Cover = Callable[[float], tuple[list[Piece], list[Interval]]]
 
 
 class ProofPlan(NamedTuple):
@@ -63,13 +79,30 @@ class ProofPlan(NamedTuple):
     stop: float  # for the problem ``worst``, in units of 1/√λ*
 
 
-def samples(alpha: float, kappa: float, spacing: float) -> tuple[Array, Array]:
-    """Return samples of b = α·√(y² - 1), and Y₁ and Y₂ there as two rows."""
-    end = alpha * math.sqrt(kappa - 1)
-    b = np.linspace(0.0, end, max(MIN_SAMPLES, math.ceil(end / spacing) + 1))
+def parts(alpha: float, b: Array) -> Array:
+    """Return Y₁ and Y₂ at the phases b = α·√(y² - 1), as two rows."""
     u = np.hypot(alpha, b)
     g = np.exp(-alpha) * (np.cos(b) + alpha * np.sinc(b / np.pi))
-    return b, np.array([u * g / alpha, alpha * (1 - g) / u])
+    return np.array([u * g / alpha, alpha * (1 - g) / u])
+
+
+def phases(alpha: float, kappa: float, spacing: float) -> Array:
+    """Return samples of b = α·√(y² - 1)."""
+    end = alpha * math.sqrt(kappa - 1)
+    return np.linspace(0.0, end, max(MIN_SAMPLES, math.ceil(end / spacing) + 1))
+
+
+def highest(a: float, alpha: float, kappa: float) -> tuple[float, float]:
+    """Return the phase b at which |D| is largest, and |D| there: refined between samples."""
+
+    def depth(b: Array) -> Array:
+        Y1, Y2 = parts(alpha, b)
+        return np.asarray(-np.abs(a * Y1 - Y2 / a))
+
+    grid = phases(alpha, kappa, PEAK_SPACING)
+    # Between samples at this distance a peak gains about a thousandth.
+    b, height = lowest(depth, grid, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    return b, -height
 
 
 class Points(NamedTuple):
@@ -93,37 +126,60 @@ def corners(at: Array) -> Array:
     return at if at.shape[1] < HULL_FROM else at[:, ConvexHull(at.T).vertices]
 
 
-def intervals(points: Points, d: float) -> tuple[Array, Array]:
-    """Return the ends of the interval of problems with |D| ≤ d, for every stop."""
-    # For each point the problems with |D| ≤ d end at roots of quadratics. This form of the
-    # roots adds two positive numbers, so nothing cancels.
-    Y1, Y2, starts, _ = points
+def limits(at: Array, d: float) -> tuple[Array, Array]:
+    """Return the least and the largest problem a with |D| ≤ d, for every point (Y₁, Y₂)."""
+    # The problems end at roots of quadratics. This form of the roots adds two positive numbers, so
+    # nothing cancels.
+    Y1, Y2 = at
     square = d * d + 4 * Y1 * Y2
     root = d + np.sqrt(np.maximum(square, 0.0))
     with np.errstate(divide="ignore", over="ignore"):
         highs = np.where(square >= 0, root / (2 * np.abs(Y1)), 0.0)
-    lows = np.where(square >= 0, 2 * Y2 / root, np.inf)
-    return np.maximum.reduceat(lows, starts), np.minimum.reduceat(highs, starts)
+    # The number stands for infinity, which the searches could not subtract.
+    return np.where(square >= 0, 2 * np.abs(Y2) / root, NO_PROBLEM), highs
+
+
+def intervals(points: Points, d: float) -> tuple[Array, Array]:
+    """Return the ends of the interval of problems with |D| ≤ d, for every stop."""
+    lows, highs = limits(np.array([points.Y1, points.Y2]), d)
+    return np.maximum.reduceat(lows, points.starts), np.minimum.reduceat(highs, points.starts)
+
+
+def refined_interval(alpha: float, kappa: float, d: float) -> tuple[float, float]:
+    """Return the ends of the interval of one stop of the flow, refined between samples."""
+    grid = phases(alpha, kappa, PEAK_SPACING)
+    low = lowest(lambda b: -limits(parts(alpha, b), d)[0], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
+    high = lowest(lambda b: limits(parts(alpha, b), d)[1], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
+    return -low, high
 
 
 def greedy_cover(
-    points: Points, d: float, at: float, end: float
-) -> tuple[list[Piece], list[float]]:
-    """Cover the problems from ``at`` to ``end``; return the pieces and where gaps begin."""
-    low, high = intervals(points, d)
+    stops: list[float], ends: tuple[Array, Array], at: float, end: float
+) -> tuple[list[Piece], list[Interval]]:
+    """Cover the problems from ``at`` to ``end``; return the pieces and the gaps."""
+    low, high = ends
     pieces: list[Piece] = []
-    gaps: list[float] = []
+    gaps: list[Interval] = []
     # The greedy choice, the interval that reaches farthest, gives the fewest pieces to prove.
     while at < end:
         reach = np.where(low <= at, high, 0.0)
         best = int(np.argmax(reach))
         if reach[best] > at:
-            pieces.append(Piece(at, min(float(reach[best]), end), points.stops[best]))
+            pieces.append(Piece(at, min(float(reach[best]), end), stops[best]))
             at = pieces[-1].high
         else:
-            gaps.append(at)
+            start = at
             at = float(np.min(low[(low > at) & (high > low)], initial=end))
+            gaps.append((start, at))
     return pieces, gaps
+
+
+def flow_cover(
+    stops: list[float], ends: tuple[Array, Array], d: float, kappa: float
+) -> tuple[list[Piece], list[Interval]]:
+    """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and the gaps."""
+    # Below the first problem the stop 0 is good enough, and beyond the last one a late stop is.
+    return greedy_cover(stops, ends, d / math.sqrt(kappa), _closing_point(d, kappa))
 
 
 @dataclass(frozen=True)
@@ -131,45 +187,45 @@ class Family:
     """Stops α in growing order, each with the points (Y₁, Y₂) it can produce."""
 
     kappa: float
-    spacing: float
-    rows: dict[float, Array]
-
-    def extended(self, alphas: list[float]) -> Family:
-        """Return the family with more stops."""
-        rows = dict(self.rows)
-        for alpha in alphas:
-            _, at = samples(alpha, self.kappa, self.spacing)
-            rows[alpha] = corners(at)
-        return Family(self.kappa, self.spacing, dict(sorted(rows.items())))
+    alphas: list[float]
+    width: float = KINK_TOLERANCE  # to which logarithms of stops and problems are searched for
 
     @cached_property
     def _points(self) -> Points:
-        return points_of(self.rows)
+        samples = {
+            alpha: corners(parts(alpha, phases(alpha, self.kappa, COARSE_SPACING)))
+            for alpha in self.alphas
+        }
+        return points_of(samples)
 
-    def cover(self, d: float) -> tuple[list[Piece], list[float]]:
-        """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and where gaps begin."""
-        # Below this problem the stop 0 is good enough, and beyond the end a late stop is.
-        at = d / math.sqrt(self.kappa)
-        return greedy_cover(self._points, d, at, _closing_point(d, self.kappa))
+    def cover(self, d: float) -> tuple[list[Piece], list[Interval]]:
+        """Cover (0, ∞) by problems with |D| ≤ d, up to the distance of the samples."""
+        return flow_cover(self.alphas, intervals(self._points, d), d, self.kappa)
+
+    def useful(self, d: float) -> list[float]:
+        """Return the stops that have |D| ≤ d at some problem, up to the distance of the samples."""
+        low, high = intervals(self._points, d)
+        return [alpha for alpha, found in zip(self.alphas, low <= high, strict=True) if found]
 
     def best_stops(self, a: float) -> list[tuple[float, float]]:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
         Y1, Y2, starts, _ = self._points
         heights = np.maximum.reduceat(np.abs(a * Y1 - Y2 / a), starts)
-        alphas = list(self.rows)
+        alphas = self.alphas
 
-        def height(alpha: float) -> float:
-            _, (Y1, Y2) = samples(alpha, self.kappa, self.spacing)
-            return float(np.abs(a * Y1 - Y2 / a).max())
+        def height(log_stop: float) -> float:
+            return highest(a, math.exp(log_stop), self.kappa)[1]
 
-        found = [(float(heights.min()), alphas[int(np.argmin(heights))])]
         # |D| oscillates in α, so the lowest minimum between the stops may be any of the best few.
-        for i in sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:CANDIDATES]:
-            bounds = (alphas[i - 1], alphas[i + 1])
-            options = {"xatol": 1e-7 * alphas[i]}
-            refined = minimize_scalar(height, bounds=bounds, method="bounded", options=options)
-            found.append((float(refined.fun), float(refined.x)))
-        return sorted(found)
+        deepest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:CANDIDATES]
+        logs = np.log(alphas)
+        found = [float(logs[int(np.argmin(heights))])]
+        found += [
+            lowest_between(height, logs[i - 1], logs[i + 1], self.width)
+            for i in deepest
+            if heights[i] <= CANDIDATE_HEIGHT * heights.min()
+        ]
+        return sorted((height(log_stop), math.exp(log_stop)) for log_stop in found)
 
 
 def _closing_point(d: float, kappa: float) -> float:
@@ -188,52 +244,80 @@ def _closing_point(d: float, kappa: float) -> float:
 
 
 def least_cover(cover: Cover, low: float, high: float) -> tuple[float, float]:
-    """Return the least d that covers all problems, and the last gap found on the way."""
+    """Return the least d that covers all problems, and where the last gap found begins."""
     gap = 1.0
     while high - low > 1e-6 * high:
         d = 0.5 * (low + high)
         _, gaps = cover(d)
         if gaps:
             low = d
-            gap = gaps[0]
+            gap = gaps[0][0]
         else:
             high = d
     return high, gap
 
 
-def make_plan(kappa: float, tolerance: float) -> ProofPlan:
-    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
+def _worst_near(grid: Family, gap: float) -> tuple[float, float]:
+    """Return the largest |D| of a best stop near a gap of a cover, and its problem."""
+    window = math.log(gap) - GAP_WINDOW, math.log(gap) + GAP_WINDOW
+    log = lowest_between(lambda log: -grid.best_stops(math.exp(log))[0][0], *window, grid.width)
+    return max((grid.best_stops(a)[0][0], a) for a in (gap, math.exp(log)))
+
+
+def _excess(d: float, share: float) -> float:
+    """Return the excess d², raised by a share of the whole constant 1 + d²."""
+    return (1 + d**2) * (1 + share) - 1
+
+
+def _search(kappa: float, least: float, share: float) -> tuple[list[Piece], float, float]:
+    """Return a cover of all problems, the worst one, and |D| of its best stop."""
     root = math.sqrt(kappa)
-    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
     last = 2 * math.log(root / least) + 4  # the late stop of the largest a that may be needed
     linear = min(MAX_LINEAR_STOPS, math.ceil(2 * LINEAR_REACH * root))
-    alphas = [
-        *np.geomspace(0.02 / root, last, LOG_STOPS).tolist(),
+    # For small a the best stop is about √2·a, and the stop 0 serves a ≤ ``least``/√κ.
+    alphas = {
+        *np.geomspace(min(0.02, least) / root, last, LOG_STOPS).tolist(),
         *np.linspace(0.0, LINEAR_REACH, linear + 1)[1:].tolist(),
-    ]
-    family = Family(kappa, 0.6 * math.sqrt(tolerance), {}).extended(alphas)
-    high = 2 * kappa**0.25
+    }
+    grid = Family(kappa, sorted(alphas), WIDTH_SHARE * share)
+    coarse, gap = least_cover(grid.cover, least, 2 * kappa**0.25)
+    floor, worst = _worst_near(grid, gap) if coarse > 1.01 * least else (0.0, 1.0)
+    reach: dict[float, Interval] = {}
+    d = 0.0
+    # Problems near the worst one have stops that serve few others, so many stops are offered.
+    near = np.geomspace(grid.width, GAP_WINDOW, NEARBY)
+    closer = (worst * np.exp(np.outer([-1, 1], near))).ravel().tolist()
     for _ in range(ROUNDS):
-        d, worst = least_cover(family.cover, least, high)
-        floor = family.best_stops(worst)[0][0]
-        if d <= 1.01 * least or d**2 - floor**2 <= SEARCH_SHARE * tolerance * (1 + d**2):
+        level = math.sqrt(_excess(max(floor, least), share))
+        best = [(*grid.best_stops(a)[0], a) for a in [worst, *closer]]
+        stops = {alpha for _, alpha, _ in best} | reach.keys()
+        if level > d:
+            d = level
+            stops |= {*grid.useful(d)}
+            reach = {}
+        reach |= {alpha: refined_interval(alpha, kappa, d) for alpha in stops - reach.keys()}
+        ends = np.array([*reach.values()]).T
+        pieces, gaps = flow_cover([*reach], (ends[0], ends[1]), d, kappa)
+        if not gaps:
+            return pieces, worst, floor
+        # Either the best stops of a gap close it, or one of its problems is worse than the worst.
+        if max(best)[0] > d:
+            floor, worst = _worst_near(grid, max(best)[2])
+        closer = [a for gap in gaps for a in np.linspace(*gap, GAP_POINTS).tolist()]
+        if len(closer) > MOST_STOPS_ADDED:
             break
-        # Between floor and d only the gaps matter: the best stops there let the cover improve.
-        _, gaps = family.cover(math.sqrt((d**2 + floor**2) / 2))
-        family = family.extended([alpha for a in gaps for _, alpha in family.best_stops(a)])
-        high = d
-    else:
-        raise WorkLimitError(
-            f"The search for the heavy-ball constant of condition number {kappa:g} did not "
-            f"converge; use a larger tolerance than {tolerance:g}."
-        )
+    # Where the best stop moves smoothly with the problem, as for κ below 2, each stop serves a very
+    # short interval of problems.
+    raise WorkLimitError(
+        f"The cover of all problems with condition number {kappa:g} needs too many stops: use a "
+        "larger tolerance, such as 1e-3."
+    )
 
-    def excess(d: float, share: float) -> float:
-        return (1 + d**2) * (1 + share * tolerance) - 1
 
-    pieces, gaps = family.cover(math.sqrt(excess(d, COVER_SHARE)))
-    if gaps:
-        raise WorkLimitError(f"The cover of all problems has a gap at a = {gaps[0]:g}.")
+def make_plan(kappa: float, tolerance: float) -> ProofPlan:
+    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
+    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
+    pieces, worst, floor = _search(kappa, least, COVER_SHARE * tolerance)
     stop = next((p.alpha / worst for p in pieces if p.low <= worst <= p.high), 0.0)
-    floor = excess(min(floor, d), -FLOOR_SHARE)
-    return ProofPlan(pieces, worst, excess(d, CAP_SHARE), floor, stop)
+    cap = _excess(max(floor, least), CAP_SHARE * tolerance)
+    return ProofPlan(pieces, worst, cap, _excess(floor, -FLOOR_SHARE * tolerance), stop)

@@ -38,6 +38,7 @@ PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 
 SEARCHED_PHASES = 12.0  # |D| has its peak before this phase
 LARGEST_DEGREE = 3000  # of a polynomial that is sampled
 TAIL_GROWTH = 1.1
+COT_SLOPE = 0.4053  # 1/t - cot t ≤ 0.4053·t for 0 < t ≤ π/2, with equality at 4/π² = 0.40528...
 QUARTER = math.nextafter(math.pi / 2, 2.0)  # the angle of y = 1, rounded up
 
 
@@ -128,6 +129,12 @@ class Iterate:
         factor = eval_gegenbauer(degree, self.order, c) / at_one
         return np.sin(theta), np.cos(theta) ** self.power * factor
 
+    def prove_excess(self, rho: arb, level: float) -> None:
+        """Prove D² ≤ level for all angles, at one ρ."""
+        bracket = brackets(self, rho)
+        last, _ = horizon(self, rho, QUARTER, level)
+        verify(lambda box: bracket(box).cap <= level, ((0.0, last),))
+
     def largest_excess(self, rho: arb, reach: Interval, tolerance: float) -> Bracket:
         """Enclose the largest D² over 0 < y ≤ the end of ``reach``, at one ρ."""
         end = QUARTER if reach[1] >= 1 else upward(exact(reach[1]).sqrt().asin())
@@ -172,6 +179,54 @@ class Iterates:
         """Return N, by which the flow at the phase Nθ is close to iterate k at the angle θ."""
         return exact(self.b * k - self.c) + exact(self.order) if self.b else exact(k).sqrt()
 
+    @property
+    def oscillates_until(self) -> int:
+        """An iterate from which on a cover of short steps may begin: any."""
+        return 0
+
+    def distances_fall(self, k: int) -> bool:
+        """Whether the distances of iterates from their flow fall from iterate k on."""
+        return k >= self.order
+
+    def distance(self, k: int, u: arb) -> arb:
+        """Return e(u): how far the polynomial of iterate k is from the flow; e(u)/u grows."""
+        if self.b == 0:
+            return exact(0)
+        # Both solve nearly the same differential equation; see the page for the energy argument.
+        nu = exact(self.order)
+        bend = COT_SLOPE * nu / (2 * nu + 1).sqrt()
+        return (bend * u**2 + nu**2 * u) / self.phase(k) ** 2
+
+    def loss(self, k: int, u: arb) -> arb:
+        """Return ℓ(u), which may exceed 1: what the power of the cosine takes away at most."""
+        # cos θ ≥ exp(-θ²/2 - θ⁴/8) for θ ≤ 1, and cos(θ)^m ≥ 1 - mθ²/2.
+        if self.b == 0:
+            return u**4 / (4 * self.phase(k) ** 2)
+        return self.at(k).power * u**2 / (2 * self.phase(k) ** 2)
+
+    def narrowing(self, k: int, u: arb) -> arb:
+        """Return 1 - N·sin(u/N)/u at most."""
+        return u**2 / (6 * self.phase(k) ** 2)
+
+    def beyond(self, k: int, end: float, sigma: arb) -> arb:
+        """Return a cap on |D| from u = ``end`` on, for iterate k and all later ones."""
+        u = exact(end)
+        wide = 1 - self.narrowing(k, u)
+        nu = exact(self.order)
+        if self.b == 0:
+            # The shrinkage is at most that of the flow.
+            g = self.flow.tail(end)
+        else:
+            # Sonin's envelope of the polynomial, from the flow's value and slope at ``end``.
+            e = self.distance(k, u)
+            value = abs(self.flow.shrinkage(u)) + e
+            velocity = abs(self.flow.slope(u)) + e + nu * value / u
+            q = 1 - nu * (nu - 1) / (u * wide) ** 2
+            if not q > 0:
+                return exact(math.inf)
+            g = (value**2 + velocity**2 / q).sqrt()
+        return u * g / sigma + sigma * (1 + g) / (u * wide)
+
 
 def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
     """Return the Gegenbauer polynomial of order ν at cos θ, divided by its value at 1."""
@@ -205,13 +260,6 @@ def brackets(iterate: Iterate, rho: arb) -> Callable[[Box], Bracket]:
         return bracket_square(box, value, variation)
 
     return bracket
-
-
-def prove_excess(iterate: Iterate, rho: arb, level: float) -> None:
-    """Prove D² ≤ level for all angles, at one ρ."""
-    bracket = brackets(iterate, rho)
-    last, _ = horizon(iterate, rho, QUARTER, level)
-    verify(lambda box: bracket(box).cap <= level, ((0.0, last),))
 
 
 def horizon(iterate: Iterate, rho: arb, end: float, level: float) -> tuple[float, float]:

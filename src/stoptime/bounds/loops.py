@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from stoptime.bounds.balls import (  # isort: skip
     PRECISION, Bracket, WorkLimitError, centre_and_radius, downward, exact, upward,
     working_precision,
 )  # fmt: skip
+from stoptime.bounds.filters import CosineFilter, GaussianFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +33,18 @@ if TYPE_CHECKING:
 
     from stoptime.bounds.balls import Interval
     from stoptime.methods.recurrence import Update
+    from stoptime.support.arrays import Array
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
 LARGEST_K = 3000  # of a polynomial in closed form
 LOST_BITS = 1.3  # in each step of a loop at most, as balls grow by 1 + √2
 OVERLAP = 1 + 1e-9  # of neighbouring cells, whose centres are rounded
 FINEST = 2.0**-40
+EXCESS_TOLERANCE = 1e-5  # of an excess that is compared with a level
+LEAST_SAMPLES = 2000
+PHASE_SAMPLES = 200  # for each iteration
+SLOW_PHASES = 8.0
+APART = 1e-7
 
 
 def polynomial_excess(
@@ -124,6 +133,29 @@ class HeavyBallIterate:
         """Enclose the largest D² for y in ``reach``, at one ρ."""
         return polynomial_excess(self.polynomial, self.k, rho, reach, tolerance)
 
+    def prove_excess(self, rho: arb, level: float) -> None:
+        """Prove D² ≤ level for 0 ≤ y ≤ 1, at one ρ."""
+        if self.largest_excess(rho, (0.0, 1.0), EXCESS_TOLERANCE).cap > level:
+            raise WorkLimitError(f"Not proven: iterate {self.k} is good enough for its steps.")
+
+    def sample(self, end: float) -> tuple[Array, Array]:
+        """Return sines of angles up to ``end`` and g there, for a search: floating point."""
+        # The oscillation, of size η^(k/2), needs samples at all angles, and what is learned slowly
+        # needs more of them near zero.
+        count = math.ceil(PHASE_SAMPLES * (self.k + 1) * self.eta ** (self.k / 4))
+        slow = min(end, SLOW_PHASES * math.sqrt((1 - self.eta) / (self.k + 1)))
+        theta = np.union1d(
+            np.linspace(0.0, end, max(LEAST_SAMPLES, count)), np.linspace(0.0, slow, LEAST_SAMPLES)
+        )
+        sine = np.sin(theta[1:])
+        half = (1 + self.eta - sine**2) / 2
+        # The roots z of z² - 2hz + η; the small number keeps equal ones apart.
+        root = np.sqrt(half**2 - self.eta + 0j)
+        root[np.abs(root) < APART] = APART
+        z, w = half + root, half - root
+        g = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
+        return sine, g.real
+
 
 @dataclass(frozen=True)
 class HeavyBallIterates:
@@ -131,6 +163,8 @@ class HeavyBallIterates:
 
     eta: float
     longest: ClassVar[float] = math.inf
+    flow: ClassVar[CosineFilter] = GaussianFilter()
+    """Late iterates follow gradient flow: with u² = Gy the shrinkage is close to exp(-u²)."""
 
     def at(self, k: int) -> HeavyBallIterate:
         """Return iterate k."""
@@ -140,3 +174,50 @@ class HeavyBallIterates:
         """Return a late stop, given the stop with the gain of ridge."""
         # Oscillations fall like η^(k/2), and below the frequency of the damping like exp(-εsk).
         return 16 * math.ceil(centre) + math.ceil(16 / (1 - math.sqrt(self.eta)))
+
+    @property
+    def oscillates_until(self) -> int:
+        """An iterate from which on most of the oscillation, of size η^(k/2), has gone."""
+        return math.ceil(4 / (1 - math.sqrt(self.eta)))
+
+    def phase(self, k: int) -> arb:
+        """Return N = √G, where G is the sum of (1 - η^j)/(1 - η), j ≤ k: the slope of -g at 0."""
+        eta = exact(self.eta)
+        return ((k - eta * (1 - eta**k) / (1 - eta)) / (1 - eta)).sqrt()
+
+    def distances_fall(self, k: int) -> bool:
+        """Whether the distances of iterates from their flow fall from iterate k on."""
+        # k^(3/2)·η^(k/2) falls from there on.
+        return bool(self.eta == 0 or k * exact(self.eta).log() < -4)
+
+    def distance(self, k: int, u: arb) -> arb:  # noqa: ARG002 - others have one
+        """Return 0: the shrinkage is a multiple of the flow's up to the least zero."""
+        return exact(0)
+
+    def narrowing(self, k: int, u: arb) -> arb:  # noqa: ARG002 - others have one
+        """Return 0: u is N·√y itself."""
+        return exact(0)
+
+    def _first(self) -> arb:
+        """Return (1 - √η)², below which there is no zero of any iterate."""
+        return (1 - exact(self.eta).sqrt()) ** 2
+
+    def loss(self, k: int, u: arb) -> arb:
+        """Return ℓ(u): g is between 1 - ℓ and 1 times the shrinkage of the flow."""
+        # g is the product of 1 - y/z over its zeros z ≥ z₀, the sum of 1/z is G, and
+        # log(1 - r) ≥ -r - r²/2(1 - r₀) for r = y/z ≤ r₀ = y/z₀.
+        ratio = u**2 / (self.phase(k) ** 2 * self._first())
+        return u**2 * ratio / (2 * (1 - ratio)) if ratio < 1 else exact(math.inf)
+
+    def beyond(self, k: int, end: float, sigma: arb) -> arb:
+        """Return a cap on |D| from u = ``end`` on, for iterate k and all later ones."""
+        # Up to the least zero g ≤ exp(-u²). Later |g| ≤ q^k(1 + mk), by the formula with cosines.
+        N = self.phase(k)
+        q = exact(self.eta).sqrt()
+        g = self.flow.tail(end)
+        zero = N * self._first().sqrt()
+        if not zero > end:
+            return exact(math.inf)
+        rest = q**k * (1 + k * (1 - q).max(q / 2))
+        head = end * g / sigma + sigma * (1 + g) / end
+        return head.max(N * rest / sigma + sigma * (1 + rest) / zero)

@@ -14,7 +14,7 @@ from stoptime.bounds.balls import PRECISION, Enclosure, WorkLimitError, exact, w
 from stoptime.bounds.certificates import parameter_error, risk_inflation
 from stoptime.bounds.friction import friction_change
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 
@@ -27,6 +27,7 @@ CERTIFIED_ITERATIONS = {
     "gradient descent": GradientDescent(),
     "Nesterov's method": Nesterov(),
     "ν-method": NuMethod(),
+    "heavy ball with momentum 0.9": HeavyBall(momentum=0.9),
 }
 LARGEST_CONSTANT = 1e150  # for larger constants x overflows
 ATTEMPTS = 200
@@ -137,6 +138,8 @@ def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
     claims.append(("critically damped flow, parameter error, λ = 2.2712/t²", None, certify))
     for name, method in CERTIFIED_ITERATIONS.items():
         claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
+    certify = partial(risk_inflation, HeavyBall(), condition_number=10.0)
+    claims.append(("heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L", None, certify))
     certify = partial(parameter_error, nesterov, calibration=5.0)
     claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
     certify = partial(parameter_error, gradient, calibration=0.79)

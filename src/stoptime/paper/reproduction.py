@@ -39,6 +39,7 @@ INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 FRICTIONS = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])
 CURVE_TOLERANCE = 3e-3  # of constants in the figure that are not proven
+PROVEN_CURVE_TOLERANCE = 1e-3
 TABLE_TOLERANCE = 1e-3  # of constants in the table that are not proven
 SOURCES = {  # the statement of the paper that a constant belongs to, by its name without κ
     "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
@@ -135,7 +136,8 @@ def heavy_ball_bound(certify: bool) -> Experiment:
 def _sharp_heavy_ball(kappa: float, tolerance: float | None) -> tuple[float, float]:
     """Return both ends of the constant: certified, or found numerically to a given tolerance."""
     if tolerance is None:
-        enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa)
+        width = PROVEN_CURVE_TOLERANCE
+        enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=width)
         return enclosure.lower, enclosure.upper
     # One eigenvalue: some stop has exactly ridge's shrinkage, and the search has no interval.
     if kappa == 1:

@@ -40,7 +40,8 @@ FIRST_LOOK = 8  # every so many phases are looked at first
 SLOPE_STEP = 1e-5  # of a logarithm
 MATCH_ROUNDS = 2  # each looks up to a hundred times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
-LIKE_A_FLOW = 5000  # from this iteration on, the flow differs by less than a thousandth
+LIKE_A_FLOW = 5000  # from this iteration on, the best stop of the flow is good for the iteration
+LATE_MARGIN = 4.0  # divided by k: the guarantees of iterate k and of its flow differ by less
 
 
 class Match(NamedTuple):
@@ -93,13 +94,7 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
     if method.whole_stops:
         low, high = (low, high) if high < np.inf else method.possible_eigenvalues
         if method.follows_flow and _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
-            flow = method.as_flow()
-            low, high = (0.0, np.inf) if flow.universal_guarantee else (low, high)
-            unit = _calibrate(flow, kind, low, high)
-            stop = float(np.round(unit.stop / method.pace))
-            # a stop that no run can reach becomes infinite
-            reachable = stop <= max(method.horizon, MOST_ITERATIONS)
-            return replace(unit, stop=stop if reachable else np.inf)
+            return _late(method, kind, low, high)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
@@ -138,6 +133,29 @@ def guarantee(
         inflation = search.highest_peak(method, search.risk_ratio, stop, low, high)[1]
     error = search.highest_peak(method, search.distance_ratio, stop, low, high)[1]
     return Calibration(stop, inflation, error)
+
+
+def _late(method: Method, kind: Kind, low: float, high: float) -> Calibration:
+    """Return the stop of the flow as an iteration, with guarantees of the iterate."""
+    flow = method.as_flow()
+    whole = (0.0, np.inf) if flow.universal_guarantee else (low, high)
+    unit = _calibrate(flow, kind, *whole)
+    stop = float(np.round(unit.stop / method.pace))
+    if stop > max(method.horizon, MOST_ITERATIONS):
+        return replace(unit, stop=np.inf)  # no run can reach it
+    return _not_below(method, replace(unit, stop=stop), low, high)
+
+
+def _not_below(method: Method, found: Calibration, low: float, high: float) -> Calibration:
+    """Return guarantees of an iteration: computed, or those of its flow raised by its distance."""
+    bounded = method.as_flow().universal_guarantee
+    if not method.runs_steps or (found.stop <= method.horizon and not bounded):
+        return guarantee(method, found.stop, low, high)
+    raised = 1 + LATE_MARGIN / found.stop
+    numbers = [found.inflation * raised, found.parameter_error * raised]
+    if not bounded:
+        numbers = np.maximum(numbers, search.out_of_phase(method, found.stop, low, high)).tolist()
+    return Calibration(found.stop, *numbers)
 
 
 def equivalent_stop(
@@ -228,16 +246,24 @@ def matched(
         unit = _calibrate(method, kind, 0.0, np.inf)
         return Match(float((unit.stop / stop) ** method.order), unit.inflation)
     low, high, tuned = range_in_units(method, eigenvalues, 1.0)
-    time = tuned.pace * stop
     if kind == "paper":
-        return Match(float(time**-method.order), np.nan)
+        return Match(float((tuned.pace * stop) ** -method.order), np.nan)
     if tuned.whole_stops and tuned.follows_flow and stop > LIKE_A_FLOW:
-        return matched(tuned.as_flow(), time, kind, eigenvalues)
+        return _late_match(tuned, stop, kind, eigenvalues)
     if tuned.whole_stops and np.isinf(high):
         high = tuned.possible_eigenvalues[1]
     elif kind == "risk":
         _check_bounded(tuned, high)
     return _best_match(tuned, stop, kind, low, high)
+
+
+def _late_match(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> Match:
+    """Return the penalty of the flow, and the guarantee of the iteration with it."""
+    penalty, bound = matched(method.as_flow(), method.pace * stop, kind, eigenvalues)
+    low, high, scaled = range_in_units(method, eigenvalues, penalty)
+    high = high if high < np.inf else scaled.possible_eigenvalues[1]
+    found = _not_below(scaled, Calibration(stop, bound, bound), low, high)
+    return Match(penalty, found.inflation if kind == "risk" else found.parameter_error)
 
 
 def _check_bounded(method: Method, high: float) -> None:

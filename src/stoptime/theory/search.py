@@ -30,6 +30,9 @@ MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
 PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
 MOST_CUTS = 60
+AMPLITUDE = 1.2  # of an iterate with steps up to 1/L, relative to that of its flow
+PHASE_STEP = 1e-5
+LEAST_OSCILLATING = 1e-9  # of the largest eigenvalue: below, an iterate and its flow are in phase
 KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
@@ -170,6 +173,28 @@ def worst_places(method: Method, stop: float | Array, low: float, high: float) -
     return np.asarray((phases * max(unit, 1.0) / stop) ** method.order)
 
 
+def out_of_phase(method: Method, stop: float, low: float, high: float) -> tuple[float, float]:
+    """Return caps on both ratios of a late iterate, whose oscillation leaves that of its flow."""
+    flow = method.as_flow()
+    x = eigenvalue_grid(max(low, LEAST_OSCILLATING * high), high)
+    root = np.sqrt(x)
+    time = method.pace * stop
+    ahead = PHASE_STEP / root
+    g = flow.shrinkage(x, time)
+    slope = (flow.shrinkage(x, time + ahead) - flow.shrinkage(x, time - ahead)) / (2 * PHASE_STEP)
+    size = AMPLITUDE * np.hypot(g, slope)
+    # k steps of phase ω are off by about kω³/24 in the end, and the first one by ω/2, which moves a
+    # cosine by less than kω² too
+    phase = method.pace * root
+    first = phase * np.minimum(stop * phase, 1.0)
+    apart = 2 * size * np.minimum(stop * phase**3 / 12 + first, 1.0)
+    # both ratios are squares of linear functions of g, and largest at an end of its interval
+    ends = np.clip([g - apart, g + apart], -size, size)
+    risk = 1 + ((root + 1 / root) * ends - 1 / root) ** 2
+    distance = ((1 - ends) * (1 + x) / x - 1) ** 2
+    return float(risk.max()), float(distance.max())
+
+
 def around_peaks(x: Array, heights: Array) -> Array:
     """Return points between those around each of the highest peaks of a curve."""
     peaks = dips(-heights)
@@ -197,9 +222,11 @@ def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float
     return min(left, right, look(lowest_between(lambda x: look(x).height, *bounds))).point
 
 
-def lowest_between(curve: Callable[[float], float], left: float, right: float) -> float:
-    """Return the lowest point of a curve, or one of several, without slopes."""
-    options = {"xatol": KINK_TOLERANCE}
+def lowest_between(
+    curve: Callable[[float], float], left: float, right: float, width: float = KINK_TOLERANCE
+) -> float:
+    """Return the lowest point of a curve, or one of several, without slopes, to a width."""
+    options = {"xatol": width}
     found = minimize_scalar(curve, bounds=(left, right), method="bounded", options=options)
     return float(found.x)
 

@@ -1,0 +1,288 @@
+r"""Certificates of the heavy ball whose momentum is tied to its step, η = (1 - √(εμ))².
+
+Put √η = e^{-δ}, N = k + 1/2, α = Nδ, y = √(s/μ) and c² = y² - 1. Then
+
+.. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
+          + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2),
+
+which tends to heavy-ball flow as δ → 0. The constant is the supremum of that of the module
+``heavy_ball`` over δ too, up to the δ of the step 1/L.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from stoptime.bounds.balls import (  # isort: skip
+    Box, Enclosure, Interval, WorkLimitError, ball, centre_and_radius, downward, exact, upward,
+    verify,
+)  # fmt: skip
+from stoptime.bounds.heavy_ball import sinc_slope
+from stoptime.bounds.heavy_ball_plan import (
+    CAP_SHARE,
+    COVER_SHARE,
+    Piece,
+    Points,
+    greedy_cover,
+    intervals,
+    least_cover,
+)
+from stoptime.theory.search import lowest_between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flint import arb
+
+    from stoptime.support.arrays import Array
+
+CLOSEST = 1e-9  # relative lengths of steps that are told apart
+COARSE_SAMPLES = 60  # of c on a unit, to find the hardest step
+FINE_SAMPLES = 200  # to find what is proven
+SEARCHED_STEPS = 2.0  # of log δ below that of the longest step
+SEARCHED_LENGTHS = 40
+MOST_HALVINGS = 8
+SHORT_LEVEL = 0.95
+ROOM = (0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9996, 0.9999, 1.0)
+NARROW = 1e-3  # relative length of an interval of steps that needs fine samples
+LEAST_CONDITION = 1.5
+
+
+class Steps(NamedTuple):
+    """Balls of δ and α that stand for some iterates at some steps, and what depends on them."""
+
+    delta: arb
+    alpha: arb
+
+    @classmethod
+    def of(cls, delta: arb, k: float) -> Steps:
+        """Return iterate k at these steps."""
+        return cls(delta, (exact(k) + 0.5) * delta)
+
+    def shrinkage(self, c: arb) -> tuple[arb, arb]:
+        """Return g and its slope in c."""
+        half = self.delta / 2
+        S = half.sinh()
+        x = c * S
+        cosine = (1 - x**2).sqrt()
+        # asin(x)/x and sinh(x)/x grow, so their values at both ends enclose them.
+        speed = self.alpha * _between(lambda v: v.sinh() / v, half)
+        m = speed * _between(lambda v: v.asin() / v, x)
+        phase = c * m
+        C = half.cosh() / cosine
+        decay = (-self.alpha).exp()
+        g = decay * (C * phase.cos() + m * phase.sinc())
+        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
+        most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
+        m_slope = speed * S * exact(0).union(most)
+        C_slope = C * S * x / cosine**2
+        turn = speed / cosine
+        slope = C_slope * phase.cos() - C * turn * phase.sin()
+        slope += m_slope * phase.sinc() + m * sinc_slope(phase) * turn
+        return g, decay * slope
+
+
+def _between(increasing: Callable[[arb], arb], x: arb) -> arb:
+    """Return the values of an increasing function of x ≥ 0 whose limit at 0 is 1."""
+    low, high = x.lower(), x.upper()
+    first = increasing(low) if low > 0 else exact(1)
+    last = increasing(high) if high > 0 else exact(1)
+    return first.union(last)
+
+
+def imbalance(steps: Steps, cell: Interval, a: arb) -> tuple[arb, arb]:
+    """Return D at the centre of a cell of c, and a cap on its distance from there in the cell."""
+    middle, radius = centre_and_radius(cell)
+    c = ball(middle, radius)
+    y = (1 + c**2).sqrt()
+    g, g_slope = steps.shrinkage(c)
+    slope = c / y * ((a - 1 / (a * y**2)) * g + 1 / (a * y**2)) + (a * y + 1 / (a * y)) * g_slope
+    y = (1 + middle**2).sqrt()
+    value = (a * y + 1 / (a * y)) * steps.shrinkage(middle)[0] - 1 / (a * y)
+    return value, abs(slope) * radius
+
+
+def tied_inflation(kappa: float, tolerance: float) -> Enclosure:
+    """Enclose the constant of a condition number for all steps up to 1/L."""
+    # With one eigenvalue, the longest step reaches least squares at once: at a = 1 no stop is good.
+    if kappa < LEAST_CONDITION:
+        raise ValueError(f"The heavy ball is certified for condition numbers ≥ {LEAST_CONDITION}.")
+    family = Family(kappa, upward(-(1 - 1 / exact(kappa).sqrt()).log()))
+    delta = family._replace(samples=COARSE_SAMPLES).hardest()
+    d, worst = least_cover(partial(family.cover, (delta,)), 0.1, 2 * kappa**0.25)
+    level, cap, floor = (
+        math.sqrt((1 + d**2) * (1 + share * tolerance) - 1)
+        for share in (COVER_SHARE, CAP_SHARE, -CAP_SHARE)
+    )
+    stop = family.prove_floor(delta, worst, floor)
+    shortest = family.prove_short_steps(level, exact(cap))
+    family.prove_steps(shortest, level, exact(cap))
+    return Enclosure(downward(1 + exact(floor) ** 2), upward(1 + exact(cap) ** 2), stop)
+
+
+class Family(NamedTuple):
+    """All problems a > 0 and all steps up to the one whose δ is ``longest``."""
+
+    kappa: float
+    longest: float
+    samples: int = FINE_SAMPLES
+
+    def points(self, delta: float, alphas: Array) -> tuple[Array, Points]:
+        """Return samples of c, and the points (Y₁, Y₂) at stops α: floating point."""
+        end = math.sqrt(self.kappa - 1)
+        c = np.linspace(0.0, end, math.ceil(self.samples * (1 + end)) + 1)
+        c[0] = 1e-6 * c[1]
+        y = np.hypot(1.0, c)
+        half = np.arcsin(c * math.sinh(delta / 2))
+        phase = np.multiply.outer(alphas, 2 * half / delta)
+        g = np.cos(phase) * (math.cosh(delta / 2) / np.cos(half)) + np.sin(phase) / c
+        g *= np.exp(-alphas)[:, None]
+        starts = np.arange(len(alphas)) * len(c)
+        return c, Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
+
+    def late_cap(self, a: arb) -> arb:
+        """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
+        root = exact(self.kappa).sqrt()
+        L = (a * root).log()
+        half = exact(self.longest) / 2
+        x = (exact(self.kappa) - 1).sqrt() * half.sinh()
+        # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
+        C = half.cosh() / (1 - x**2).sqrt()
+        M = half.sinh() / half * x.asin() / x
+        g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
+        return a * root * g + (1 + g) / a if L >= 0 else exact(math.inf)
+
+    def ends(self, d: float) -> tuple[Interval, float]:
+        """Return the problems that neither the stop 0 nor a late one serves, and the last α."""
+        a = 1 / d
+        while not self.late_cap(exact(a)) <= d:
+            a *= 1.02
+        return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
+
+    def cover(
+        self, deltas: tuple[float, ...], *levels: float
+    ) -> tuple[list[Piece], list[Interval]]:
+        """Cover all problems by iterates that serve each of these steps, at the lowest |D|."""
+        last = self.ends(levels[0])[1]
+        k = np.arange(1.0, math.ceil(last / min(deltas)) + 1)
+        tables = [self.points(delta, (k + 0.5) * delta)[1] for delta in deltas]
+
+        def at(d: float) -> tuple[list[Piece], list[Interval]]:
+            low, high = zip(*(intervals(table, d) for table in tables), strict=True)
+            ends = np.max(low, axis=0), np.min(high, axis=0)
+            return greedy_cover(k.tolist(), ends, *self.ends(d)[0])
+
+        # The levels grow, and so do the intervals of problems.
+        first = bisect_left(levels, True, hi=len(levels) - 1, key=lambda d: not at(d)[1])
+        return at(levels[first])
+
+    def hardest(self) -> float:
+        """Return the step δ that needs the largest |D|, by a search."""
+
+        def least(log_delta: float, low: float = 0.1) -> float:
+            cover = partial(self.cover, (min(math.exp(log_delta), self.longest),))
+            return least_cover(cover, low, 2 * self.kappa**0.25)[0] if cover(low)[1] else low
+
+        width = SEARCHED_STEPS / SEARCHED_LENGTHS
+        logs = math.log(self.longest) - width * np.arange(SEARCHED_LENGTHS)
+        best = (0.1, float(logs[0]))
+        for log_delta in logs.tolist():
+            best = max(best, (least(log_delta, best[0]), log_delta))
+        window = best[1] - width, best[1] + width
+        top = lowest_between(lambda log: -least(log, 0.97 * best[0]), *window, 1e-6)
+        return min(math.exp(max((least(log), log) for log in (best[1], top))[1]), self.longest)
+
+    def prove_floor(self, delta: float, worst: float, floor: float) -> float:
+        """Prove that every stop at this step and problem has |D| ≥ floor; return a best one."""
+        # A slightly shorter step is certainly not longer than 1/L.
+        step = exact(delta * (1 - CLOSEST))
+        a = exact(worst)
+        k = np.arange(1.0, math.ceil(self.ends(floor)[1] / delta) + 1)
+        c, points = self.points(delta, (k + 0.5) * delta)
+        height = np.abs(worst * points.Y1 - points.Y2 / worst).reshape(len(k), len(c))
+        proven = a * exact(self.kappa).sqrt() >= floor
+        for number, place in zip(k.tolist(), c[height.argmax(axis=1)].tolist(), strict=True):
+            value, _ = imbalance(Steps.of(step, number), (place, place), a)
+            proven = proven and abs(value) >= floor
+        # At y = 1, g = q^k(1 + k(1 - q)) and D fall in k.
+        value, _ = imbalance(Steps.of(step, float(k[-1])), (0.0, 0.0), a)
+        if not (proven and value <= -floor):
+            raise WorkLimitError("Not proven: every stop of the hardest problem is as bad.")
+        return float(k[height.max(axis=1).argmin()])
+
+    def prove_steps(self, shortest: float, level: float, d: arb) -> None:
+        """Prove that every problem has a stop with |D| ≤ d, for all δ from ``shortest`` on."""
+        waiting = [(shortest, self.longest)]
+        while waiting:
+            low, high = waiting.pop()
+            middle = 0.5 * (low + high)
+            # The lower the level of the cover, the more room is left for the steps of the interval.
+            search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
+            levels = [share * level for share in ROOM]
+            pieces, gaps = search.cover((low, middle, high), *levels)
+            steps = exact(low).union(exact(high))
+            if not gaps and all(self._serves(piece, steps, d) for piece in pieces):
+                self._check_ends(pieces, d)
+            elif high - low > CLOSEST * high:
+                waiting += [(low, middle), (middle, high)]
+            else:
+                raise WorkLimitError(
+                    f"The cover of all problems at the step δ = {low:g} has a gap."
+                )
+
+    def _check_ends(self, pieces: list[Piece], d: arb) -> None:
+        served = exact(pieces[0].low) * exact(self.kappa).sqrt() <= d
+        if not (served and self.late_cap(exact(pieces[-1].high)) <= d):
+            raise WorkLimitError("Not proven: the first and the last problems have a good stop.")
+
+    def _serves(self, piece: Piece, delta: arb, d: arb) -> bool:
+        """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
+        steps = Steps.of(delta, piece.alpha)
+        waiting = [(0.0, upward((exact(self.kappa) - 1).sqrt()))]
+        while waiting:
+            low, high = waiting.pop()
+            found = [imbalance(steps, (low, high), exact(a)) for a in (piece.low, piece.high)]
+            if all(abs(value) + variation <= d for value, variation in found):
+                continue
+            # Shorter cells would not help where the steps differ by more.
+            if all(variation < value.rad() for value, variation in found):
+                return False
+            waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
+        return True
+
+    def prove_short_steps(self, level: float, d: arb) -> float:
+        """Prove the claim for all δ up to some length, which is returned."""
+        outside, last = self.ends(level)
+        end = upward((exact(self.kappa) - 1).sqrt())
+        for halvings in range(1, MOST_HALVINGS):
+            length = self.longest / 2**halvings
+            # Any step has an iterate with α in a window of this length, wherever it is.
+            alphas = np.arange(0.0, last, length / 4)[1:]
+            d_short = SHORT_LEVEL * level
+            found = [intervals(self.points(at, alphas)[1], d_short) for at in (length, length / 99)]
+            low, high = np.max([one[0] for one in found], 0), np.min([one[1] for one in found], 0)
+            windows = [sliding_window_view(one, 5) for one in (low, high)]
+            worst = windows[0].max(axis=1), windows[1].min(axis=1)
+            pieces, gaps = greedy_cover(alphas[:-4].tolist(), worst, *outside)
+            if not gaps:
+                break
+        else:
+            raise WorkLimitError("Not proven: short steps are no worse than the hardest one.")
+        delta = exact(0).union(exact(length))
+        self._check_ends(pieces, d)
+        for piece in pieces:
+
+            def holds(box: Box, piece: Piece = piece) -> bool:
+                share, radius = centre_and_radius(box[0])
+                steps = Steps(delta, exact(piece.alpha) + ball(share, radius) / end * length)
+                found = [imbalance(steps, box[1], exact(a)) for a in (piece.low, piece.high)]
+                return all(abs(value) + variation <= d for value, variation in found)
+
+            verify(holds, ((0.0, end), (0.0, end)))
+        return float(length)
