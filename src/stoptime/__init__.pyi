@@ -9,7 +9,12 @@ from stoptime import tables as tables
 from stoptime.bounds.plan import Plan, plan
 from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
-from stoptime.estimators.kernel import StoppedKernelRegressor, StoppedKernelRegressorCV
+from stoptime.estimators.kernel import (
+    StoppedKernelClassifier,
+    StoppedKernelClassifierCV,
+    StoppedKernelRegressor,
+    StoppedKernelRegressorCV,
+)
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
@@ -83,12 +88,13 @@ __all__ = [
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
     "RandomFeatures", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
-    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelRegressor",
-    "StoppedKernelRegressorCV", "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds",
-    "calibrate", "decompose", "decompose_kernel", "default_stops", "equivalent_penalty",
-    "equivalent_stop", "estimate_oracle", "from_torch", "get_method", "get_rule", "guarantee",
-    "inflation", "learning_curve", "leave_one_out", "left_out_predictions", "left_out_residuals",
-    "limiting_naive_gcv", "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path",
-    "path_gcv", "plan", "power_signal", "random_features", "risk", "risk_exponent", "save",
-    "schedules", "stochastic", "summarise", "training_error",
+    "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
+    "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
+    "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
+    "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
+    "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
+    "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
+    "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
+    "power_signal", "random_features", "risk", "risk_exponent", "save", "schedules", "stochastic",
+    "summarise", "training_error",
 ]  # fmt: skip

@@ -49,6 +49,8 @@ def expected_failures(model):
         st.StoppedClassifierCV(),
         st.StoppedClassifierCV("ridge", stops=[0.1, 1.0, 10.0], scoring="accuracy"),
         st.StoppedClassifierCV("gradient-flow", cv=3, class_weight="balanced"),
+        st.StoppedKernelClassifier(),
+        st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0]),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -313,3 +315,52 @@ def test_classifiers_take_a_penalty_matrix():
     coded = np.where(labels[:, None] == np.arange(17), 1.0, -1.0)
     refit = st.path(scaled[rest], coded[rest], "ridge", [1.0], penalty_matrix=st.Differences(1))
     np.testing.assert_allclose(found, refit.predict(scaled[3:4])[0, 0], rtol=0, atol=1e-8)
+
+
+def moons(rng, n=80):
+    angle = np.pi * rng.random(n)
+    place = np.arange(n) % 2
+    X = np.column_stack([np.cos(angle) + place, np.sin(angle) * (1 - 2 * place)])
+    return X + 0.3 * rng.standard_normal(X.shape), np.where(place, "lower", "upper")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_kernel_classifiers_are_kernel_regressors_on_coded_labels(rng, classes):
+    X, y = moons(rng)
+    if classes == 3:
+        y = np.where(X[:, 0] > 1.2, "right", y)
+    model = st.StoppedKernelClassifierCV("ridge", gamma=2.0).fit(X, y)
+    coded = 2.0 * (y[:, None] == model.classes_) - 1
+    coded = coded[:, 1] if classes == 2 else coded
+    peer = st.StoppedKernelRegressorCV("ridge", gamma=2.0).fit(X, coded)
+    assert model.stop_ == peer.stop_
+    np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_)
+    values = model.decision_function(X)
+    kernel = np.exp(-2.0 * ((X[:, None] - X) ** 2).sum(axis=2))
+    np.testing.assert_allclose(values, kernel @ model.dual_coef_ + model.intercept_, atol=1e-9)
+    assert model.score(X, y) > 0.85
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_left_out_decisions_of_a_kernel_classifier_equal_refits(rng):
+    X, y = moons(rng, 30)
+    model = st.StoppedKernelClassifier("nesterov-flow", stop=5.0, gamma=2.0).fit(X, y)
+    for row in (0, 7, 29):
+        rest = np.arange(30) != row
+        refit = st.StoppedKernelClassifier("nesterov-flow", stop=5.0, gamma=2.0).fit(
+            X[rest], y[rest]
+        )
+        expected = refit.regressor_.predict(X[[row]])[0]
+        assert model.left_out_decisions_[row] - model._shift == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng):
+    X, y = moons(rng)
+    kernel = np.exp(-2.0 * ((X[:, None] - X) ** 2).sum(axis=2))
+    options = {"method": "gradient-flow", "class_weight": "balanced", "scoring": "accuracy"}
+    model = st.StoppedKernelClassifierCV(kernel="precomputed", **options).fit(kernel, y)
+    peer = st.StoppedKernelClassifierCV(gamma=2.0, **options).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(kernel), peer.predict_proba(X), atol=1e-6)
+    again = pickle.loads(pickle.dumps(clone(peer).fit(X, y)))
+    np.testing.assert_array_equal(again.predict(X), peer.predict(X))
+    assert cross_val_score(peer, X, y, cv=3).mean() > 0.8

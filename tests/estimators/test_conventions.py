@@ -51,6 +51,8 @@ def test_a_grid_search_sets_the_parameter_of_a_method(method):
         st.StoppedRegressorCV,
         st.StoppedKernelRegressor,
         st.StoppedKernelRegressorCV,
+        st.StoppedKernelClassifier,
+        st.StoppedKernelClassifierCV,
         st.StoppedClassifier,
         st.StoppedClassifierCV,
     ],

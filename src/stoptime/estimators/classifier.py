@@ -42,6 +42,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     """Labels from the decision values of a fitted regressor."""
 
     class_weight: ClassWeight
+    penalty_matrix: Any
     classes_: NDArray[Any]
     regressor_: StoppedRegressorCV
 
@@ -101,10 +102,18 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             self.slope_, self._shift = calibrated(decisions, place, weights)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
+        self._keep(regressor)
+        return self
+
+    def _regressor(self, **options: Any) -> StoppedRegressorCV:
+        """Return the regressor that is fitted to coded labels."""
+        return StoppedRegressorCV(**options, penalty_matrix=self.penalty_matrix)
+
+    def _keep(self, regressor: StoppedRegressorCV) -> None:
+        """Keep the coefficients of a fitted regressor."""
         # one row for two classes, as linear classifiers of scikit-learn have it
         self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
         self.intercept_ = (regressor.intercept_ + self._shift).reshape(-1)
-        return self
 
     def _weights(self, place: NDArray[np.intp], sample_weight: Any) -> Floats | None:
         """Return sample weights times class weights, on the host; None if there are neither."""
@@ -211,11 +220,8 @@ class StoppedClassifier(_LinearClassifier):
             A weight of 2 counts the row twice.
         """
         place = self._places(y)
-        regressor = StoppedRegressorCV(
-            self.method,
-            rule="plug-in",
-            fit_intercept=self.fit_intercept,
-            penalty_matrix=self.penalty_matrix,
+        regressor = self._regressor(
+            method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
         )
         if self.stop is not None:
             stop = nonnegative("stop", self.stop, infinite=True)
@@ -316,15 +322,14 @@ class StoppedClassifierCV(_LinearClassifier):
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None
         scoring = None if self.scoring is None else OnLabels(self.scoring, self.classes_)
-        regressor = StoppedRegressorCV(
-            self.method,
-            self.stops,
+        regressor = self._regressor(
+            method=self.method,
+            stops=self.stops,
             cv=folds,
             rule=self._coded_rule(),
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
             scoring=scoring,
-            penalty_matrix=self.penalty_matrix,
         )
         return self._fitted(regressor, X, place, sample_weight, groups)
 

@@ -11,6 +11,11 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stoptime.estimators.classifier import (
+    StoppedClassifier,
+    StoppedClassifierCV,
+    _LinearClassifier,
+)
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.spectrum.accuracy import check_range
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from stoptime.estimators.classifier import ClassWeight
     from stoptime.methods.base import Method
     from stoptime.spectrum.data import Data
     from stoptime.stopping.rule import Rule
@@ -241,3 +247,136 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+
+
+class _KernelClassifier(_LinearClassifier):
+    """A classifier whose decision values are those of a kernel regressor."""
+
+    kernel: Kernel
+    gamma: float | None
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+
+    def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
+        names = "kernel", "gamma", "degree", "coef0", "kernel_params"
+        return StoppedKernelRegressorCV(**options, **{name: getattr(self, name) for name in names})
+
+    def _keep(self, regressor: Any) -> None:
+        self.dual_coef_ = regressor.dual_coef_
+        self.X_fit_ = regressor.X_fit_
+        self.intercept_ = regressor.intercept_ + self._shift
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
+    r"""Kernel least squares on labels coded as ±1, fitted by a method and stopped early.
+
+    .. math:: f(x) = \sum_i \hat\alpha_i(t) k(x_i, x) + b
+
+    Parameters
+    ----------
+    method, stop, class_weight, fit_intercept
+        As in :class:`stoptime.StoppedClassifier`.
+    kernel, gamma, degree, coef0, kernel_params
+        As in :class:`StoppedKernelRegressor`.
+
+    Attributes
+    ----------
+    dual_coef_, intercept_, X_fit_
+        As in :class:`StoppedKernelRegressor`, with the shift of the intercept that
+        :class:`stoptime.StoppedClassifier` has; others as in that class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = StoppedKernelClassifier("nesterov-flow", gamma=1.0).fit(X, y)
+    >>> f"accuracy {model.score(X, y):.3f}"
+    'accuracy 0.980'
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "nesterov-flow",
+        stop: float | None = None,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        class_weight: ClassWeight = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.method = method
+        self.stop = stop
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+
+
+class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
+    r"""Kernel least squares on labels coded as ±1, stopped where left-out rows are predicted best.
+
+    The stop is that of the least exact leave-one-out error, and probabilities are calibrated on the
+    same left-out decision values, without a refit.
+
+    Parameters
+    ----------
+    method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose
+        As in :class:`stoptime.StoppedClassifierCV`; all folds share one kernel matrix.
+    kernel, gamma, degree, coef0, kernel_params
+        As in :class:`StoppedKernelRegressor`.
+
+    Attributes
+    ----------
+    dual_coef_, intercept_, X_fit_
+        As in :class:`StoppedKernelClassifier`; others as in :class:`stoptime.StoppedClassifierCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = StoppedKernelClassifierCV(gamma=1.0).fit(X, y)
+    >>> model.predict_proba([[0.5, 0.5]]).round(2)
+    array([[0.96, 0.04]])
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
+        self,
+        method: str | Method | Sequence[str | Method] = "auto",
+        stops: ArrayLike | int | None = None,
+        cv: Any = None,
+        rule: str | Rule = "loo",
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        scoring: str | Callable[..., float] | None = None,
+        class_weight: ClassWeight = None,
+        fit_intercept: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.stops = stops
+        self.cv = cv
+        self.rule = rule
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.scoring = scoring
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
