@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
 MOST_REFINED = 15  # errors; with more targets the choice stays at grid points
 DEEPEST_DIPS = 4  # of the error curve, refined between grid points
+ROUNDING_OF_ERRORS = 1e-11  # relative
 TIE = 1e-4  # relative difference below which errors are equal if one of them is rough
 NEARLY_LEAST = 1.01  # times the least error: dips above it are not refined
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
@@ -294,9 +295,14 @@ def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
 
 
 def best_places(curve: ErrorCurve, *, per_target: bool) -> NDArray[np.intp]:
-    """Return where each error is least; exact errors win ties with rough ones."""
+    """Return where each error is least; exact errors win ties with rough ones, early stops others.
+
+    Errors of many targets are interpolated, and those of late stops may differ by rounding alone.
+    """
     handicap = np.where(curve.exact, 1.0, 1 + TIE)[:, None]
-    return np.argmin(columns_of(curve, per_target=per_target) * handicap, axis=0)
+    columns = columns_of(curve, per_target=per_target) * handicap
+    least = columns.min(axis=0)
+    return np.argmax(columns <= least + ROUNDING_OF_ERRORS * np.abs(least), axis=0)
 
 
 def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
