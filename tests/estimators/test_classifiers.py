@@ -9,6 +9,7 @@ from scipy.special import expit, log_softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import (
@@ -364,3 +365,54 @@ def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng)
     again = pickle.loads(pickle.dumps(clone(peer).fit(X, y)))
     np.testing.assert_array_equal(again.predict(X), peer.predict(X))
     assert cross_val_score(peer, X, y, cv=3).mean() > 0.8
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", [st.StoppedClassifierCV, st.StoppedKernelClassifierCV])
+def test_isotonic_probabilities_are_fitted_to_left_out_decisions(rng, kind, classes):
+    X, y = moons(rng, 300)
+    if classes == 3:
+        y = np.where(X[:, 0] > 1.2, "right", y)
+    model = kind("ridge", calibration="isotonic").fit(X, y)
+    found = model.predict_proba(X)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    left_out = model.left_out_decisions_.reshape(len(y), -1)
+    values = model.decision_function(X).reshape(len(y), -1)
+    labels = model.classes_[-left_out.shape[1] :]
+    shares = np.column_stack(
+        [
+            IsotonicRegression(out_of_bounds="clip").fit(column, y == label).predict(new)
+            for column, label, new in zip(left_out.T, labels, values.T, strict=True)
+        ]
+    )
+    if classes == 2:
+        np.testing.assert_allclose(found[:, 1], shares[:, 0], atol=1e-12)
+        clear = np.abs(found[:, 1] - 0.5) > 1e-9
+        np.testing.assert_array_equal(
+            (model.predict(X) == labels[0])[clear], (found[:, 1] > 0.5)[clear]
+        )
+    else:
+        np.testing.assert_allclose(found, shares / shares.sum(axis=1, keepdims=True), atol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), found)
+
+
+def test_isotonic_calibration_follows_weights_and_is_not_saved(rng, tmp_path):
+    X, y = moons(rng, 100)
+    weights = rng.integers(1, 4, 100)
+    model = st.StoppedClassifier("ridge", 5.0, calibration="isotonic").fit(X, y, weights)
+    chance = model.predict_proba(X)
+    plain = st.StoppedClassifier("ridge", 5.0, calibration="isotonic").fit(X, y).predict_proba(X)
+    assert np.abs(chance - plain).max() > 0.01
+    with pytest.raises(ValueError, match="pickle"):
+        st.save(model, tmp_path / "model.json")
+    with pytest.raises(ValueError, match="calibration must be one of sigmoid, isotonic"):
+        st.StoppedClassifier(calibration="platt").fit(X, y)
+
+
+def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
+    X = np.zeros((20, 1))
+    y = np.arange(20) % 4 == 0
+    model = st.StoppedClassifier("ridge", 1.0, calibration="isotonic").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 0.25, atol=0.05)
+    assert not model.predict(X).any()

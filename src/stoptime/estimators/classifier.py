@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.estimators.probabilities import OnLabels, calibrated, chosen, coded, probabilities
+from stoptime.estimators.probabilities import (
+    OnLabels,
+    calibrated,
+    chosen,
+    coded,
+    isotonic,
+    isotonic_probabilities,
+    probabilities,
+)
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
@@ -38,10 +46,14 @@ if TYPE_CHECKING:
     ClassWeight = Mapping[Any, float] | str | None
 
 
+CALIBRATIONS = "sigmoid", "isotonic"
+
+
 class _LinearClassifier(ClassifierMixin, MethodParameters):
     """Labels from the decision values of a fitted regressor."""
 
     class_weight: ClassWeight
+    calibration: str
     penalty_matrix: Any
     classes_: NDArray[Any]
     regressor_: StoppedRegressorCV
@@ -68,7 +80,8 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
 
         with f the decision values, and (0, f) for two classes. The slope a, and the threshold of
         two classes, are fitted to exact decision values of left-out rows: Platt's sigmoid, or a
-        temperature 1/a for more classes. Class weights count as sample weights do.
+        temperature 1/a for more classes. With ``calibration="isotonic"`` any increasing functions
+        of the f take the place of the formula. Class weights count as sample weights do.
         """
         check_is_fitted(self)
         if self.slope_ is None:
@@ -77,7 +90,10 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
                 "conjugate gradients, and rows in memory that are dense, or sparse with at most "
                 "1000 rows or columns."
             )
-        return probabilities(self.slope_, on_host(self.decision_function(X)))
+        decisions = on_host(self.decision_function(X))
+        if self._curves is not None:
+            return isotonic_probabilities(self._curves, decisions)
+        return probabilities(self.slope_, decisions)
 
     def _fitted(
         self,
@@ -88,6 +104,10 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         groups: Any = None,
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
+        if self.calibration not in CALIBRATIONS:
+            raise ValueError(
+                f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}."
+            )
         weights = self._weights(place, sample_weight)
         response = coded(like(X, place), len(self.classes_))
         self.regressor_ = regressor.fit(X, response, weights, groups)
@@ -96,10 +116,12 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             if hasattr(regressor, name):
                 setattr(self, name, getattr(regressor, name))
         decisions = regressor.left_out_predictions_
-        self.slope_ = None
-        self._shift = 0.0
+        self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
             self.slope_, self._shift = calibrated(decisions, place, weights)
+            if self.calibration == "isotonic":
+                values = np.asarray(on_host(decisions), np.float64)
+                self._shift, self._curves = isotonic(values, place, weights, self._shift)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._keep(regressor)
@@ -165,6 +187,9 @@ class StoppedClassifier(_LinearClassifier):
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
+    calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+        How probabilities follow from decision values; see :meth:`predict_proba`. Isotonic
+        calibration needs about a thousand rows.
 
     Attributes
     ----------
@@ -177,7 +202,7 @@ class StoppedClassifier(_LinearClassifier):
         Decision values of each row from the fit without it, exactly. None where
         :class:`stoptime.StoppedRegressorCV` has none for lack of rows.
     slope_ : float or None
-        The slope of the probabilities; None where there are no left-out decision values.
+        The slope of the sigmoid; None where there are no left-out decision values.
     regressor_ : StoppedRegressorCV
         The regressor that was fitted to the coded labels.
     stop_, method_, degrees_of_freedom_, krylov_, n_features_in_
@@ -199,12 +224,14 @@ class StoppedClassifier(_LinearClassifier):
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         *,
+        calibration: str = "sigmoid",
         penalty_matrix: Any = None,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.calibration = calibration
         self.penalty_matrix = penalty_matrix
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -250,8 +277,8 @@ class StoppedClassifierCV(_LinearClassifier):
         A scorer of scikit-learn for classifiers, such as "accuracy", "roc_auc" or "neg_log_loss",
         on left-out decision values or on the folds of ``cv``, calibrated on the rows that are
         scored. Rows count by their sample weight times the weight of their class.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
+    class_weight, calibration
+        As in :class:`StoppedClassifier`.
 
     Attributes
     ----------
@@ -274,7 +301,7 @@ class StoppedClassifierCV(_LinearClassifier):
         *_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of the regressor and those of classes
         self,
         method: str | Method | Sequence[str | Method] = "auto",
         stops: ArrayLike | int | None = None,
@@ -285,6 +312,7 @@ class StoppedClassifierCV(_LinearClassifier):
         fit_intercept: bool = True,
         verbose: bool = False,
         *,
+        calibration: str = "sigmoid",
         penalty_matrix: Any = None,
     ) -> None:
         self.method = method
@@ -295,6 +323,7 @@ class StoppedClassifierCV(_LinearClassifier):
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.calibration = calibration
         self.penalty_matrix = penalty_matrix
 
     def fit(

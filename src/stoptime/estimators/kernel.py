@@ -281,7 +281,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
 
     Parameters
     ----------
-    method, stop, class_weight, fit_intercept
+    method, stop, class_weight, fit_intercept, calibration
         As in :class:`stoptime.StoppedClassifier`.
     kernel, gamma, degree, coef0, kernel_params
         As in :class:`StoppedKernelRegressor`.
@@ -301,7 +301,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     'accuracy 0.980'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
         self,
         method: str | Method = "nesterov-flow",
         stop: float | None = None,
@@ -312,6 +312,8 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         kernel_params: dict[str, Any] | None = None,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        *,
+        calibration: str = "sigmoid",
     ) -> None:
         self.method = method
         self.stop = stop
@@ -322,6 +324,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         self.kernel_params = kernel_params
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.calibration = calibration
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -332,7 +335,7 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
 
     Parameters
     ----------
-    method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose
+    method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose, calibration
         As in :class:`stoptime.StoppedClassifierCV`; all folds share one kernel matrix.
     kernel, gamma, degree, coef0, kernel_params
         As in :class:`StoppedKernelRegressor`.
@@ -366,6 +369,8 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         verbose: bool = False,
+        *,
+        calibration: str = "sigmoid",
     ) -> None:
         self.method = method
         self.stops = stops
@@ -379,4 +384,5 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         self.scoring = scoring
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.calibration = calibration
         self.verbose = verbose

@@ -5,7 +5,8 @@ r"""Probabilities of classes from decision values, calibrated on values of left-
 For two classes f is (0, f) and b is (0, b), which is Platt's sigmoid; for more classes b is zero
 and 1/a is a temperature. The offset b is given as a shift of the decision values, b/a, so that a
 shifted value of zero means an even chance. As the decision values are those of rows that the fit
-has not seen, the calibration needs neither a split of the data nor a refit.
+has not seen, the calibration needs neither a split of the data nor a refit. An isotonic calibration
+takes any increasing functions in place of this formula.
 
 References
 ----------
@@ -22,6 +23,7 @@ from array_api_compat import array_namespace
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
 from stoptime.support.arrays import as_float64, like, pairs
@@ -74,6 +76,45 @@ def calibrated(
 def probabilities(slope: float, decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
     return np.asarray(softmax(slope * _columns(np.asarray(decisions)), axis=1))
+
+
+def isotonic(
+    decisions: Floats, place: NDArray[np.intp], weights: Floats | None, shift: float
+) -> tuple[float, list[IsotonicRegression]]:
+    """Return a shift, and increasing functions of shifted decision values that fit the classes.
+
+    Of two classes only the second has a function, and the shift gives zero an even chance. The
+    shift that is given serves where no value does.
+    """
+    curves = _curves(decisions, place, weights)
+    values, chances = curves[0].X_thresholds_, curves[0].y_thresholds_
+    if decisions.ndim == 1 and chances[0] < 0.5 < chances[-1]:
+        shift = -float(np.interp(0.5, chances, values))
+    return shift, _curves(decisions + shift, place, weights)
+
+
+def _curves(
+    decisions: Floats, place: NDArray[np.intp], weights: Floats | None
+) -> list[IsotonicRegression]:
+    columns = decisions[:, None] if decisions.ndim == 1 else decisions
+    classes = [1] if decisions.ndim == 1 else range(decisions.shape[1])
+    curves = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in classes]
+    for curve, column, one in zip(curves, columns.T, classes, strict=True):
+        curve.fit(column, place == one, sample_weight=weights)
+    return curves
+
+
+def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) -> Floats:
+    """Return the probability of every class, of shape (n, n_classes)."""
+    columns = decisions[:, None] if decisions.ndim == 1 else decisions
+    chances = np.column_stack(
+        [curve.predict(column) for curve, column in zip(curves, columns.T, strict=True)]
+    )
+    if decisions.ndim == 1:
+        return np.column_stack([1 - chances, chances])
+    # the classes are fitted one by one: their chances are scaled to a sum of one
+    chances[chances.sum(axis=1) == 0] = 1.0
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
 def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:

@@ -169,6 +169,11 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         raise TypeError(f"Only {known}, can be saved, not {model!r:.80}: pickle it instead.")
     check_is_fitted(model)
     if hasattr(model, "regressor_"):
+        if model.calibration != "sigmoid":
+            raise ValueError(
+                f"Probabilities of calibration={model.calibration!r} cannot be saved: fit with "
+                'calibration="sigmoid", or pickle the model.'
+            )
         classes = Classes(model.classes_, model.slope_, float(model._shift))
         # Intervals would be those of the coded labels.
         return replace(
