@@ -200,10 +200,9 @@ def _has_full_rank(gram: Floats, tolerance: float) -> bool:
 
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
-    # the transpose is the same matrix in LAPACK's layout; SciPy 1.12 fails for "evd" and one row
-    options = {"overwrite_a": True, "check_finite": False}
+    # not by SciPy, whose pool of threads would compete for the cores with that of other products
     try:
-        return linalg.eigh(matrix.T, driver="evd" if len(matrix) > 1 else "ev", **options)
+        return cast("tuple[Floats, Floats]", tuple(np.linalg.eigh(matrix)))
     except np.linalg.LinAlgError:
         raise ValueError(
             "The factorisation of the kernel matrix did not converge: rescale it."
