@@ -315,16 +315,12 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         *,
         calibration: str = "sigmoid",
     ) -> None:
-        self.method = method
-        self.stop = stop
+        super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.calibration = calibration
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -372,17 +368,10 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         *,
         calibration: str = "sigmoid",
     ) -> None:
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
+        options = scoring, class_weight, fit_intercept, verbose
+        super().__init__(method, stops, cv, rule, *options, calibration=calibration)
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.scoring = scoring
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.calibration = calibration
-        self.verbose = verbose
