@@ -7,20 +7,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stoptime.left_out.mixture import Numbers, RidgeMixture
+from stoptime.left_out.mixture import Numbers, RidgeMixture, for_real_part
 from stoptime.left_out.rows import by_operators, in_single
 from stoptime.support.arrays import (
     Array,
     as_complex,
     as_real,
     empty,
+    is_device_array,
     like,
     on_host,
+    slices,
 )
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import ByTarget, RowBlock
+
+CACHED_NUMBERS = 2**17  # of a temporary array: a megabyte, which stays in the cache
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,10 @@ class ByMixture:
         product = rows @ self._table(block)
         return as_complex(product) if self._is_complex else product
 
-    @cached_property
+    @property
     def real_weights(self) -> Array:
         """The weights of real and imaginary parts, of shape (n_scales, 2·penalties, n_stops)."""
-        return np.stack([_for_real_part(weights) for weights in self.mixture.weights])
+        return self.mixture.real_weights
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d, of shape (n_stops, n_rows, n_targets)."""
@@ -85,6 +90,20 @@ class ByMixture:
         ]
         return sum(mixed[1:], mixed[0]).swapaxes(0, 2)
 
+    def residuals_at(self, block: RowBlock, coef: Array, places: NDArray[np.intp]) -> Array:
+        """Return e at some of the stops, of shape (n_places, n_rows, n_targets), if c is one."""
+        ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        own = like(ridges, self.real_weights[0][:, places])
+        return (ridges @ own).swapaxes(0, 2) * block.stretch[:, None]
+
+    def squares(self, block: RowBlock, coef: Array, weights: Array) -> Array:
+        """Return weighted sums of squares of e for weights of the ridges, (n_stops, n_targets)."""
+        ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
+        mixed = ridges @ like(ridges, weights)
+        mixed *= (block.weight**0.5 * block.stretch)[:, None]
+        mixed *= mixed
+        return mixed.sum(axis=1).T
+
     def products(self, block: RowBlock, coef: Array) -> Array:
         """Return the sums of products of the ridges' residuals, (n_targets, 2·k, 2·k)."""
         ridges = block.remembered(self.mixture.penalties, lambda: self._ridges(block, coef))
@@ -93,15 +112,19 @@ class ByMixture:
 
     def _ridges(self, block: RowBlock, coef: Array) -> Array:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
-        inverse = self._inverse_rests(block)
         coef = like(block.scores, coef)
         shape = coef.shape[1], len(block.rest), self._table(block).shape[1]
         out = empty(block.scores, shape)
-        for target, residual in enumerate(block.residual.T):
-            # added to the residual at λ = 0, so that rows of leverage near one keep their digits
-            ridges = self._times_table(block.scores * coef[:, target], block)
-            ridges += residual[:, None]
-            out[target] = as_real(ridges * inverse)
+        # a few rows at a time: on the host, memory for larger temporary arrays takes half the time
+        height = len(block.rest) if is_device_array(out) else CACHED_NUMBERS // shape[2]
+        for rows in slices(len(block.rest), height):
+            inverse = self._inverse_rests(block, rows)
+            for target, residual in enumerate(block.residual.T):
+                # added to the residual at λ = 0: rows of leverage near one keep their digits
+                ridges = self._times_table(block.scores[rows] * coef[:, target], block)
+                ridges += residual[rows, None]
+                ridges *= inverse
+                out[target, rows] = as_real(ridges)
         return out
 
     def by_target(self, block: RowBlock, coef: Array, *, single: bool) -> ByTarget:
@@ -162,16 +185,18 @@ class ByMixture:
         # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
         with np.errstate(over="ignore"):
             learned = 1 / (1 + self.mixture.penalties[:, None] / self.eigenvalues)
-        table = like(block.scores, _for_real_part(learned))
+        table = like(block.scores, for_real_part(learned))
         pull = block.scores / roots * (block.weight * block.stretch)[:, None]
         whole = as_real(own) @ table
         changes = as_real(own * ridges) @ table
         return whole * (like(roots, coef) * roots[:, None]).T[:, None] - pull * changes
 
-    def _inverse_rests(self, block: RowBlock) -> Numbers:
-        """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
+    def _inverse_rests(self, block: RowBlock, rows: Any = ...) -> Numbers:
+        """Return 1/(1 - h) of some rows, of shape (n_rows, n_penalties)."""
         # the value at λ = 0 and a sum that vanishes there: the difference 1 - h would cancel
-        return 1 / (block.rest[:, None] + self._times_table(block.shares, block))
+        rests = self._times_table(block.shares[rows], block)
+        rests += block.rest[rows][:, None]
+        return 1 / rests
 
 
 def lagrange(nodes: Array, points: Array) -> Array:
@@ -181,10 +206,3 @@ def lagrange(nodes: Array, points: Array) -> Array:
         others = np.delete(nodes, index)
         out[:, index] = np.prod((points[:, None] - others) / (node - others), axis=1)
     return out
-
-
-def _for_real_part(table: Numbers) -> Array:
-    """Return the real matrix that maps interleaved vectors to the real part of a product."""
-    if np.iscomplexobj(table):
-        return np.stack([table.real, -table.imag], axis=1).reshape(-1, table.shape[1])
-    return np.asarray(table, np.float64)

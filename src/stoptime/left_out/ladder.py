@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoptime.left_out.mixture import RidgeMixture
+from stoptime.left_out.mixture import RidgeMixture, in_units
 from stoptime.support.arrays import Array
 
 if TYPE_CHECKING:
@@ -53,13 +53,26 @@ class Ladder:
 
     def mixture(self, method: Method, stops: Array, scale: float) -> RidgeMixture | None:
         """Return a method as a mixture, or None if its filter is not smooth enough."""
-        nodes, table, solver = _fit(self.rungs)
-        wanted = method.shrinkage(self.largest * nodes[:, None], stops)
-        weights = solver @ wanted
-        if np.abs(table @ weights - wanted).max() > WORST_FIT:
+        if method.scale_free:
+            weights = _remembered(method, in_units(method, stops, self.largest), self.rungs)
+        else:
+            weights = _weights(method, stops, self.largest, self.rungs)
+        if weights is None:
             return None
         # the eigenvalues without a row are larger by the scale, and so are the penalties
         return RidgeMixture(self.penalties / scale, weights[None], self)
+
+
+def _weights(method: Method, stops: Array, largest: float, rungs: int) -> Array | None:
+    nodes, table, solver = _fit(rungs)
+    wanted = method.shrinkage(largest * nodes[:, None], stops)
+    weights = solver @ wanted
+    return None if np.abs(table @ weights - wanted).max() > WORST_FIT else weights
+
+
+@lru_cache(maxsize=256)
+def _remembered(method: Method, stops: bytes, rungs: int) -> Array | None:
+    return _weights(method, np.frombuffer(stops), 1.0, rungs)
 
 
 def _unit_penalties(rungs: int) -> Array:

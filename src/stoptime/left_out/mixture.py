@@ -22,7 +22,7 @@ Weideman, Trefethen (2007), Parabolic and hyperbolic contours for computing the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -83,11 +83,18 @@ class RidgeMixture:
         one_scale = len(self.weights) == 1
         return one_scale and self.contour is None and not np.iscomplexobj(self.penalties)
 
+    @cached_property
+    def real_weights(self) -> Array:
+        """The weights of real and imaginary parts, of shape (n_scales, 2·penalties, n_stops)."""
+        return np.stack([for_real_part(weights) for weights in self.weights])
+
     def scaled(self, unit: float) -> RidgeMixture:
         """Return the mixture for eigenvalues that are larger by a factor."""
         ellipse = cast("Ellipse", self.contour)
-        larger = replace(ellipse, largest=ellipse.largest * unit)
-        return RidgeMixture(self.penalties * unit, self.weights, larger)
+        larger = Ellipse(ellipse.largest * unit, ellipse.count, ellipse.precision)
+        found = RidgeMixture(self.penalties * unit, self.weights, larger)
+        vars(found)["real_weights"] = self.real_weights  # which do not change
+        return found
 
     def shrinkages(self, eigenvalues: Array) -> Any:
         """Return λ/(λ + s), one row for every eigenvalue, where the eigenvalues are."""
@@ -180,6 +187,13 @@ class Ellipse:
         return RidgeMixture(self.penalties, np.swapaxes(weights, -1, -2), self)
 
 
+def for_real_part(table: Numbers) -> Array:
+    """Return the real matrix that maps interleaved vectors to the real part of a product."""
+    if np.iscomplexobj(table):
+        return np.stack([table.real, -table.imag], axis=1).reshape(-1, table.shape[1])
+    return np.asarray(table, np.float64)
+
+
 def ridge_mixture(
     method: Method,
     stops: Array,
@@ -257,17 +271,21 @@ def _in_units(
     """Return a mixture on an ellipse of ``count`` penalties, or of as many as it needs."""
     if not method.scale_free or len(stops) < FEWEST_LOOKED_UP:
         return _fitted(method, stops, largest, scales, precision, count)
-    # in units of the largest eigenvalue the grids of other data have the same stops; rounded, by
-    # less than 1e-12, they are recognised
-    unit = largest * float(scales.max())
-    mantissa, exponent = np.frexp(stops * unit ** (1 / method.order))
-    phases = np.ldexp(np.round(mantissa * 2.0**KEPT_BITS), exponent - KEPT_BITS)
+    phases = in_units(method, stops, largest * float(scales.max()))
     shares = scales / scales.max()
-    found = _remembered(method, phases.tobytes(), shares.tobytes(), precision, count)
+    found = _remembered(method, phases, shares.tobytes(), precision, count)
     return None if found is None else found.scaled(largest)
 
 
-@lru_cache(maxsize=128)
+def in_units(method: Method, stops: Array, largest: float) -> bytes:
+    """Return the stops of a scale-free method for a largest eigenvalue of one, to look them up."""
+    # the grids of other data have the same stops then; rounded, by less than 1e-12, they are
+    # recognised
+    mantissa, exponent = np.frexp(stops * largest ** (1 / method.order))
+    return np.ldexp(np.round(mantissa * 2.0**KEPT_BITS), exponent - KEPT_BITS).tobytes()
+
+
+@lru_cache(maxsize=256)
 def _remembered(
     method: Method, stops: bytes, scales: bytes, precision: Precision, count: int | None
 ) -> RidgeMixture | None:

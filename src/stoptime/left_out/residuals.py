@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.first_look import LEAST_ROUGH, FirstLook
 from stoptime.left_out.interpolation import Interpolation
-from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
 from stoptime.support.arrays import Array, Floats, empty, like, on_host
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
-PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
-LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
-LEAST_BY_PRODUCTS = 1e-6  # of the response's power; smaller errors need residuals
-LEAST_AT_FIRST_LOOK = 1e-4  # of the response's power; smaller errors are computed exactly
 ROWS_IN_SINGLE = 128  # summed in single precision
 LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
 
@@ -42,7 +38,11 @@ class LeftOut:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._products: dict[Ellipse | Ladder, Array | None] = {}  # None if not computed
+        self.first_look = FirstLook(rows)
+        self._ellipses: dict[Ellipse, None] = {}  # that were used before, whose ridges are known
+        self._known: dict[
+            tuple[Method, float], Array
+        ] = {}  # residuals of which nothing is left out
 
     def errors(
         self,
@@ -51,21 +51,19 @@ class LeftOut:
         limit: float = np.inf,
         *,
         standard_errors: bool,
-        by_products: bool = False,
-        first_look: bool = False,
+        rough: bool = False,
         verbose: bool = False,
     ) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`.
 
-        Where ``by_products`` allows it, errors are computed faster, to 1e-10 of the response's
-        power. A ``first_look`` has an error of about 1e-4, unless it costs little.
+        Errors of many targets may be ``rough``, to about 1e-6 of the response's power.
         """
         parts = []
         exact = True
-        options = {"fourths": standard_errors, "by_products": by_products, "verbose": verbose}
+        options = {"fourths": standard_errors, "verbose": verbose}
         for rows in self.rows.target_blocks(TARGETS_AT_ONCE):
-            sums, is_exact = self._summed(rows, method, stops, limit, options, rough=first_look)
-            if not is_exact and sums.least < LEAST_AT_FIRST_LOOK:
+            sums, is_exact = self._summed(rows, method, stops, limit, options, rough=rough)
+            if not is_exact and sums.least < LEAST_ROUGH:
                 sums, is_exact = self._summed(rows, method, stops, limit, options, rough=False)
             exact = exact and is_exact
             parts.append(sums)
@@ -94,90 +92,45 @@ class LeftOut:
             # stops that can be interpolated are left out: with so many targets this saves time
             fourths = options["fourths"]
             curve = Interpolation.of_powers(method, stops, rows.reach, accuracy, fourths=fourths)
-        known = tuple(one for one in self._products if isinstance(one, Ellipse))
-        nodes = stops[curve.nodes]
-        routing = Routing(rows, method, nodes, None, limit, known, rough)
         sums = _Sums(rows, curve, fourths=options["fourths"])
-        contour = None
-        if options["by_products"]:
-            contour = self._added_by_products(routing, sums, options["verbose"])
-        is_rough = contour is not None and contour.is_rough
-        if contour is None:
-            sums = _Sums(rows, curve, fourths=options["fourths"])
-            is_rough = self._add_all(routing.without_ladder(), sums, options["verbose"])
-        is_rough = is_rough or (curve.others.size > 0 and accuracy > rows.accuracy)
+        routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
+        parts = list(routing.parts(np.flatnonzero(rows.weights)))
+        for index, route in progress(parts, "leave-one-out", options["verbose"]):
+            block = rows.block(index, on_host=route.runs_on_host)
+            for places, residuals in routing.residuals(block, route):
+                if rows.remembers and len(parts) == 1 and limit >= rows.reach:
+                    kept = zip(places, 1 * residuals, strict=True)
+                    self._known |= {(method, float(stops[place])): own for place, own in kept}
+                sums.add(places, block.weight, residuals)
+            if isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse):
+                self._ellipses[route.mixture.contour] = None
+        is_rough = curve.others.size > 0 and accuracy > rows.accuracy
         return sums, not is_rough
 
-    def residuals(
-        self, method: Method, stop: Array, limit: float = np.inf, *, first_look: bool = False
-    ) -> Floats:
+    def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
-        found = empty(self.rows.data.y, self.rows.data.y.shape)
         shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
-        known = tuple(one for one in self._products if isinstance(one, Ellipse))
-        places = None if shared else own
-        routing = Routing(self.rows, method, stops, places, limit, known, first_look and shared)
+        found = self._known.get((method, float(stops[0]))) if shared else None
+        if found is None:
+            found = self._computed(method, stops, None if shared else own, limit)
+        out = self.rows.data.as_given(found * like(found, self.rows.unit))
+        return out[:, 0] if self.rows.data.single_target else out
+
+    def _computed(
+        self, method: Method, stops: Array, own: NDArray[np.intp] | None, limit: float
+    ) -> Array:
+        """Return residuals at one stop, or of each target at its ``own``, in its unit."""
+        found = empty(self.rows.data.y, self.rows.data.y.shape)
+        routing = Routing(self.rows, method, stops, own, limit, tuple(self._ellipses))
         for index, route in routing.parts(np.arange(len(found))):
             block = self.rows.block(index, on_host=route.runs_on_host)
-            if shared:
+            if own is None:
                 _, values = next(routing.residuals(block, route))
                 found[index] = like(found, values[0])
             else:
                 found[index] = like(found, routing.own_residuals(block, route))
-        out = self.rows.data.as_given(found * like(found, self.rows.unit))
-        return out[:, 0] if self.rows.data.single_target else out
-
-    def _add_all(self, routing: Routing, sums: _Sums, verbose: bool) -> bool:
-        """Add the residuals of all rows at all stops; tell whether they are rough."""
-        is_rough = False
-        parts = list(routing.parts(np.flatnonzero(routing.rows.weights)))
-        for index, route in progress(parts, "leave-one-out", verbose):
-            block = routing.rows.block(index, on_host=route.runs_on_host)
-            for places, residuals in routing.residuals(block, route):
-                sums.add(places, block.weight, residuals)
-            if isinstance(route, ByMixture) and route.mixture.contour is not None:
-                self._products.setdefault(route.mixture.contour, None)
-                is_rough = is_rough or route.mixture.contour.is_rough
-        return is_rough
-
-    def _added_by_products(
-        self, routing: Routing, sums: _Sums, verbose: bool
-    ) -> Ellipse | Ladder | None:
-        r"""Add squared residuals at all stops by products of ridges; return their contour.
-
-        With a row's left-out residuals of the ridges :math:`\rho_i` and the weights ω of a stop,
-        the sum of squares is :math:`\omega^T(\sum_i\rho_i\rho_i^T)\,\omega`. The matrix is computed
-        once, and serves all further stops and methods. The result is None where it would cost more
-        than residuals, or not be accurate; the sums are then useless.
-        """
-        route = routing.shared_route
-        contour = None if route is None else route.mixture.contour
-        if route is None or contour is None:
-            return None
-        weights = route.real_weights[0]
-        products = self._products.get(contour)
-        few = PRODUCT_WORK if routing.rows.remembers else LASTING_PRODUCT_WORK
-        if products is None and weights.shape[0] > few * weights.shape[1]:
-            return None
-        if products is None or routing.ends:
-            total: Any = 0
-            parts = list(routing.parts(np.arange(len(self.rows.weights))))
-            for index, _ in progress(parts, "leave-one-out", verbose):
-                block = self.rows.block(index, on_host=False)
-                for places, residuals in routing.end_residuals(block):
-                    sums.add(places, block.weight, residuals)
-                if products is None:
-                    total = total + route.products(block, self.rows.coef)
-            products = on_host(total) if products is None else products
-            self._products[contour] = products
-        squares = np.einsum("kt,qkt->tq", weights, products @ weights)
-        # a difference of large numbers, of which little is left where the fit is perfect
-        least = LEAST_AT_FIRST_LOOK if contour.is_rough else LEAST_BY_PRODUCTS
-        if squares.min() < least:
-            return None
-        sums.squares[routing.between] += squares
-        return contour
+        return found
 
 
 class _Sums:

@@ -11,7 +11,7 @@ that all targets share, with r the least-squares residual and β̂ the least-squ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import (
     ALIASING,
     EXACT,
     MAX_DEGREE,
-    ROUGH,
     Ellipse,
     Precision,
     ridge_mixture,
@@ -53,8 +51,7 @@ class Routing:
     """Left-out residuals of blocks of rows, for a tuned method at any stops, 0 and inf included.
 
     ``own`` holds the index of each target's stop; by default all targets use all stops. Eigenvalues
-    beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered. A
-    first look at smooth methods may take the real penalties of a :class:`Ladder`.
+    beyond ``limit`` are taken as learned. ``known`` are ellipses whose ridges may be remembered.
     """
 
     rows: Rows
@@ -63,7 +60,6 @@ class Routing:
     own: Places | None = None
     limit: float = np.inf
     known: Sequence[Ellipse] = ()
-    first_look: bool = False
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
@@ -76,7 +72,8 @@ class Routing:
             light = members[~heavy]
             alone = members[heavy]
             scales = self.rows.scales[light]
-        cheap = self.shared_route or self._cheapest_route(scales)
+        s = self.rows.eigenvalues
+        cheap = cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((light, cheap), (alone, exact)):
             numbers = route.numbers_per_row(operators=self._forms_operators)
@@ -86,38 +83,16 @@ class Routing:
             for index in self.rows.partition(group, height):
                 yield index, route
 
-    @cached_property
-    def shared_route(self) -> ByMixture | None:
-        """The mixture of all rows, if they have equal weights and few targets; else None."""
-        if not self.rows.has_one_scale or self._forms_operators or not self.between.size:
-            return None
-        if self.first_look and self.method.is_smooth:
-            s = self.rows.eigenvalues
-            scale = float(self.rows.scales[0])
-            mixture = Ladder.over(s, scale).mixture(self.method, self._inner, scale)
-            if mixture is not None:
-                return ByMixture(mixture, self.rows.scales[:1], s)
-        route = self._cheapest_route(self.rows.scales[:1])
-        return route if isinstance(route, ByMixture) else None
-
-    def without_ladder(self) -> Routing:
-        """Return the same routing without the ladder, on which residuals cost more than exactly."""
-        # a route that was expensive to find is kept
-        return replace(self, first_look=False) if self.method.is_smooth else self
-
-    def _cheapest_route(self, scales: Array) -> Route:
-        s = self.rows.eigenvalues
-        rough = self.first_look and self.rows.are_many
-        precision = ROUGH if rough else EXACT
-        return cheapest_route(
-            self.method, self._inner, s, scales, self.limit, self.known, precision=precision
-        )
-
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[Places, Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
-        yield from self.end_residuals(block)
+        stretch = block.stretch[:, None]
+        if self._start.size:
+            yield self._start, (block.targets * stretch)[None]
+        if self._end.size:
+            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
+            yield self._end, (end * stretch)[None]
         if not self._forms_operators and self.between.size:
-            yield self.between, route.residuals(block, self.rows.coef) * block.stretch[:, None]
+            yield self.between, route.residuals(block, self.rows.coef) * stretch
         elif self.between.size:
             # for many targets these products take most of the time: results in single precision do
             # not deserve ones in double precision
@@ -125,15 +100,6 @@ class Routing:
             at = route.by_target(block, self.rows.coef, single=single)
             for place in range(len(self.between)):
                 yield self.between[place : place + 1], at(place, slice(None))[None]
-
-    def end_residuals(self, block: RowBlock) -> Iterator[tuple[Places, Array]]:
-        """Yield the same where nothing is learned, and where the fit is least squares."""
-        stretch = block.stretch[:, None]
-        if self._start.size:
-            yield self._start, (block.targets * stretch)[None]
-        if self._end.size:
-            end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
-            yield self._end, (end * stretch)[None]
 
     def own_residuals(self, block: RowBlock, route: Route) -> Array:
         """Return e of every target at its own stop, of shape (n_rows, n_targets)."""
@@ -155,11 +121,6 @@ class Routing:
     @property
     def _forms_operators(self) -> bool:
         return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
-
-    @property
-    def ends(self) -> bool:
-        """Whether some stops are zero or infinite."""
-        return bool(self._start.size or self._end.size)
 
     @cached_property
     def _start(self) -> Places:
@@ -243,6 +204,8 @@ def cheapest_route(
 
 def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     """Return the scales themselves where they are few, else Chebyshev nodes of their range."""
+    if len(scales) == 1:
+        return scales
     distinct = np.unique(scales)
     if len(distinct) == 1:
         return distinct

@@ -185,6 +185,7 @@ class CriticalFlow(Method):
     oscillates: ClassVar[bool] = False
     qualification: ClassVar[float] = np.inf
     mixture: ClassVar[Literal["rays"]] = "rays"
+    scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
 

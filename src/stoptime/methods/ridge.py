@@ -79,6 +79,7 @@ class IteratedRidge(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     mixture: ClassVar[Literal["pole"]] = "pole"
+    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""

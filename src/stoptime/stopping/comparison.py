@@ -131,14 +131,16 @@ def _squared_residuals(problem: Problem, choice: Choice, *, at_any_price: bool) 
 
     The result is None where single rows are not known, or cost as much as the search itself.
     """
-    if not (problem.can_leave_out and problem.has_few_targets and choice.curve.exact.any()):
+    if not (problem.can_leave_out and problem.has_few_targets):
         return None
-    if not (at_any_price or problem.left_out.rows.remembers):
-        return None
-    residuals = np.asarray(on_host(problem.left_out_residuals(choice, first_look=True)))
+    residuals: Any = problem.looked_residuals(choice)
+    if residuals is None:
+        if not (at_any_price or problem.left_out.rows.remembers):
+            return None
+        residuals = on_host(problem.left_out_residuals(choice))
     squares = (residuals.astype(np.float64).reshape(len(residuals), -1) ** 2).mean(axis=1)
     weights = problem.data.row_weights
-    return squares if weights is None else squares * (weights / weights.mean())
+    return np.asarray(squares if weights is None else squares * (weights / weights.mean()))
 
 
 def _paired(one: Array | None, other: Array | None) -> float | None:

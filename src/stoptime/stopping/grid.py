@@ -5,6 +5,7 @@ A search looks at some of them first, and at late ones in stages.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -31,13 +32,14 @@ FEWEST_GRID_STOPS = 3
 FEWEST_DEFAULT_STOPS = 50
 MOST_DEFAULT_STOPS = 1000
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
-ONE_STAGE_PHASE = 80.0  # t√L of the last stop of a grid that is looked at in one stage
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
 LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
 ROUND_STEP = 0.99  # of a step, so that rounding does not double it
 FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
+PHASE_DIGITS = 9  # decimal places of the logarithm of a phase
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
+LATEST_PHASE = 1e18  # t√L (or √(tL)) up to which default stops are listed once for all data
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
 
@@ -77,21 +79,41 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
         return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
     if method.whole_stops:
         return _whole_stops(spectrum, method, size)
-    largest = float(spectrum.eigenvalues[-1])
+    between = _flow_stops(spectrum, method, size)
+    return np.concatenate([[0.0], between, [np.inf] if spectrum.has_limit else []])
+
+
+def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
+    """Return stops from the first at which something is learned to where all is learned."""
+    unit = largest_without_a_row(spectrum) ** (-1 / method.order)
     smallest = float(spectrum.eigenvalues[0])
-    first = FIRST_STOP_PHASE / largest ** (1 / method.order)
+    first = FIRST_STOP_PHASE * unit
     last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
     if method.order == 2:
         last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
     if not spectrum.has_limit:
         last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
-    between = _following_oscillations(method, np.sqrt(largest), first, last)
+    if method.scale_free and last <= unit * LATEST_PHASE ** (2 / method.order):
+        listed = _scale_free_stops(method)
+        count = int(np.searchsorted(listed, last / unit)) + 1
+        if spectrum.has_limit:
+            count = max(count, FEWEST_DEFAULT_STOPS)
+        between = unit * listed[:count]
+    else:
+        between = _following_oscillations(method, 1 / unit, first, last)
     count = len(between)
     wanted = size - 2 if size else int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
     if wanted != count:
         places = np.linspace(0, count - 1, wanted)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
-    return np.concatenate([[0.0], between, [np.inf] if spectrum.has_limit else []])
+    return between
+
+
+@lru_cache(maxsize=64)
+def _scale_free_stops(method: Method) -> Array:
+    """Return stops for a largest eigenvalue of one, up to later ones than any data need."""
+    last = LATEST_PHASE ** (2 / method.order)
+    return _following_oscillations(method, 1.0, FIRST_STOP_PHASE, last)
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -170,16 +192,24 @@ def _geometric(first: float, last: float, ratio: float) -> Array:
 def phases(problem: Problem, stops: Floats) -> Array:
     """Return t√L, or √(tL) for methods of the first order."""
     tuned = problem.tuned
-    largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore"):
-        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
+        return np.sqrt(
+            (tuned.pace * stops) ** tuned.order * largest_without_a_row(problem.spectrum)
+        )
+
+
+def largest_without_a_row(spectrum: Spectrum) -> float:
+    """Return a bound of the largest eigenvalue that remains without one of many equal rows."""
+    # in its units, mixtures of ridges that were found for other data can serve here too
+    n = max(spectrum.n_observations, 2.0)
+    return float(spectrum.eigenvalues[-1]) * n / (n - 1) if spectrum.rank else 0.0
 
 
 def stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
     """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
-    logs = np.log(np.clip(phases(problem, stops), TINY, 1 / TINY))
-    if not (problem.tuned.oscillates and len(stops)) or logs[-1] <= np.log(ONE_STAGE_PHASE):
+    if not (problem.tuned.oscillates and len(stops)):
         return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
+    logs = np.log(np.clip(phases(problem, stops), TINY, 1 / TINY))
     later = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
     return np.maximum(later, 0).astype(np.intp)
 
@@ -189,14 +219,31 @@ def spaced_stops(problem: Problem, stops: Array) -> Array:
     if problem.tuned.counts_eigenvalues:
         return stops  # their errors jump from one to the next
     phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
-    steps = np.full(len(stops), np.log(LOOK_RATIO))
-    if problem.tuned.oscillates:
-        steps = np.minimum(steps, LOOK_STEP / np.minimum(phase, FIRST_STAGE_PHASE))
-    return stops[apart(np.log(phase), steps)]
+    step = LOOK_STEP if problem.tuned.oscillates else np.inf
+    return stops[_apart(_listed(phase), LOOK_RATIO, step)]
 
 
-def apart(places: Array, steps: Array) -> NDArray[np.intp]:
-    """Return indices of ascending places that are a step apart, the first and the last included."""
+def following_stops(problem: Problem, stops: Array, ratio: float) -> Array:
+    """Return some of the stops, in about this ratio; the first and the last are included."""
+    phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
+    return stops[_apart(_listed(phase), max(ratio, 1.0) ** (problem.tuned.order / 2), np.inf)]
+
+
+def _listed(phases: Array) -> bytes:
+    """Return logarithms of phases, rounded so that those of other data are recognised."""
+    return np.round(np.log(phases), PHASE_DIGITS).tobytes()
+
+
+@lru_cache(maxsize=512)
+def _apart(logs: bytes, ratio: float, step: float) -> NDArray[np.intp]:
+    """Return indices of ascending phases in this ratio, the first and the last included.
+
+    Up to the end of the first stage they are no further apart than the step.
+    """
+    places = np.frombuffer(logs)
+    steps = np.log(ratio) * np.ones(len(places))
+    if np.isfinite(step):
+        steps = np.minimum(steps, step / np.minimum(np.exp(places), FIRST_STAGE_PHASE))
     kept = [0] if len(places) else []
     for index in range(1, len(places)):
         if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stoptime.stopping.rule import Choice
     from stoptime.support.arrays import Array, Floats
 
-FAINT = 5e-3  # shrinkage below which oscillations are left out at a first look
-RESOLVED_PHASE = 48.0  # t√s up to which a first look resolves them in any case
+FAINT = 0.01  # shrinkage below which oscillations are left out at a first look
+RESOLVED_PHASE = 20.0  # t√s up to which a first look resolves them in any case
 FAINTEST = 1e-5  # shrinkage below which oscillations are left out at the latest stops
 EXACT_PHASE = 2000.0  # t√L up to which nothing is left out
 
@@ -129,19 +129,25 @@ class Problem:
         return self.limit(stops, max(FAINTEST * self.remains(errors), FAINTEST**2), EXACT_PHASE)
 
     def remains(self, errors: ArrayLike) -> float:
-        """Return the size of residuals relative to the response, for the smallest error."""
+        """Return the size of residuals relative to the response, for the least error."""
         power = float(np.mean(self.spectrum.target_power)) or 1.0
         # negative scores stand in for errors where a scorer chose the stop
-        return min(float(np.sqrt(max(np.min(errors), 0.0) / power)), 1.0)
+        share = min(float(np.sqrt(max(np.min(errors), 0.0) / power)), 1.0)
+        # rounded, so that mixtures of ridges that were found for other data serve here too
+        return float(2.0 ** (np.round(4 * np.log2(share)) / 4)) if share > 0 else 0.0
 
-    def left_out_residuals(self, choice: Choice, *, first_look: bool = False) -> Floats:
-        """Return the residual of every row from the fit without it, in the shape of y.
-
-        At a first look they are rough, as the errors of a search are.
-        """
+    def left_out_residuals(self, choice: Choice) -> Floats:
+        """Return the residual of every row from the fit without it, in the shape of y."""
         stop = np.asarray(choice.stop, np.float64)
-        limit = (self.rough_limit if first_look else self.exact_limit)(stop, choice.error)
-        return self.left_out.residuals(self.tuned, stop, limit, first_look=first_look)
+        return self.left_out.residuals(self.tuned, stop, self.exact_limit(stop, choice.error))
+
+    def looked_residuals(self, choice: Choice) -> Array | None:
+        """Return rough residuals, (n, n_targets), at a stop that a search has looked at."""
+        if np.ndim(choice.stop):
+            return None
+        looks = (left_out.first_look for left_out in self._memory.values())
+        found = (look.residuals(self.tuned, float(choice.stop)) for look in looks)
+        return next((one for one in found if one is not None), None)
 
     def left_out_rows(self, choice: Choice) -> LeftOutRows:
         """Return residuals and predictions of all rows by the fits without each of them."""

@@ -1,0 +1,193 @@
+r"""A first look at left-out errors: rough, and cheap for any number of methods and stops.
+
+A filter is a mixture of ridges, and so are its left-out residuals. Methods that do not oscillate
+share the real penalties of a :class:`Ladder`, others the complex ones of an :class:`Ellipse`. With
+a row's left-out residuals of these ridges :math:`\rho_i` and the weights ω of a method at a stop,
+the sum of squares is
+
+.. math:: \omega^T\Bigl(\sum_i\rho_i\rho_i^T\Bigr)\omega.
+
+The matrix is computed once, in one pass over the rows. It serves all methods and all stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoptime.left_out.by_mixture import ByMixture
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.ladder import Ladder
+from stoptime.left_out.mixture import ROUGH, Ellipse
+from stoptime.left_out.routing import MANY_TARGETS, cheapest_route, least_squares
+from stoptime.support.arrays import Array, on_host
+from stoptime.support.progress import progress
+
+if TYPE_CHECKING:
+    from stoptime.left_out.rows import Index, RowBlock, Rows
+    from stoptime.methods.base import Method
+
+PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
+LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
+ONE_SCALE = 1.01  # ratio of the scales of rows up to which a first look takes them as equal
+LEAST_ROUGH = 1e-4  # of the response's power; smaller errors are computed exactly
+
+
+class FirstLook:
+    """Rough left-out errors of tuned methods, on rows whose weights are alike."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._products: dict[Ellipse | Ladder, Array] = {}
+        self._seen: dict[Method, list[tuple[Array, ByMixture]]] = {}
+        self._ellipses: dict[Ellipse, None] = {}  # in the order in which they were first used
+        self._ends: Array | None = None
+
+    def errors(
+        self,
+        looks: Sequence[tuple[Method, Array]],
+        limit: float = np.inf,
+        *,
+        verbose: bool = False,
+    ) -> list[ErrorCurve] | None:
+        """Return errors of methods at stops of their own, or None if only exact ones would do.
+
+        The stops are positive and finite. Eigenvalues beyond ``limit`` are taken as learned.
+        """
+        routes = [self._route(method, stops, limit) for method, stops in looks]
+        shared: dict[Any, list[int]] = {}
+        for place, route in enumerate(routes):
+            if route is None:
+                return None
+            shared.setdefault(route.mixture.contour, []).append(place)
+        curves: dict[int, ErrorCurve] = {}
+        for places in shared.values():
+            several = [cast("ByMixture", routes[place]) for place in places]
+            weights = np.hstack([route.real_weights[0] for route in several])
+            squares = self._squares(several[0], weights, verbose)
+            # a difference of large numbers, of which little is left where the fit is perfect
+            if squares.min() < LEAST_ROUGH:
+                return None
+            first = 0
+            for place in places:
+                stops = looks[place][1]
+                curves[place] = self._curve(stops, squares[first : first + len(stops)], exact=False)
+                first += len(stops)
+        if self.rows.remembers:
+            for (method, stops), route in zip(looks, routes, strict=True):
+                self._seen.setdefault(method, []).append((stops, cast("ByMixture", route)))
+        return [curves[place] for place in range(len(looks))]
+
+    def ends(self, stops: Array, *, verbose: bool = False) -> ErrorCurve:
+        """Return exact errors at stop zero, the mean, and at infinity, which is least squares."""
+        if self._ends is None:
+            self._pass(0, self._end_squares, verbose)
+        return self._curve(stops, self._ends[np.isinf(stops).astype(np.intp)], exact=True)
+
+    def residuals(self, method: Method, stop: float) -> Array | None:
+        """Return left-out residuals, (n_rows, n_targets), at a stop that was looked at."""
+        for stops, route in self._seen.get(method, []):
+            place = np.flatnonzero(stops == stop)
+            if place.size:
+                return self._residuals(route, place)[0]
+        return None
+
+    def with_spread(self, method: Method, stops: Array) -> ErrorCurve | None:
+        """Return errors and their standard errors at those of the stops that were looked at."""
+        found = None
+        for seen, route in self._seen.get(method, []):
+            places = np.flatnonzero(np.isin(seen, stops))
+            if places.size:
+                squares = self._residuals(route, places) ** 2
+                mean = self.rows.weights @ squares
+                apart = (self.rows.weights[:, None] * (squares - mean[:, None])) ** 2
+                n = self.rows.n_present
+                target: Any = 0 if self.rows.data.single_target else slice(None)
+                spread = np.sqrt(apart.sum(axis=1) * (n / (n - 1)))[:, target]
+                part = ErrorCurve(seen[places], mean[:, target], spread, False)
+                found = part if found is None else found.joined(part)
+        return found
+
+    def _residuals(self, route: ByMixture, places: NDArray[np.intp]) -> Array:
+        """Return residuals at some stops of a route, of shape (n_places, n_rows, n_targets)."""
+        out = np.empty((len(places), *self.rows.data.y.shape))
+        for index, block in self._blocks(route.numbers_per_row(operators=False), verbose=False):
+            out[:, index] = on_host(route.residuals_at(block, self.rows.coef, places))
+        return out * self.rows.unit
+
+    @cached_property
+    def _is_possible(self) -> bool:
+        few = self.rows.data.n_targets < MANY_TARGETS
+        alike = self.rows.scales.max() <= ONE_SCALE * self.rows.scales.min()
+        return bool(few and alike and len(self.rows.eigenvalues))
+
+    @cached_property
+    def _scale(self) -> Array:
+        """One c for all rows."""
+        return np.array([np.average(self.rows.scales, weights=self.rows.weights)])
+
+    @cached_property
+    def _ladder(self) -> Ladder:
+        return Ladder.over(self.rows.eigenvalues, float(self._scale[0]))
+
+    def _route(self, method: Method, stops: Array, limit: float) -> ByMixture | None:
+        """Return the mixture of ridges that are shared with other methods, if there is one."""
+        if not self._is_possible:
+            return None
+        s = self.rows.eigenvalues
+        if method.is_smooth:
+            mixture = self._ladder.mixture(method, stops, float(self._scale[0]))
+            return None if mixture is None else ByMixture(mixture, self._scale, s)
+        known = tuple(self._ellipses)
+        route = cheapest_route(method, stops, s, self._scale, limit, known, precision=ROUGH)
+        if not (isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse)):
+            return None
+        self._ellipses[route.mixture.contour] = None
+        return route
+
+    def _squares(self, route: ByMixture, weights: Array, verbose: bool) -> Array:
+        """Return the sums of squares for weights of the ridges of a route, (n_stops, n_targets)."""
+        contour: Any = route.mixture.contour
+        n_ridges, n_stops = weights.shape
+        numbers = route.numbers_per_row(operators=False)
+        coef = self.rows.coef
+        if contour not in self._products:
+            few = PRODUCT_WORK if self.rows.remembers else LASTING_PRODUCT_WORK
+            if n_ridges > few * n_stops:
+                return self._pass(
+                    numbers, lambda block: route.squares(block, coef, weights), verbose
+                )
+            total = self._pass(numbers, lambda block: route.products(block, coef), verbose)
+            self._products[contour] = total
+        return np.einsum("kt,qkt->tq", weights, self._products[contour] @ weights)
+
+    def _end_squares(self, block: RowBlock) -> Array:
+        last = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
+        ends = [(end * block.stretch[:, None]) ** 2 for end in (block.targets, last)]
+        return np.array([on_host(block.weight @ end) for end in ends])
+
+    def _blocks(self, numbers: int, *, verbose: bool) -> Iterator[tuple[Index, RowBlock]]:
+        height = self.rows.data.numbers_at_once // (numbers + 2 * self.rows.data.n_targets)
+        parts = list(self.rows.partition(np.arange(len(self.rows.weights)), height))
+        for index in progress(parts, "leave-one-out", verbose):
+            yield index, self.rows.block(index, on_host=False)
+
+    def _pass(self, numbers: int, part: Callable[[RowBlock], Array], verbose: bool) -> Array:
+        """Return the sum over blocks of rows; the first pass finds the errors at both ends too."""
+        total: Any = 0
+        ends: Any = 0
+        for _, block in self._blocks(numbers, verbose=verbose):
+            total = total + part(block)
+            if self._ends is None:
+                ends = ends + self._end_squares(block)
+        if self._ends is None:
+            self._ends = ends
+        return np.asarray(on_host(total))
+
+    def _curve(self, stops: Array, squares: Array, *, exact: bool) -> ErrorCurve:
+        target: Any = 0 if self.rows.data.single_target else slice(None)
+        return ErrorCurve(stops, (self.rows.unit**2 * squares)[:, target], None, exact)

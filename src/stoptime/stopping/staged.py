@@ -1,0 +1,284 @@
+"""The search for the least left-out error, which spends its digits near the best stop.
+
+The default grid ends where the slowest direction is learned, far beyond the best stop of
+ill-conditioned data, and exact leave-one-out is expensive there. So early stops are looked at
+first, and later ones in stages until the error has clearly risen. At late stops the fast
+oscillations of directions that are nearly learned are left out, which changes the error by less
+than a per cent. Around the lowest error the left-out errors are then computed exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.spectrum.accuracy import ReachError
+from stoptime.stopping.gcv import path_gcv
+from stoptime.stopping.grid import LOOK_STEP, default_stops, following_stops, spaced_stops, stages
+from stoptime.stopping.rule import MOST_REFINED, CurveSearch, columns_of
+from stoptime.theory.search import dips
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stoptime.spectrum.dense import DenseData
+    from stoptime.stopping.leave_one_out import LeaveOneOut
+    from stoptime.stopping.problem import Problem
+    from stoptime.support.arrays import Array, Floats
+
+WIGGLE = 0.05  # oscillations of residuals that stops must follow
+LATE_LOOK_RATIO = 1.08  # of neighbouring t√L in later stages
+GUARD_STRIDE = 3  # of the stops at which path GCV guards
+CLEARLY_WORSE = 1.05  # times the least error so far
+GUARD_WORSE = 1.2  # times the least path GCV so far
+LONG_AGO = 1e3  # ratio of gains at the last stop that is known and at the best one
+CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
+SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
+LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
+MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
+SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
+
+
+@dataclass
+class StagedSearch(CurveSearch):
+    """The search for the least left-out error: first in stages, and exactly around the lowest.
+
+    ``exact`` holds errors that were computed exactly, with their standard errors.
+    """
+
+    rule: LeaveOneOut
+    exact: ErrorCurve | None = None
+
+    def found(self) -> ErrorCurve:
+        """Return errors on the default grid, exact around the lowest."""
+        has_risen = self._in_stages()
+        if not has_risen and self.problem.spectrum.reach < np.inf:
+            # the best stop may be so late that products of X have lost its digits
+            try:
+                self.problem = self.problem.reaching(np.inf)
+                self.grid = default_stops(self.problem.spectrum, self.problem.tuned)
+                has_risen = self._in_stages()
+            except ReachError:
+                has_risen = True  # no factorisation has more of them
+        if not has_risen:
+            self.extend()
+        self.settle()
+        return self.curve
+
+    def settle(self) -> None:
+        """Make errors around the lowest exact, refine them, and add standard errors."""
+        if self.problem.tuned.oscillates:
+            self._in_dips()
+        self._near_best()
+        self.refine()
+        if self.exact is not None:
+            self._add_spread(self.exact)
+
+    @property
+    def promise(self) -> Floats:
+        """Estimates of the least errors, by parabolas through the dips of the curve."""
+        columns = self.columns
+        least = columns.min(axis=0)
+        for column, errors in enumerate(columns.T):
+            inner = dips(errors)
+            before = errors[inner - 1]
+            after = errors[inner + 1]
+            bend = before - 2 * errors[inner] + after
+            # the vertex is lower than the dip by this; in a flat dip by nothing
+            depth = (after - before) ** 2 / (8 * np.where(bend > 0, bend, np.inf))
+            least[column] = min(least[column], (errors[inner] - depth).min(initial=np.inf))
+        return np.asarray(least)
+
+    @property
+    def known_stops(self) -> Array:
+        """The stops of the grid, without its ends, up to which the spectrum can be relied on."""
+        stops = self.grid[(self.grid > 0) & np.isfinite(self.grid)]
+        reach = _rough_reach(self.problem)
+        if np.isinf(reach):
+            return stops
+        return stops[self.problem.tuned.largest_gain(stops) <= reach]
+
+    def _in_stages(self) -> bool:
+        """Estimate errors up to the stage in which they have clearly risen; tell if they have."""
+        stops = self.known_stops
+        stage = stages(self.problem, stops)
+        self.curve = self.at_ends()
+        guard: ErrorCurve | None = None
+        for count, number in enumerate(np.unique(stage)):
+            seen = self.columns
+            limit = CLEARLY_WORSE * seen[np.isfinite(self.curve.stops)].min(axis=0, initial=np.inf)
+            least_squares = seen[np.isinf(self.curve.stops)]
+            some = stops[stage == number]
+            later = self.far(some) if number else self._early(some)
+            self.curve = self.curve.joined(later)
+            new = np.concatenate([columns_of(later, per_target=self.per_target), least_squares])
+            if count == 0 or not (new > limit).all():
+                continue
+            if later.stops[-1] < stops[-1]:
+                guard = guard or by_gcv(self.problem, stops, GUARD_STRIDE)
+                if _rises_after(guard, later.stops[-1]):
+                    return True
+        return self.has_risen()
+
+    def has_risen(self) -> bool:
+        """Tell whether the least error lies well before the last stop that is known."""
+        columns = self.columns
+        least = columns.min(axis=0)
+        stops = self.curve.stops
+        last = stops[np.isfinite(stops)][-1]
+        if not (columns[stops >= last] > SURELY_WORSE * least).all():
+            return False
+        # beyond the last stop that is known, a curve that rose long ago is taken to stay above,
+        # unless there is so little noise that directions which products have lost may matter
+        best = stops[np.argmin(columns, axis=0)].max()
+        reach = _rough_reach(self.problem)
+        early = self.problem.tuned.largest_gain(best) * LONG_AGO <= reach
+        return bool(early and self.problem.remains(least) > CLEAN)
+
+    def at_ends(self) -> ErrorCurve:
+        """Return exact errors where nothing is learned, and of least squares if it is accurate."""
+        is_end = self.grid == 0
+        if self.problem.spectrum.reach == np.inf:
+            is_end |= np.isinf(self.grid)
+        ends = self.grid[is_end]
+        if self.rule.standard_errors:
+            return self.exactly(ends, np.inf)
+        return self.problem.left_out.first_look.ends(ends, verbose=self.problem.verbose)
+
+    def _early(self, stops: Array) -> ErrorCurve:
+        """Return errors at some of the stops of the first stage."""
+        return self._rough(spaced_stops(self.problem, stops), np.inf)
+
+    def far(self, stops: Array) -> ErrorCurve:
+        """Return errors at some of these late stops, without oscillations that are faint there."""
+        stops = self.far_stops(stops, self._least)
+        return self._rough(stops, self.problem.rough_limit(stops, self._least))
+
+    def far_stops(self, stops: Array, error: float) -> Array:
+        """Return some late stops, close enough to follow oscillations that show in such errors."""
+        visible = self.problem.visible(WIGGLE * self.problem.remains(error))
+        ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
+        return following_stops(self.problem, stops, ratio)
+
+    def near(self, stops: Array) -> ErrorCurve:
+        """Return errors at stops close to the best, exact unless these are very late."""
+        found = self.exactly(stops, self.problem.exact_limit(stops, self.curve.errors))
+        if found.standard_errors is not None and not self.rule.standard_errors:
+            self.exact = found if self.exact is None else self.exact.joined(found)
+        return found
+
+    @property
+    def _least(self) -> float:
+        return float(self.curve.errors.min())
+
+    def _rough(self, stops: Array, limit: float) -> ErrorCurve:
+        """Return errors at a first look."""
+        problem = self.problem
+        found = None
+        if stops.size and not self.rule.standard_errors:
+            looks = [(problem.tuned, stops)]
+            found = problem.left_out.first_look.errors(looks, limit, verbose=problem.verbose)
+        if found is not None:
+            return found[0]
+        # many targets have their best stops nearly everywhere: one exact look is enough
+        rough = not self.per_target or problem.has_few_targets
+        return self.exactly(stops, limit, rough=rough)
+
+    def exactly(self, stops: Array, limit: float, *, rough: bool = False) -> ErrorCurve:
+        """Return errors, and standard errors unless they cost more; rough ones of many targets."""
+        problem = self.problem
+        wanted = self.rule.standard_errors
+        spread = problem.has_few_targets and not rough if wanted is None else wanted
+        options = {"standard_errors": spread, "rough": rough, "verbose": problem.verbose}
+        curve = problem.left_out.errors(problem.tuned, stops, limit, **options)
+        reached = problem.tuned.largest_gain(stops) <= problem.spectrum.reach
+        resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
+        return replace(curve, exact=curve.exact & reached & resolved)
+
+    def _in_dips(self) -> None:
+        """Fill the grid in the deepest dips, any of which may hold the least error."""
+        stops = self.curve.stops
+        wanted = [stops[:0]]
+        for errors in self.columns.T[:MOST_REFINED]:
+            places = dips(errors)
+            # around the lowest dip, errors are computed exactly in any case
+            places = places[places != errors.argmin()]
+            # with eight looks an oscillation, a dip is less deep between them than it is curved
+            curved = (errors[places - 1] + errors[places + 1]) / 2 - errors[places]
+            deep = places[errors[places] - curved <= errors.min()]
+            wanted += [self._between(place) for place in deep]
+        new = np.setdiff1d(np.concatenate(wanted), stops)
+        stage = stages(self.problem, new)
+        for number in np.unique(stage):
+            some = new[stage == number]
+            limit = self.problem.rough_limit(some, self._least)
+            self.curve = self.curve.joined(self._rough(some, limit))
+
+    def _between(self, place: NDArray[np.intp]) -> Array:
+        """Return the stops of the grid between the neighbours of a place on the curve."""
+        stops = self.curve.stops
+        low = stops[max(place - 1, 0)]
+        high = stops[min(place + 1, len(stops) - 1)]
+        return self.grid[(self.grid > low) & (self.grid < high)]
+
+    def _near_best(self) -> None:
+        """Compute errors around the lowest ones exactly, until these are the lowest."""
+        seen = np.array([0.0, np.inf])
+        if self.per_target and not self.problem.has_few_targets:
+            seen = np.union1d(seen, self.curve.stops[self.curve.exact])
+        for _ in range(MOST_NEIGHBOURHOODS):
+            best = self.best
+            best = best[~np.isin(self.curve.stops[best], seen)]
+            if not best.size:
+                break
+            near = [self._between(place) for place in best[:MOST_REFINED]]
+            wanted = np.unique(np.concatenate([self.curve.stops[best], *near]))
+            seen = np.append(seen, wanted)
+            self.problem = self.problem.reaching(wanted)
+            self.curve = self.curve.joined(self.near(wanted))
+
+    def _add_spread(self, exact: ErrorCurve) -> None:
+        """Add standard errors, exact around the chosen stop and interpolated elsewhere."""
+        curve = self.curve
+        early = curve.stops[(curve.stops > 0) & (curve.stops < exact.stops[0])]
+        nodes = early[:: max(1, len(early) // SPREAD_NODES)]
+        seen = self.problem.left_out.first_look.with_spread(self.problem.tuned, nodes)
+        known = exact if seen is None else seen.joined(exact)
+        # relative standard errors change little from stop to stop
+        ratios = cast("Floats", known.standard_errors) / np.where(known.errors > 0, known.errors, 1)
+        places = np.searchsorted(curve.stops, known.stops)
+        columns = ratios.reshape(len(places), -1).T
+        everywhere = [np.interp(np.arange(len(curve.stops)), places, one) for one in columns]
+        spread = curve.errors * np.stack(everywhere, axis=1).reshape(curve.errors.shape)
+        self.curve = replace(curve, standard_errors=spread).joined(exact)
+
+
+def by_gcv(problem: Problem, grid: Array, stride: int = 1) -> ErrorCurve:
+    """Return path GCV at some stops of the grid."""
+    stops = spaced_stops(problem, grid[np.isfinite(grid)])[::stride]
+    return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops), exact=False)
+
+
+def _rises_after(guard: ErrorCurve, last: float) -> bool:
+    """Tell whether path GCV is clearly worse at all stops after the last one looked at."""
+    ahead = guard.stops > last
+    # between the stops of this sparse curve nothing is known: the search goes on
+    if not ahead.any():
+        return False
+    errors = columns_of(guard, per_target=True)
+    least = errors[~ahead].min(axis=0)
+    return bool((errors[ahead].min(axis=0) > GUARD_WORSE * least).all())
+
+
+def _rough_reach(problem: Problem) -> float:
+    """Return the gain up to which a search may rely on the spectrum."""
+    spectrum = problem.spectrum
+    largest = float(spectrum.eigenvalues.max(initial=0))
+    if spectrum.reach == np.inf or largest == 0:
+        return np.inf
+    # directions that products of X have lost must not be learned yet
+    rounding = cast("DenseData", problem.data).rounding
+    return max(spectrum.reach, LEARNED_OF_LOST / (rounding * largest))
