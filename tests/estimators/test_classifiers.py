@@ -209,7 +209,8 @@ def test_many_classes_have_probabilities_too(rng):
     assert model.predict_proba(X).shape == (200, 20)
     rows = sparse.csr_array(X)
     same = st.StoppedClassifierCV(stops=12).fit(rows, y)
-    np.testing.assert_allclose(same.predict_proba(rows), model.predict_proba(X), rtol=1e-8)
+    # the stop is the vertex of a parabola, which has half of the digits of the errors
+    np.testing.assert_allclose(same.predict_proba(rows), model.predict_proba(X), rtol=1e-6)
 
 
 def test_large_sparse_data_have_no_probabilities(rng):

@@ -6,6 +6,7 @@ import pytest
 from left_out.cases import KINDS, METHODS, assert_same, problem, rows_of, stops_for
 from stoptime import (
     AcceleratedFlow,
+    CriticalFlow,
     StoppedKernelRegressorCV,
     StoppedRegressorCV,
     decompose,
@@ -49,8 +50,6 @@ def test_remembered_rows_give_the_same_errors(kind, method):
         fresh = forgets.errors(method, stops, standard_errors=True)
         np.testing.assert_allclose(again.errors, fresh.errors, rtol=1e-9)
         np.testing.assert_allclose(again.standard_errors, fresh.standard_errors, rtol=1e-8)
-        rough = remembers.errors(method, stops, standard_errors=False, by_products=True)
-        np.testing.assert_allclose(rough.errors, fresh.errors, rtol=1e-8)
         both = [
             each.residuals(method, np.array(stops[1])).reshape(1, len(X), -1)
             for each in (remembers, forgets)
@@ -58,37 +57,63 @@ def test_remembered_rows_give_the_same_errors(kind, method):
         assert_same(*both, 1e-10)
 
 
-def test_products_of_ridges_serve_other_stops_and_methods(rng, made):
-    X = rng.standard_normal((300, 20))
-    y = X[:, :5].sum(axis=1) + 3 * rng.standard_normal(300)
-    options = {"sample_weight": None, "fit_intercept": True}
-    shared = left_out_of(X, y, options, remember=False)
-    frictions = [AcceleratedFlow(r) for r in (3.0, 5.0, 9.0)]
-    grids = np.geomspace(0.1, 10, 60), np.geomspace(0.2, 9, 11)
-    for method in frictions:
-        for stops in grids:
-            rough = shared.errors(method, stops, standard_errors=False, by_products=True)
-            exact = left_out_of(X, y, options, remember=False).errors(
-                method, stops, standard_errors=False
-            )
-            np.testing.assert_allclose(rough.errors, exact.errors, rtol=1e-9)
-    # one set for all rough errors, and one for each exact curve
-    assert len({one.tobytes() for one in made[:1]}) == 1
+FAMILIES = {
+    "smooth": [RIDGE, GRADIENT_FLOW, CriticalFlow()],
+    "oscillating": [AcceleratedFlow(r) for r in (3.0, 5.0, 9.0)],
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("weights", ["equal", "alike"])
+@pytest.mark.parametrize("remember", [True, False])
+def test_a_first_look_needs_one_set_of_ridges_for_all_methods(family, weights, remember, rng, made):
+    X = rng.standard_normal((300, 20)) * np.arange(1, 21) ** -1.0
+    y = np.stack([X[:, :5].sum(axis=1), X[:, 0]], axis=1) + 0.5 * rng.standard_normal((300, 2))
+    sample_weight = rng.uniform(1, 2, 300) if weights == "alike" else None
+    options = {"sample_weight": sample_weight, "fit_intercept": True}
+    look = left_out_of(X, y, options, remember=remember).first_look
+    looks = [
+        (method, np.geomspace(0.1, 10, 40 + 5 * i)) for i, method in enumerate(FAMILIES[family])
+    ]
+    curves = look.errors(looks)
+    assert len(made) == 1
+    exact = left_out_of(X, y, options, remember=False)
+    rtol = 1e-3 if sample_weight is None else 3e-3  # the scales of the rows are taken as equal
+    for (method, stops), curve in zip(looks, curves, strict=True):
+        expected = exact.errors(method, stops, standard_errors=True)
+        np.testing.assert_allclose(curve.errors, expected.errors, rtol=rtol)
+        assert not curve.exact.any()
+        seen = look.residuals(method, stops[7])
+        assert (seen is not None) == remember
+        if remember:
+            spread = look.with_spread(method, stops[3:9])
+            np.testing.assert_array_equal(spread.stops, stops[3:9])
+            own = expected.standard_errors[3:9]
+            np.testing.assert_allclose(spread.standard_errors, own, rtol=0.02)
+            squares = look.rows.weights @ seen**2
+            np.testing.assert_allclose(squares, expected.errors[7], rtol=rtol)
+    ends = look.ends(np.array([0.0, np.inf]))
+    expected = exact.errors(RIDGE, ends.stops, standard_errors=False)
+    np.testing.assert_allclose(ends.errors, expected.errors, rtol=1e-10)
     made.clear()
-    for method in frictions:
-        shared.errors(method, grids[0], standard_errors=False, by_products=True)
+    again = look.errors([(method, stops[::2]) for method, stops in looks])
+    np.testing.assert_allclose(again[0].errors, curves[0].errors[::2], rtol=1e-7)
     assert not made
 
 
-def test_products_are_not_used_where_the_fit_is_perfect(rng):
+def test_a_first_look_is_not_taken_where_it_would_mislead(rng):
     X = rng.standard_normal((100, 5))
-    y = X.sum(axis=1) + 1e-7 * rng.standard_normal(100)
-    fresh = left_out_of(X, y, {"sample_weight": None, "fit_intercept": True}, remember=False)
     stops = np.geomspace(1, 1e4, 80)
-    rough = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False, by_products=True)
-    exact = fresh.errors(AcceleratedFlow(9.0), stops, standard_errors=False)
-    np.testing.assert_allclose(rough.errors, exact.errors, rtol=1e-6)
-    assert exact.errors.min() < 1e-12
+    options = {"sample_weight": None, "fit_intercept": True}
+    clean = X.sum(axis=1) + 1e-7 * rng.standard_normal(100)
+    fresh = left_out_of(X, clean, options, remember=False)
+    assert fresh.first_look.errors([(AcceleratedFlow(9.0), stops)]) is None
+    noisy = clean + rng.standard_normal(100)
+    heavy = options | {"sample_weight": np.where(np.arange(100) < 2, 30.0, 1.0)}
+    fresh = left_out_of(X, noisy, heavy, remember=False)
+    assert fresh.first_look.errors([(RIDGE, stops)]) is None
+    fresh = left_out_of(X, np.tile(noisy[:, None], 16), options, remember=False)
+    assert fresh.first_look.errors([(RIDGE, stops)]) is None
 
 
 def test_few_sets_of_ridges_are_remembered(rng):

@@ -6,9 +6,9 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import RidgeCV
 
 import stoptime as st
+from stoptime.left_out.first_look import FirstLook
 from stoptime.left_out.ladder import WORST_FIT, Ladder
 from stoptime.stopping import comparison
-from stoptime.stopping.leave_one_out import StagedSearch
 
 
 @pytest.fixture(scope="module")
@@ -155,13 +155,13 @@ def test_methods_that_cannot_gain_are_not_searched(monkeypatch):
     X = rng.standard_normal((16000, 3)) * [1, 0.1, 0.01]
     y = X @ [1, 10, 100] + rng.standard_normal(16000)
     looked = []
-    look = StagedSearch.look
+    errors = FirstLook.errors
 
-    def counted(self, **options):
-        looked.append(self.problem.method)
-        look(self, **options)
+    def counted(self, looks, *args, **options):
+        looked.extend(method for method, _ in looks)
+        return errors(self, looks, *args, **options)
 
-    monkeypatch.setattr(StagedSearch, "look", counted)
+    monkeypatch.setattr(FirstLook, "errors", counted)
     model = st.StoppedRegressorCV().fit(X, y)
     assert looked == [method for method in st.FAMILY if method.is_smooth]
     for one in model.choice_.candidates:

@@ -159,10 +159,13 @@ def test_the_corner_is_where_the_curvature_of_the_l_curve_is_largest():
 )
 @pytest.mark.filterwarnings("ignore:The L-curve has no corner")
 def test_the_corner_of_an_operator_is_that_of_its_matrix(method, level):
-    """With little noise it lies far beyond the stops at which a search of an operator begins."""
+    """With little noise it lies far beyond the stops at which a search of an operator begins.
+
+    The distance oscillates with the stop, by a thousandth, and both are sampled at other stops.
+    """
     A, _, b, _ = blurred(level=level)
     matrix, operator = (fitted(X, b, "l-curve", method) for X in (A, aslinearoperator(A)))
-    assert operator.stop_ == pytest.approx(matrix.stop_, rel=0.03)
+    assert operator.stop_ == pytest.approx(matrix.stop_, rel=0.06)
     assert operator.choice_.error == pytest.approx(matrix.choice_.error, rel=1e-3)
 
 

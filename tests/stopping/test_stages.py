@@ -47,7 +47,7 @@ def test_stages_choose_as_well_as_the_whole_grid(rng, monkeypatch, method):
             patch.setattr(leave_one_out.LeaveOneOut, "_search", CurveRule._search)
             whole = st.StoppedRegressorCV(method, stops=120).fit(X, y)
         assert staged.choice_.error <= (1 + AS_GOOD) * whole.choice_.error, name
-        assert len(staged.stops_) <= len(whole.stops_) + 1, name
+        assert len(staged.stops_) <= 1.1 * len(whole.stops_), name
 
 
 @pytest.mark.parametrize("per_target", [False, True])
@@ -91,7 +91,7 @@ def test_errors_are_exact_near_the_best_stop_and_rough_far_beyond(rng):
     np.testing.assert_allclose(curve.errors, exact, rtol=0.01)
     assert not curve.exact.all()
     best = np.argmin(curve.errors)
-    assert curve.exact[: best + 2].all()
+    assert curve.exact[best - 1 : best + 2].all()
     assert curve.stops[best] == model.stop_
     spread = st.leave_one_out(X, y, model.method_, curve.stops).standard_errors
     assert curve.standard_errors[best] == pytest.approx(spread[best], rel=1e-8)

@@ -47,7 +47,7 @@ class ByMixture:
         _, n_penalties, n_stops = self.real_weights.shape
         if operators and self.mixture.is_ridge:
             return 2 * n_penalties
-        tables = 5 + n_stops if operators else 4
+        tables = 5 + n_stops if operators else 3
         return tables * (n_penalties + len(self.eigenvalues))
 
     @cached_property

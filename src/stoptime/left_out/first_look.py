@@ -126,24 +126,25 @@ class FirstLook:
         return bool(few and alike and len(self.rows.eigenvalues))
 
     @cached_property
-    def _scale(self) -> Array:
-        """One c for all rows."""
-        return np.array([np.average(self.rows.scales, weights=self.rows.weights)])
+    def scale(self) -> float:
+        """The c of all rows, which are alike."""
+        return float(np.average(self.rows.scales, weights=self.rows.weights))
 
     @cached_property
     def _ladder(self) -> Ladder:
-        return Ladder.over(self.rows.eigenvalues, float(self._scale[0]))
+        return Ladder.over(self.rows.eigenvalues, self.scale)
 
     def _route(self, method: Method, stops: Array, limit: float) -> ByMixture | None:
         """Return the mixture of ridges that are shared with other methods, if there is one."""
         if not self._is_possible:
             return None
         s = self.rows.eigenvalues
+        scales = np.array([self.scale])
         if method.is_smooth:
-            mixture = self._ladder.mixture(method, stops, float(self._scale[0]))
-            return None if mixture is None else ByMixture(mixture, self._scale, s)
+            mixture = self._ladder.mixture(method, stops, self.scale)
+            return None if mixture is None else ByMixture(mixture, scales, s)
         known = tuple(self._ellipses)
-        route = cheapest_route(method, stops, s, self._scale, limit, known, precision=ROUGH)
+        route = cheapest_route(method, stops, s, scales, limit, known, precision=ROUGH)
         if not (isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse)):
             return None
         self._ellipses[route.mixture.contour] = None

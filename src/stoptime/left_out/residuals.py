@@ -95,10 +95,11 @@ class LeftOut:
         sums = _Sums(rows, curve, fourths=options["fourths"])
         routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
         parts = list(routing.parts(np.flatnonzero(rows.weights)))
+        whole = rows.remembers and len(parts) == 1 and rows.n_present == len(rows.weights)
         for index, route in progress(parts, "leave-one-out", options["verbose"]):
             block = rows.block(index, on_host=route.runs_on_host)
             for places, residuals in routing.residuals(block, route):
-                if rows.remembers and len(parts) == 1 and limit >= rows.reach:
+                if whole and limit >= rows.reach:
                     kept = zip(places, 1 * residuals, strict=True)
                     self._known |= {(method, float(stops[place])): own for place, own in kept}
                 sums.add(places, block.weight, residuals)

@@ -46,6 +46,10 @@ class GradientFlow(Method):
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
     averages: ClassVar[tuple[str, ...]] = ("polyak", "tail")
 
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the shrinkage has fallen to level."""
+        return float(-np.log(level) / s)
+
     def as_iteration(self, step: float) -> GradientDescent:
         """Return gradient descent: its iterate k is near time step·k, within O(step)."""
         return cast("GradientDescent", discretise(self, step))

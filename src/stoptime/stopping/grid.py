@@ -85,7 +85,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
 
 def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     """Return stops from the first at which something is learned to where all is learned."""
-    unit = largest_without_a_row(spectrum) ** (-1 / method.order)
+    unit = float(spectrum.eigenvalues[-1]) ** (-1 / method.order)
     smallest = float(spectrum.eigenvalues[0])
     first = FIRST_STOP_PHASE * unit
     last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
@@ -96,8 +96,9 @@ def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     if method.scale_free and last <= unit * LATEST_PHASE ** (2 / method.order):
         listed = _scale_free_stops(method)
         count = int(np.searchsorted(listed, last / unit)) + 1
-        if spectrum.has_limit:
-            count = max(count, FEWEST_DEFAULT_STOPS)
+        # more stops than needed, up to where the spectrum is accurate
+        most = np.inf if spectrum.has_limit else spectrum.reach ** (1 / method.order)
+        count = max(count, int(np.searchsorted(listed[:FEWEST_DEFAULT_STOPS], most / unit)))
         between = unit * listed[:count]
     else:
         between = _following_oscillations(method, 1 / unit, first, last)
@@ -192,17 +193,9 @@ def _geometric(first: float, last: float, ratio: float) -> Array:
 def phases(problem: Problem, stops: Floats) -> Array:
     """Return t√L, or √(tL) for methods of the first order."""
     tuned = problem.tuned
+    largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore"):
-        return np.sqrt(
-            (tuned.pace * stops) ** tuned.order * largest_without_a_row(problem.spectrum)
-        )
-
-
-def largest_without_a_row(spectrum: Spectrum) -> float:
-    """Return a bound of the largest eigenvalue that remains without one of many equal rows."""
-    # in its units, mixtures of ridges that were found for other data can serve here too
-    n = max(spectrum.n_observations, 2.0)
-    return float(spectrum.eigenvalues[-1]) * n / (n - 1) if spectrum.rank else 0.0
+        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
 
 
 def stages(problem: Problem, stops: Array) -> NDArray[np.intp]:

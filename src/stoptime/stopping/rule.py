@@ -338,6 +338,9 @@ def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:
     for errors in columns[inner][apart].T:
         middle = dips(errors)
         middle = middle[np.isfinite(errors[middle - 1]) & np.isfinite(errors[middle + 1])]
+        # on a plateau dips are rounding errors
+        bend = (errors[middle - 1] + errors[middle + 1]) / 2 - errors[middle]
+        middle = middle[bend > ROUNDING_OF_ERRORS * np.abs(errors[middle])]
         # a parabola gains little: a dip that is not among the lowest points stays above them
         middle = middle[exact[middle] & (errors[middle] <= NEARLY_LEAST * errors.min())]
         deepest = middle[np.argsort(errors[middle])[:DEEPEST_DIPS]]

@@ -39,6 +39,7 @@ CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
+MOST_DIPS = 6  # of a curve, in which the least error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 
 
@@ -70,12 +71,11 @@ class StagedSearch(CurveSearch):
 
     def settle(self) -> None:
         """Make errors around the lowest exact, refine them, and add standard errors."""
-        if self.problem.tuned.oscillates:
-            self._in_dips()
         self._near_best()
         self.refine()
-        if self.exact is not None:
-            self._add_spread(self.exact)
+        if self.rule.standard_errors is None and self.problem.has_few_targets:
+            # the choice may be at an end
+            self._add_spread(self.exact or self.exactly(self.curve.stops[self.best], np.inf))
 
     @property
     def promise(self) -> Floats:
@@ -94,12 +94,15 @@ class StagedSearch(CurveSearch):
 
     @property
     def known_stops(self) -> Array:
-        """The stops of the grid, without its ends, up to which the spectrum can be relied on."""
+        """Stops next to those of the grid, up to which the spectrum can be relied on."""
+        tuned = self.problem.tuned
         stops = self.grid[(self.grid > 0) & np.isfinite(self.grid)]
+        if tuned.scale_free:
+            # eigenvalues without a row are larger by a factor: with these stops, mixtures of ridges
+            # that were found for other data serve here too
+            stops = stops * self.problem.left_out.first_look.scale ** (-1 / tuned.order)
         reach = _rough_reach(self.problem)
-        if np.isinf(reach):
-            return stops
-        return stops[self.problem.tuned.largest_gain(stops) <= reach]
+        return stops if np.isinf(reach) else stops[tuned.largest_gain(stops) <= reach]
 
     def _in_stages(self) -> bool:
         """Estimate errors up to the stage in which they have clearly risen; tell if they have."""
@@ -198,24 +201,33 @@ class StagedSearch(CurveSearch):
         resolved = limit >= problem.spectrum.eigenvalues.max(initial=0)
         return replace(curve, exact=curve.exact & reached & resolved)
 
-    def _in_dips(self) -> None:
-        """Fill the grid in the deepest dips, any of which may hold the least error."""
-        stops = self.curve.stops
-        wanted = [stops[:0]]
+    def _near_best(self) -> None:
+        """Compute errors exactly around every dip that may hold the least, until one does."""
+        seen = np.array([0.0, np.inf])
+        if self.per_target and not self.problem.has_few_targets:
+            seen = np.union1d(seen, self.curve.stops[self.curve.exact])
+        for _ in range(MOST_NEIGHBOURHOODS):
+            stops = self.curve.stops
+            places = np.union1d(self.best, self._deep_dips())
+            places = places[~np.isin(stops[places], seen)]
+            if not places.size:
+                break
+            near = [self._between(place) for place in places[:MOST_REFINED]]
+            wanted = np.unique(np.concatenate([stops[places], *near]))
+            seen = np.append(seen, wanted)
+            self.problem = self.problem.reaching(wanted)
+            self.curve = self.curve.joined(self.near(wanted))
+
+    def _deep_dips(self) -> NDArray[np.intp]:
+        """Return the places of dips that may be deeper, between the stops, than the least error."""
+        found = [np.empty(0, np.intp)]
         for errors in self.columns.T[:MOST_REFINED]:
             places = dips(errors)
-            # around the lowest dip, errors are computed exactly in any case
-            places = places[places != errors.argmin()]
             # with eight looks an oscillation, a dip is less deep between them than it is curved
             curved = (errors[places - 1] + errors[places + 1]) / 2 - errors[places]
-            deep = places[errors[places] - curved <= errors.min()]
-            wanted += [self._between(place) for place in deep]
-        new = np.setdiff1d(np.concatenate(wanted), stops)
-        stage = stages(self.problem, new)
-        for number in np.unique(stage):
-            some = new[stage == number]
-            limit = self.problem.rough_limit(some, self._least)
-            self.curve = self.curve.joined(self._rough(some, limit))
+            deepest = np.argsort(errors[places] - curved)[:MOST_DIPS]
+            found.append(places[deepest][(errors[places] - curved)[deepest] <= errors.min()])
+        return np.unique(np.concatenate(found))
 
     def _between(self, place: NDArray[np.intp]) -> Array:
         """Return the stops of the grid between the neighbours of a place on the curve."""
@@ -223,22 +235,6 @@ class StagedSearch(CurveSearch):
         low = stops[max(place - 1, 0)]
         high = stops[min(place + 1, len(stops) - 1)]
         return self.grid[(self.grid > low) & (self.grid < high)]
-
-    def _near_best(self) -> None:
-        """Compute errors around the lowest ones exactly, until these are the lowest."""
-        seen = np.array([0.0, np.inf])
-        if self.per_target and not self.problem.has_few_targets:
-            seen = np.union1d(seen, self.curve.stops[self.curve.exact])
-        for _ in range(MOST_NEIGHBOURHOODS):
-            best = self.best
-            best = best[~np.isin(self.curve.stops[best], seen)]
-            if not best.size:
-                break
-            near = [self._between(place) for place in best[:MOST_REFINED]]
-            wanted = np.unique(np.concatenate([self.curve.stops[best], *near]))
-            seen = np.append(seen, wanted)
-            self.problem = self.problem.reaching(wanted)
-            self.curve = self.curve.joined(self.near(wanted))
 
     def _add_spread(self, exact: ErrorCurve) -> None:
         """Add standard errors, exact around the chosen stop and interpolated elsewhere."""

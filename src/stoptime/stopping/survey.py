@@ -51,6 +51,8 @@ class Window(NamedTuple):
                 first = min(first, float(gains[np.argmax(good)]))
             nearly = columns <= NEXT_TO_LEAST * columns.min(axis=0)
             last = min(last, float(gains[np.argmax(nearly, axis=0)].max()))
+        # where least squares is best, earlier stops of a method that oscillates may still be better
+        first = 0.0 if np.isinf(first) else first
         pooled = min(float(one.curve.pooled().errors.min()) for one in smooth)
         return cls(first / EARLIER, LATER * last, pooled)
 
