@@ -40,9 +40,8 @@ from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.stopping.gcv import naive_gcv, path_gcv
-from stoptime.stopping.grid import default_stops
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.problem import Problem
+from stoptime.stopping.problem import Problem, default_stops
 from stoptime.stopping.registry import (
     GCV,
     NCP,

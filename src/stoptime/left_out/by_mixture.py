@@ -118,7 +118,7 @@ class ByMixture:
         # a few rows at a time: on the host, memory for larger temporary arrays takes half the time
         height = len(block.rest) if is_device_array(out) else CACHED_NUMBERS // shape[2]
         for rows in slices(len(block.rest), height):
-            inverse = self._inverse_rests(block, rows)
+            inverse: Any = self._inverse_rests(block, rows)
             for target, residual in enumerate(block.residual.T):
                 # added to the residual at λ = 0: rows of leverage near one keep their digits
                 ridges = self._times_table(block.scores[rows] * coef[:, target], block)

@@ -10,6 +10,8 @@ import numpy as np
 
 from stoptime.support.arrays import Floats
 
+LEAST_ROUGH = 1e-4  # of the response's power; smaller errors are not estimated roughly
+
 
 @dataclass(frozen=True, repr=False)
 class ErrorCurve:
@@ -27,7 +29,8 @@ class ErrorCurve:
     exact: Any = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exact", np.broadcast_to(self.exact, self.stops.shape))
+        if np.ndim(self.exact) == 0:
+            object.__setattr__(self, "exact", np.full(self.stops.shape, self.exact))
 
     def pooled(self) -> ErrorCurve:
         """Return the curve of the mean over targets."""
@@ -53,7 +56,7 @@ class ErrorCurve:
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("stops", "errors", "exact")
         )
-        spread = [part.standard_errors for part in parts]
+        spread: list[Any] = [part.standard_errors for part in parts]
         known = all(one is not None for one in spread)
         return cls(stops, errors, np.concatenate(spread) if known else None, exact)
 

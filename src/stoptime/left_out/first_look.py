@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ROUGH, Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, cheapest_route, least_squares
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
 LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
 ONE_SCALE = 1.01  # ratio of the scales of rows up to which a first look takes them as equal
-LEAST_ROUGH = 1e-4  # of the response's power; smaller errors are computed exactly
 
 
 class FirstLook:
@@ -75,7 +74,7 @@ class FirstLook:
             first = 0
             for place in places:
                 stops = looks[place][1]
-                curves[place] = self._curve(stops, squares[first : first + len(stops)], exact=False)
+                curves[place] = self._curve(stops, squares[first : first + len(stops)])
                 first += len(stops)
         if self.rows.remembers:
             for (method, stops), route in zip(looks, routes, strict=True):
@@ -86,38 +85,38 @@ class FirstLook:
         """Return exact errors at stop zero, the mean, and at infinity, which is least squares."""
         if self._ends is None:
             self._pass(0, self._end_squares, verbose)
-        return self._curve(stops, self._ends[np.isinf(stops).astype(np.intp)], exact=True)
+        ends = cast("Array", self._ends)
+        return self._curve(stops, ends[np.isinf(stops).astype(np.intp)], exact=True)
 
     def residuals(self, method: Method, stop: float) -> Array | None:
         """Return left-out residuals, (n_rows, n_targets), at a stop that was looked at."""
         for stops, route in self._seen.get(method, []):
             place = np.flatnonzero(stops == stop)
             if place.size:
-                return self._residuals(route, place)[0]
+                return self._residuals(route, place)[0] * self.rows.unit
         return None
 
     def with_spread(self, method: Method, stops: Array) -> ErrorCurve | None:
         """Return errors and their standard errors at those of the stops that were looked at."""
         found = None
+        n = self.rows.n_present
         for seen, route in self._seen.get(method, []):
             places = np.flatnonzero(np.isin(seen, stops))
             if places.size:
                 squares = self._residuals(route, places) ** 2
                 mean = self.rows.weights @ squares
                 apart = (self.rows.weights[:, None] * (squares - mean[:, None])) ** 2
-                n = self.rows.n_present
-                target: Any = 0 if self.rows.data.single_target else slice(None)
-                spread = np.sqrt(apart.sum(axis=1) * (n / (n - 1)))[:, target]
-                part = ErrorCurve(seen[places], mean[:, target], spread, False)
+                spread = np.sqrt(apart.sum(axis=1) * (n / (n - 1)))
+                part = self._curve(seen[places], mean, spread)
                 found = part if found is None else found.joined(part)
         return found
 
     def _residuals(self, route: ByMixture, places: NDArray[np.intp]) -> Array:
-        """Return residuals at some stops of a route, of shape (n_places, n_rows, n_targets)."""
+        """Return residuals at some stops of a route, (n_places, n_rows, n_targets), in units."""
         out = np.empty((len(places), *self.rows.data.y.shape))
         for index, block in self._blocks(route.numbers_per_row(operators=False), verbose=False):
             out[:, index] = on_host(route.residuals_at(block, self.rows.coef, places))
-        return out * self.rows.unit
+        return out
 
     @cached_property
     def _is_possible(self) -> bool:
@@ -189,6 +188,13 @@ class FirstLook:
             self._ends = ends
         return np.asarray(on_host(total))
 
-    def _curve(self, stops: Array, squares: Array, *, exact: bool) -> ErrorCurve:
+    def _curve(
+        self, stops: Array, squares: Array, spread: Array | None = None, *, exact: bool = False
+    ) -> ErrorCurve:
+        """Return the curve of mean squares and their standard errors, in the units of y."""
         target: Any = 0 if self.rows.data.single_target else slice(None)
-        return ErrorCurve(stops, (self.rows.unit**2 * squares)[:, target], None, exact)
+        errors, deviation = (
+            None if one is None else (self.rows.unit**2 * one)[:, target]
+            for one in (squares, spread)
+        )
+        return ErrorCurve(stops, cast("Array", errors), deviation, exact)

@@ -49,6 +49,7 @@ FIRST_NODE_SHRINKAGE = 0.5  # least shrinkage at the smallest node; less is a dr
 ALIASING = 33.0  # minus the logarithm of the trapezoidal rule's error, exp(-33) = 5e-15
 SHARED_WEIGHT = 3.0  # times the largest weight, for penalties that were chosen for another mixture
 SHARED_RANGE = 20.0  # times its own largest eigenvalue: an ellipse so large may be shared
+NOTABLE = 10.0  # times the size of resolved coefficients, whose growth counts
 KEPT_BITS = 40  # of a stop that is looked up
 FEWEST_LOOKED_UP = 8  # stops of a mixture that is worth looking up
 EARLY = 100.0  # tL up to which gradient flow needs fewer penalties on an ellipse
@@ -151,18 +152,18 @@ class Ellipse:
     def around(cls, coefficients: Array, largest: float, precision: Precision) -> Ellipse:
         """Return the ellipse with the fewest penalties for these Chebyshev coefficients."""
         sizes = np.abs(coefficients).max(axis=(0, 1))
-        count = 2 * (len(sizes) // 2 + 1)
-        while not cls(largest, count, precision).serves(coefficients):
-            count += 2 * (count // 64 + 1)
+        # a large radius has little aliasing and large weights: the smallest radius with both small
+        kept = np.flatnonzero(sizes > NOTABLE * precision.resolved)
+        room = np.log(precision.largest_weight / sizes[kept])
+        count = max(len(sizes), float((precision.aliasing * kept / room).max(initial=0)))
         # even, and a length whose Fourier transform is fast
-        return cls(largest, 2 * next_fast_len(count // 2), precision)
+        return cls(largest, 2 * next_fast_len(int(np.ceil(count / 2)) + 1), precision)
 
     def serves(self, coefficients: Array, leeway: float = 1.0) -> bool:
         """Tell whether a filter of these coefficients has a mixture with moderate weights."""
-        # a large radius has little aliasing and large weights: poles are added until both are small
         sizes = np.abs(coefficients).max(axis=(0, 1))
         growth = np.exp(self._log_radius * np.arange(len(sizes)))
-        heights = np.where(sizes > 10 * self.precision.resolved, sizes, 0) * growth
+        heights = np.where(sizes > NOTABLE * self.precision.resolved, sizes, 0) * growth
         moderate = heights.max() <= leeway * self.precision.largest_weight
         return bool(len(sizes) <= self.count and moderate)
 

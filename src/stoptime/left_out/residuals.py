@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import ErrorCurve
-from stoptime.left_out.first_look import LEAST_ROUGH, FirstLook
+from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.mixture import Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
@@ -38,7 +37,6 @@ class LeftOut:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.first_look = FirstLook(rows)
         self._ellipses: dict[Ellipse, None] = {}  # that were used before, whose ridges are known
         self._known: dict[
             tuple[Method, float], Array

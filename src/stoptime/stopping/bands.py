@@ -26,7 +26,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.penalty import Bands
-from stoptime.stopping.grid import default_stops
+from stoptime.stopping.grid import grid_of
 from stoptime.stopping.problem import Problem
 from stoptime.support.arrays import EPS, TINY, Array
 
@@ -258,7 +258,7 @@ class BandSearch:
         problem = Problem(data, Ridge(), data.opened([Ridge()], None, **needs))
         # with many targets every stop costs as much as the factorisation
         few = problem.has_few_targets
-        stops = None if few else default_stops(problem.spectrum, Ridge(), FEW_STOPS)
+        stops = None if few else grid_of(problem.spectrum, Ridge(), FEW_STOPS)
         choice = rule.choose(problem, stops, per_target=self.per_target)
         return Trial(scales, np.atleast_1d(choice.error), np.atleast_1d(choice.stop))
 

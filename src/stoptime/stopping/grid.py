@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.registry import get_method
 from stoptime.support.arrays import TINY
 from stoptime.support.checks import is_whole, nonnegative
 
@@ -34,7 +33,7 @@ MOST_DEFAULT_STOPS = 1000
 FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
 PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
 LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
-LOOK_STEP = np.pi / 4  # their largest distance in the first stage, an eighth of an oscillation
+LOOK_STEP = np.pi / 4  # their largest distance while oscillations show, an eighth of one
 ROUND_STEP = 0.99  # of a step, so that rounding does not double it
 FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
 PHASE_DIGITS = 9  # decimal places of the logarithm of a phase
@@ -43,29 +42,13 @@ LATEST_PHASE = 1e18  # t√L (or √(tL)) up to which default stops are listed o
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
 
-def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
-    """Return stops from nothing learned to everything learned, dense enough for every oscillation.
-
-    They are 0, where nothing is learned; then stops from where the fastest direction has learned
-    one part in a thousand to where the slowest one has a few per cent left; and infinity.
-    Neighbours differ by at most 8 %, and by at most an eighth of an oscillation of any direction
-    whose oscillations still show. For an iteration they are whole numbers. Where eigenvalues fall
-    to rounding without a gap, oscillations are followed for a hundred periods of the fastest
-    direction. Where not every eigenvalue is known, the stops end where the spectrum is accurate.
-
-    Parameters
-    ----------
-    spectrum, method : Spectrum, and Method or str
-        The factorised data and the method.
-    size : int, optional
-        Number of stops: the same range, thinned or filled evenly.
-    """
+def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Array:
+    """Return the default stops; see :func:`stoptime.default_stops`."""
     if size is not None and not (is_whole(size) and size >= FEWEST_GRID_STOPS):
         raise ValueError(
             f"stops must be an array, None, or a whole number of at least {FEWEST_GRID_STOPS}; "
             f"got {size!r}."
         )
-    method = get_method(method)
     if spectrum.rank == 0:
         ends = spectrum.has_limit and method.ends_at_least_squares
         return np.array([0.0, np.inf] if ends else [0.0])
@@ -120,7 +103,7 @@ def _scale_free_stops(method: Method) -> Array:
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
     """Return the stops to try, and whether the user gave them as an array."""
     if stops is None or np.ndim(np.asarray(stops)) == 0:
-        return default_stops(problem.spectrum, problem.tuned, cast("int | None", stops)), False
+        return grid_of(problem.spectrum, problem.tuned, cast("int | None", stops)), False
     given = nonnegative("stops", np.asarray(stops), infinite=True)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(f"stops must be a list of numbers, or a count; got shape {given.shape}.")
@@ -207,36 +190,28 @@ def stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
     return np.maximum(later, 0).astype(np.intp)
 
 
-def spaced_stops(problem: Problem, stops: Array) -> Array:
-    """Return some of the stops, close enough to show every dip of the error."""
+def spaced_stops(
+    problem: Problem, stops: Array, ratio: float = LOOK_RATIO, until: float = FIRST_STAGE_PHASE
+) -> Array:
+    """Return some of the stops, close enough to show every dip of the error.
+
+    Neighbouring phases are in this ratio, and oscillations are followed until a phase at which they
+    no longer show. The first and the last stop are included.
+    """
     if problem.tuned.counts_eigenvalues:
         return stops  # their errors jump from one to the next
     phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
-    step = LOOK_STEP if problem.tuned.oscillates else np.inf
-    return stops[_apart(_listed(phase), LOOK_RATIO, step)]
-
-
-def following_stops(problem: Problem, stops: Array, ratio: float) -> Array:
-    """Return some of the stops, in about this ratio; the first and the last are included."""
-    phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
-    return stops[_apart(_listed(phase), max(ratio, 1.0) ** (problem.tuned.order / 2), np.inf)]
-
-
-def _listed(phases: Array) -> bytes:
-    """Return logarithms of phases, rounded so that those of other data are recognised."""
-    return np.round(np.log(phases), PHASE_DIGITS).tobytes()
+    # rounded, so that the stops of other data are recognised
+    logs = np.round(np.log(phase), PHASE_DIGITS).tobytes()
+    return stops[_apart(logs, ratio, until if problem.tuned.oscillates else 0.0)]
 
 
 @lru_cache(maxsize=512)
-def _apart(logs: bytes, ratio: float, step: float) -> NDArray[np.intp]:
-    """Return indices of ascending phases in this ratio, the first and the last included.
-
-    Up to the end of the first stage they are no further apart than the step.
-    """
+def _apart(logs: bytes, ratio: float, until: float) -> NDArray[np.intp]:
     places = np.frombuffer(logs)
-    steps = np.log(ratio) * np.ones(len(places))
-    if np.isfinite(step):
-        steps = np.minimum(steps, step / np.minimum(np.exp(places), FIRST_STAGE_PHASE))
+    steps = np.full(len(places), np.log(ratio))
+    if until > 0:
+        steps = np.minimum(steps, LOOK_STEP / np.minimum(np.exp(places), until))
     kept = [0] if len(places) else []
     for index in range(1, len(places)):
         if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:

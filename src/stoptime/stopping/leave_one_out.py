@@ -1,25 +1,37 @@
-"""The rule of least left-out error, for one method or the best of several."""
+"""The rule of least left-out error, for one method or the best of several.
+
+Several methods are looked at together first, to find out which of them deserve a search. Those
+without oscillations are looked at on their whole grids: they share a few real ridges, so that this
+costs little. The others are looked at only where those have errors close to the least, because
+methods of equal gain φ(0, t) do about the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.stopping.grid import stops_to_try
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.spectrum.accuracy import ReachError
+from stoptime.stopping.grid import spaced_stops, stages, stops_to_try
 from stoptime.stopping.rule import CurveRule, first_of_least
 from stoptime.stopping.staged import StagedSearch, by_gcv
-from stoptime.stopping.survey import Survey
 
 if TYPE_CHECKING:
-    from stoptime.left_out.curve import ErrorCurve
+    from stoptime.methods.base import Method
     from stoptime.stopping.problem import Problem
     from stoptime.stopping.rule import Choice
-    from stoptime.support.arrays import Array
+    from stoptime.support.arrays import Array, Floats
 
 MOST_COMPARED_BY_ROWS = 3  # targets for which methods are compared by their left-out errors
+NEXT_TO_LEAST = 1.001  # times the least error of a smooth method: later stops gain next to nothing
+LATER = 12.0  # φ(0, t) up to which methods are looked at, relative to the first such stop
+NOT_MUCH_WORSE = 1.02  # times the least error of the smooth methods
+EARLIER = 12.0  # φ(0, t) from which on methods are looked at: so much before the first such stop
 
 
 @dataclass(frozen=True)
@@ -91,3 +103,160 @@ class LeaveOneOut(CurveRule):
     def _search(self, problem: Problem, grid: Array, per_target: bool) -> StagedSearch:
         """Return the search for the least error that begins on this grid."""
         return StagedSearch(self, problem, grid, per_target)
+
+
+class Window(NamedTuple):
+    """The gains φ(0, t) between which methods are looked at, and the least error of smooth ones."""
+
+    first: float
+    last: float
+    least: float
+
+    @classmethod
+    def of(cls, smooth: list[StagedSearch]) -> Window:
+        """Return the window in which smooth methods have errors close to the least."""
+        least = np.min([one.columns.min(axis=0) for one in smooth], axis=0)
+        first = np.inf
+        last = np.inf
+        for one in smooth:
+            gains = _gains(one, one.curve.stops)
+            columns = one.columns
+            good = (columns <= NOT_MUCH_WORSE * least).any(axis=1)
+            if good.any():
+                first = min(first, float(gains[np.argmax(good)]))
+            nearly = columns <= NEXT_TO_LEAST * columns.min(axis=0)
+            last = min(last, float(gains[np.argmax(nearly, axis=0)].max()))
+        # where least squares is best, earlier stops of a method that oscillates may still be better
+        first = 0.0 if np.isinf(first) else first
+        pooled = min(float(one.curve.pooled().errors.min()) for one in smooth)
+        return cls(first / EARLIER, LATER * last, pooled)
+
+
+class Survey:
+    """The searches of several methods on the same data, at least one of which is smooth.
+
+    After :meth:`look`, every search has an error curve, rough but for its ends.
+    """
+
+    def __init__(
+        self,
+        rule: LeaveOneOut,
+        problems: list[Problem],
+        stops: ArrayLike | int | None,
+        *,
+        per_target: bool,
+    ) -> None:
+        self._stops = stops
+        grids = [stops_to_try(one, stops)[0] for one in problems]
+        self.searches = [
+            StagedSearch(rule, one, grid, per_target)
+            for one, grid in zip(problems, grids, strict=True)
+        ]
+
+    def look(self) -> None:
+        """Look at smooth methods everywhere, and at others where these are good."""
+        smooth = [one for one in self.searches if one.problem.method.is_smooth]
+        others = [one for one in self.searches if not one.problem.method.is_smooth]
+        self._everywhere(smooth)
+        best = min(smooth, key=lambda one: one.curve.pooled().errors.min())
+        if best.problem.spectrum.reach < np.inf and not best.has_risen():
+            # the best stop may be so late that products of X have lost its digits
+            try:
+                self._complete(best)
+                self._everywhere(smooth)
+            except ReachError:
+                pass  # no factorisation has more of them
+        if others:
+            self._within(Window.of(smooth), others)
+
+    def _complete(self, best: StagedSearch) -> None:
+        """Let all searches go on with a spectrum that is accurate at every stop."""
+        spectrum = best.problem.reaching(np.inf).spectrum
+        for one in self.searches:
+            one.problem = replace(one.problem, spectrum=spectrum)
+            one.grid = stops_to_try(one.problem, self._stops)[0]
+
+    def _everywhere(self, searches: list[StagedSearch]) -> None:
+        """Estimate errors of methods without oscillations on their whole grids."""
+        stops = [spaced_stops(one.problem, one.known_stops) for one in searches]
+        curves = _looked_at(searches, stops, np.inf)
+        for one, curve in zip(searches, curves, strict=True):
+            one.curve = _with_ends(one, [curve])
+
+    def _within(self, window: Window, searches: list[StagedSearch]) -> None:
+        """Estimate errors of other methods in a window of gains, stage by stage."""
+        parts: list[list[ErrorCurve]] = []
+        found: list[Array] = []
+        for one in searches:
+            found.append(_cut(one, window))
+            parts.append([])
+        # no fit has smaller residuals than least squares, and left-out ones are larger
+        outside = float(np.mean(searches[0].problem.spectrum.energies()[1]))
+        if window.least <= NEXT_TO_LEAST * outside:
+            for one in searches:
+                guess = by_gcv(one.problem, one.grid)
+                one.curve = replace(guess, errors=np.maximum(guess.errors, window.least))
+                one.is_hopeless = True
+            return
+        for number in np.unique(np.concatenate(found)):
+            places = [place for place, stage in enumerate(found) if number in stage]
+            some = [searches[place] for place in places]
+            stops = []
+            limit = np.inf if number == 0 else 0.0
+            for one, stage in zip(some, (found[place] for place in places), strict=True):
+                own = one.known_stops[stage == number]
+                own = one.far_stops(own, window.least) if number else spaced_stops(one.problem, own)
+                # oscillations that are faint for the least damped method are faint for all
+                limit = max(limit, one.problem.rough_limit(own, window.least))
+                stops.append(own)
+            for place, curve in zip(places, _looked_at(some, stops, limit), strict=True):
+                parts[place].append(curve)
+        for one, own_parts in zip(searches, parts, strict=True):
+            one.curve = _with_ends(one, own_parts)
+
+
+def _with_ends(search: StagedSearch, parts: list[ErrorCurve]) -> ErrorCurve:
+    ends = search.at_ends()
+    if ends.stops[-1] < np.inf:
+        return ErrorCurve.of_parts([ends, *parts])
+    return ErrorCurve.of_parts([ends[:-1], *parts, ends[-1:]])
+
+
+def _looked_at(searches: list[StagedSearch], stops: list[Array], limit: float) -> list[ErrorCurve]:
+    """Return errors of several methods at stops of their own, by the ridges that they share."""
+    first = searches[0].problem
+    found = None
+    if not searches[0].rule.standard_errors and all(own.size for own in stops):
+        looks = [(one.problem.tuned, own) for one, own in zip(searches, stops, strict=True)]
+        found = first.first_look.errors(looks, limit, verbose=first.verbose)
+    if found is None:
+        return [one.exactly(own, limit) for one, own in zip(searches, stops, strict=True)]
+    return found
+
+
+def _cut(search: StagedSearch, window: Window) -> Array:
+    """Leave out the stages of a grid outside of a window; return those of the stops that remain."""
+    # whole stages, so that mixtures of ridges that were found for other data serve here too
+    stops = search.known_stops
+    gains = _gains(search, stops)
+    stage = stages(search.problem, stops)
+    inside = stage[(gains >= window.first) & (gains <= window.last)]
+    kept = (stage >= inside.min(initial=stage.max(initial=0))) & (stage <= inside.max(initial=0))
+    ends = search.grid[(search.grid == 0) | np.isinf(search.grid)]
+    search.grid = np.concatenate([ends[:1], stops[kept], ends[1:]])
+    return stage[kept]
+
+
+def _gains(search: StagedSearch, stops: Floats) -> Array:
+    """Return φ(0, t), by which stops of different methods are compared."""
+    method = search.problem.tuned
+    with np.errstate(over="ignore"):
+        if method.scale_free:
+            return np.asarray(_unit_gain(method) * stops**method.order)
+        finite = np.where(np.isfinite(stops), stops, 0.0)
+        return np.where(np.isfinite(stops), method.gain(0.0, finite), np.inf)
+
+
+@lru_cache(maxsize=64)
+def _unit_gain(method: Method) -> float:
+    return float(method.gain(0.0, 1.0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite, log2, sqrt
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.first_look import FirstLook
 from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
@@ -16,6 +18,7 @@ from stoptime.left_out.rows import Rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import goals, needed_gain
 from stoptime.spectrum.decompose import open_data
+from stoptime.stopping.grid import grid_of
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
@@ -45,7 +48,9 @@ class Problem:
     spectrum: Spectrum
     groups: NDArray[np.object_] | None = None
     verbose: bool = False
-    _memory: dict[int, LeftOut] = field(default_factory=dict, repr=False, compare=False)
+    _memory: dict[int, tuple[LeftOut, FirstLook]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def of(
@@ -104,8 +109,10 @@ class Problem:
         """Return the phase t√s beyond which oscillations are below a level; 0 if unknown."""
         if not self.tuned.oscillates:
             return 0.0
-        phase = self.tuned.as_flow().visible_until(level)[0]
-        return phase if np.isfinite(phase) else 0.0
+        phase, time = self.tuned.as_flow().visible_until(level)
+        largest = float(self.spectrum.eigenvalues.max(initial=0))
+        phase = min(phase, time * sqrt(largest) if largest else 0.0)
+        return phase if isfinite(phase) else 0.0
 
     def limit(self, stops: Array, level: float, phase: float) -> float:
         """Return the eigenvalue beyond which oscillations may be left out at all these stops.
@@ -130,11 +137,14 @@ class Problem:
 
     def remains(self, errors: ArrayLike) -> float:
         """Return the size of residuals relative to the response, for the least error."""
-        power = float(np.mean(self.spectrum.target_power)) or 1.0
         # negative scores stand in for errors where a scorer chose the stop
-        share = min(float(np.sqrt(max(np.min(errors), 0.0) / power)), 1.0)
+        share = min(max(float(np.min(errors)), 0.0) / self._power, 1.0)
         # rounded, so that mixtures of ridges that were found for other data serve here too
-        return float(2.0 ** (np.round(4 * np.log2(share)) / 4)) if share > 0 else 0.0
+        return 2.0 ** (round(2 * log2(share)) / 4) if share > 0 else 0.0
+
+    @cached_property
+    def _power(self) -> float:
+        return float(np.mean(self.spectrum.target_power)) or 1.0
 
     def left_out_residuals(self, choice: Choice) -> Floats:
         """Return the residual of every row from the fit without it, in the shape of y."""
@@ -145,7 +155,7 @@ class Problem:
         """Return rough residuals, (n, n_targets), at a stop that a search has looked at."""
         if np.ndim(choice.stop):
             return None
-        looks = (left_out.first_look for left_out in self._memory.values())
+        looks = (look for _, look in self._memory.values())
         found = (look.residuals(self.tuned, float(choice.stop)) for look in looks)
         return next((one for one in found if one is not None), None)
 
@@ -162,9 +172,38 @@ class Problem:
     @property
     def left_out(self) -> LeftOut:
         """The left-out residuals, which all methods share."""
+        return self._remembered[0]
+
+    @property
+    def first_look(self) -> FirstLook:
+        """Rough left-out errors, of all methods on the same data."""
+        return self._remembered[1]
+
+    @property
+    def _remembered(self) -> tuple[LeftOut, FirstLook]:
         self.data.check_rows()
         key = id(self.spectrum)
         if key not in self._memory:
             rows = Rows(cast("DenseData", self.data), self.spectrum, remember=True)
-            self._memory[key] = LeftOut(rows)  # at most two: of products of X, and of the SVD
-        return self._memory[key]
+            self._memory[key] = LeftOut(rows), FirstLook(rows)
+        return self._memory[key]  # at most two: of products of X, and of the SVD
+
+
+def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
+    """Return stops from nothing learned to everything learned, dense enough for every oscillation.
+
+    They are 0, where nothing is learned; then stops from where the fastest direction has learned
+    one part in a thousand to where the slowest one has a few per cent left; and infinity.
+    Neighbours differ by at most 8 %, and by at most an eighth of an oscillation of any direction
+    whose oscillations still show. For an iteration they are whole numbers. Where eigenvalues fall
+    to rounding without a gap, oscillations are followed for a hundred periods of the fastest
+    direction. Where not every eigenvalue is known, the stops end where the spectrum is accurate.
+
+    Parameters
+    ----------
+    spectrum, method : Spectrum, and Method or str
+        The factorised data and the method.
+    size : int, optional
+        Number of stops: the same range, thinned or filled evenly.
+    """
+    return grid_of(spectrum, get_method(method), size)

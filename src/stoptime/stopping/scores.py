@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stoptime.support.arrays import Array, Floats
 
 SCORED_NUMBERS = 2**23  # predictions, 64 MB, of all rows at some of the stops
+UP_TO_BEST = 2.0  # times the stop of least squared error, up to which stops are scored
 
 Scorer = Callable[..., float]
 
@@ -81,9 +82,11 @@ class BestScore(Rule):
         chooser = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
         grid, given = stops_to_try(problem, stops)
         if not given:
-            curve = chooser.rule.choose(problem, stops, per_target=per_target).curve
-            exact = curve.exact | problem.method.is_smooth  # smooth methods cost little anywhere
-            grid = np.asarray(curve.stops[exact], np.float64)
+            choice = chooser.rule.choose(problem, stops, per_target=per_target)
+            curve = choice.curve
+            # smooth methods cost little anywhere, and others little up to where they are best
+            early = curve.stops <= UP_TO_BEST * np.max(choice.stop)
+            grid = np.asarray(curve.stops[early | curve.exact | problem.method.is_smooth])
         problem = problem.reaching(grid)
         tests: Any = _held_out(problem, chooser.rule, grid)
         if self.needs_rows:

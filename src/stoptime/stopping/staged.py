@@ -17,7 +17,7 @@ import numpy as np
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import path_gcv
-from stoptime.stopping.grid import LOOK_STEP, default_stops, following_stops, spaced_stops, stages
+from stoptime.stopping.grid import grid_of, spaced_stops, stages
 from stoptime.stopping.rule import MOST_REFINED, CurveSearch, columns_of
 from stoptime.theory.search import dips
 
@@ -39,7 +39,7 @@ CLEAN = 0.03  # of the size of the response: residuals without noise to speak of
 SURELY_WORSE = 1.003  # times the least error: rough errors are more accurate than that
 LEARNED_OF_LOST = 0.03  # largest share learned of directions that products of X have lost
 MOST_NEIGHBOURHOODS = 8  # in which the lowest error is looked for
-MOST_DIPS = 6  # of a curve, in which the least error is looked for
+DIPS_LOOKED_INTO = 6  # of a curve, in which the least error is looked for
 SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are remembered
 
 
@@ -47,10 +47,12 @@ SPREAD_NODES = 8  # stops whose standard errors are computed, if rows are rememb
 class StagedSearch(CurveSearch):
     """The search for the least left-out error: first in stages, and exactly around the lowest.
 
-    ``exact`` holds errors that were computed exactly, with their standard errors.
+    ``exact`` holds errors that were computed exactly, with their standard errors. A search that
+    ``is_hopeless`` cannot find an error notably below those of other methods.
     """
 
     rule: LeaveOneOut
+    is_hopeless: bool = False
     exact: ErrorCurve | None = None
 
     def found(self) -> ErrorCurve:
@@ -60,7 +62,7 @@ class StagedSearch(CurveSearch):
             # the best stop may be so late that products of X have lost its digits
             try:
                 self.problem = self.problem.reaching(np.inf)
-                self.grid = default_stops(self.problem.spectrum, self.problem.tuned)
+                self.grid = grid_of(self.problem.spectrum, self.problem.tuned)
                 has_risen = self._in_stages()
             except ReachError:
                 has_risen = True  # no factorisation has more of them
@@ -75,14 +77,15 @@ class StagedSearch(CurveSearch):
         self.refine()
         if self.rule.standard_errors is None and self.problem.has_few_targets:
             # the choice may be at an end
-            self._add_spread(self.exact or self.exactly(self.curve.stops[self.best], np.inf))
+            chosen = np.asarray(self.curve.stops[self.best], np.float64)
+            self._add_spread(self.exact or self.exactly(chosen, np.inf))
 
     @property
     def promise(self) -> Floats:
         """Estimates of the least errors, by parabolas through the dips of the curve."""
         columns = self.columns
         least = columns.min(axis=0)
-        for column, errors in enumerate(columns.T):
+        for column, errors in enumerate(columns.T if not self.is_hopeless else ()):
             inner = dips(errors)
             before = errors[inner - 1]
             after = errors[inner + 1]
@@ -100,7 +103,7 @@ class StagedSearch(CurveSearch):
         if tuned.scale_free:
             # eigenvalues without a row are larger by a factor: with these stops, mixtures of ridges
             # that were found for other data serve here too
-            stops = stops * self.problem.left_out.first_look.scale ** (-1 / tuned.order)
+            stops = stops * self.problem.first_look.scale ** (-1 / tuned.order)
         reach = _rough_reach(self.problem)
         return stops if np.isinf(reach) else stops[tuned.largest_gain(stops) <= reach]
 
@@ -149,7 +152,7 @@ class StagedSearch(CurveSearch):
         ends = self.grid[is_end]
         if self.rule.standard_errors:
             return self.exactly(ends, np.inf)
-        return self.problem.left_out.first_look.ends(ends, verbose=self.problem.verbose)
+        return self.problem.first_look.ends(ends, verbose=self.problem.verbose)
 
     def _early(self, stops: Array) -> ErrorCurve:
         """Return errors at some of the stops of the first stage."""
@@ -162,9 +165,8 @@ class StagedSearch(CurveSearch):
 
     def far_stops(self, stops: Array, error: float) -> Array:
         """Return some late stops, close enough to follow oscillations that show in such errors."""
-        visible = self.problem.visible(WIGGLE * self.problem.remains(error))
-        ratio = min(LATE_LOOK_RATIO, 1 + LOOK_STEP / visible) if visible else LATE_LOOK_RATIO
-        return following_stops(self.problem, stops, ratio)
+        until = self.problem.visible(WIGGLE * self.problem.remains(error))
+        return spaced_stops(self.problem, stops, LATE_LOOK_RATIO, until)
 
     def near(self, stops: Array) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
@@ -183,7 +185,7 @@ class StagedSearch(CurveSearch):
         found = None
         if stops.size and not self.rule.standard_errors:
             looks = [(problem.tuned, stops)]
-            found = problem.left_out.first_look.errors(looks, limit, verbose=problem.verbose)
+            found = problem.first_look.errors(looks, limit, verbose=problem.verbose)
         if found is not None:
             return found[0]
         # many targets have their best stops nearly everywhere: one exact look is enough
@@ -212,7 +214,7 @@ class StagedSearch(CurveSearch):
             places = places[~np.isin(stops[places], seen)]
             if not places.size:
                 break
-            near = [self._between(place) for place in places[:MOST_REFINED]]
+            near = [self._between(int(place)) for place in places[:MOST_REFINED]]
             wanted = np.unique(np.concatenate([stops[places], *near]))
             seen = np.append(seen, wanted)
             self.problem = self.problem.reaching(wanted)
@@ -225,11 +227,11 @@ class StagedSearch(CurveSearch):
             places = dips(errors)
             # with eight looks an oscillation, a dip is less deep between them than it is curved
             curved = (errors[places - 1] + errors[places + 1]) / 2 - errors[places]
-            deepest = np.argsort(errors[places] - curved)[:MOST_DIPS]
+            deepest = np.argsort(errors[places] - curved)[:DIPS_LOOKED_INTO]
             found.append(places[deepest][(errors[places] - curved)[deepest] <= errors.min()])
         return np.unique(np.concatenate(found))
 
-    def _between(self, place: NDArray[np.intp]) -> Array:
+    def _between(self, place: int) -> Array:
         """Return the stops of the grid between the neighbours of a place on the curve."""
         stops = self.curve.stops
         low = stops[max(place - 1, 0)]
@@ -241,7 +243,7 @@ class StagedSearch(CurveSearch):
         curve = self.curve
         early = curve.stops[(curve.stops > 0) & (curve.stops < exact.stops[0])]
         nodes = early[:: max(1, len(early) // SPREAD_NODES)]
-        seen = self.problem.left_out.first_look.with_spread(self.problem.tuned, nodes)
+        seen = self.problem.first_look.with_spread(self.problem.tuned, nodes)
         known = exact if seen is None else seen.joined(exact)
         # relative standard errors change little from stop to stop
         ratios = cast("Floats", known.standard_errors) / np.where(known.errors > 0, known.errors, 1)

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
-from stoptime.stopping.grid import default_stops
+from stoptime.stopping.grid import grid_of
 from stoptime.tables.reading import needed
 from stoptime.tables.recipe import Policy, counted
 from stoptime.theory.calibration import matched, range_in_units
@@ -295,7 +295,7 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
     risk = bayes_risk(method, [0.0], **prior).model
     # Stops like those of the fit are searched, lest this number costs more than the fit, and some
     # later ones, because a default grid ends before the slowest direction is learned.
-    stops = default_stops(spectrum, method)
+    stops = grid_of(spectrum, method)
     last = float(stops[np.isfinite(stops)].max())
     if not method.counts_eigenvalues:
         stops = np.union1d(stops, last * LATER_STOPS)
