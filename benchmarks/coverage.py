@@ -1,6 +1,6 @@
 """Measure how often 90 % prediction intervals contain a new response.
 
-    python -m benchmarks.coverage [--runs 150] [--share 1.0]
+    python -m benchmarks.coverage [--runs 150] [--share 1.0] [--processes 1]
 
 Every run draws training rows, chooses the stop by leave-one-out, and counts in how many of 200 new
 rows each kind of interval contains the response. The standard error is that of the mean over runs.
@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from joblib import Parallel, delayed
 
 import stoptime as st
 
@@ -89,21 +90,27 @@ def one_cell(noise: str, n: int, p: int, runs: int, nested_runs: int) -> tuple[n
     return np.append(mean, mean[-1] + gain.mean()), np.sqrt(np.append(variance, nested)), ratio
 
 
-def main(runs: int = 150, share: float = 1.0) -> None:
+def main(runs: int = 150, share: float = 1.0, processes: int = 1) -> None:
     """Print the table."""
     print(f"coverage of {CONFIDENCE:.0%} intervals in %, ± its standard error")
     print("| noise | n | p/n | jackknife | jackknife+ | nested | ratio of widths |")
     print("|---|---|---|---|---|---|---|")
+    places = [
+        (noise, n, aspect, max(2, round(share * nested_runs)))
+        for n, nested_runs in NESTED_RUNS.items()
+        for aspect in ASPECTS
+        for noise in NOISES
+    ]
+    jobs = (
+        delayed(one_cell)(noise, n, max(2, round(aspect * n)), max(runs, few), few)
+        for noise, n, aspect, few in places
+    )
     everything = []
-    for n, nested_runs in NESTED_RUNS.items():
-        few = max(2, round(share * nested_runs))
-        for aspect in ASPECTS:
-            for noise in NOISES:
-                p = max(2, round(aspect * n))
-                mean, error, ratio = one_cell(noise, n, p, max(runs, few), few)
-                cells = " | ".join(f"{m:.1f} ± {e:.1f}" for m, e in zip(mean, error, strict=True))
-                print(f"| {noise} | {n} | {aspect} | {cells} | {ratio:.2f} |", flush=True)
-                everything.append(mean)
+    found = Parallel(n_jobs=processes, return_as="generator")(jobs)
+    for (noise, n, aspect, _), (mean, error, ratio) in zip(places, found, strict=True):
+        cells = " | ".join(f"{m:.1f} ± {e:.1f}" for m, e in zip(mean, error, strict=True))
+        print(f"| {noise} | {n} | {aspect} | {cells} | {ratio:.2f} |", flush=True)
+        everything.append(mean)
     for kind, values in zip(KINDS, np.transpose(everything), strict=True):
         print(f"{kind}: {values.min():.1f} to {values.max():.1f}, mean {values.mean():.1f}")
 
@@ -112,5 +119,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure the coverage of prediction intervals.")
     parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
     parser.add_argument("--share", type=float, default=1.0, help="of the runs of nested intervals")
+    parser.add_argument("--processes", type=int, default=1, help="lines measured at a time")
     given = parser.parse_args()
-    main(given.runs, given.share)
+    main(given.runs, given.share, given.processes)

@@ -1,15 +1,21 @@
-"""Estimated errors at many stops, and their standard errors."""
+"""Estimated errors at many stops, their standard errors, and the sums from which both come."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Array, Floats, on_host
 
+if TYPE_CHECKING:
+    from stoptime.left_out.interpolation import Interpolation
+    from stoptime.left_out.rows import Rows
+
+ROWS_IN_SINGLE = 128  # summed in single precision
 LEAST_ROUGH = 1e-4  # of the response's power; smaller errors are not estimated roughly
 
 
@@ -77,3 +83,54 @@ def standard_error(values: Floats) -> Floats:
     largest = np.abs(values).max(axis=0)
     unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
     return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))
+
+
+class SquareSums:
+    """Sums over rows for mean squares and their standard errors, at the nodes of a curve."""
+
+    def __init__(self, rows: Rows, curve: Interpolation, *, fourths: bool) -> None:
+        self._rows = rows
+        self._curve = curve
+        shape = len(curve.nodes), rows.data.n_targets
+        self.squares = np.zeros(shape)
+        self._weighted_squares, self._fourths = np.zeros((2, *(shape if fourths else (0, 0))))
+
+    def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
+        """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
+        residuals *= residuals
+        self.squares[places] += _weighted(weight, residuals)
+        if self._fourths.size:
+            self._weighted_squares[places] += _weighted(weight**2, residuals)
+            residuals *= residuals
+            self._fourths[places] += _weighted(weight**2, residuals)
+
+    @property
+    def least(self) -> float:
+        """The least mean square, relative to the power of the response."""
+        return float(self.squares.min(initial=np.inf))
+
+    def means(self) -> Array:
+        """Return the mean squares m, of shape (n_stops, n_targets)."""
+        return np.asarray(self._rows.unit**2 * self._curve.extended(self.squares))
+
+    def deviations(self) -> Array:
+        """Return their standard errors, the root of n/(n - 1) Σ w²(e² - m)²."""
+        n = self._rows.n_present
+        extended = self._curve.extended
+        mean = extended(self.squares)
+        variance = extended(self._fourths) - 2 * mean * extended(self._weighted_squares)
+        variance += mean**2 * (self._rows.weights @ self._rows.weights)
+        # rounding may leave a small negative number where all squares are equal
+        return np.asarray(self._rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
+
+
+def _weighted(weight: Array, values: Array) -> Array:
+    """Return the weighted sums over the rows of values, of shape (n_places, n_rows, n_targets)."""
+    if values.dtype != np.float32:
+        return np.asarray(on_host(weight @ values))
+    # a conversion of all values would take longer than their sum: only sums of a few rows are
+    # in single precision
+    starts = range(0, len(weight), ROWS_IN_SINGLE)
+    parts = [slice(start, start + ROWS_IN_SINGLE) for start in starts]
+    sums = [weight[part].astype(np.float32) @ values[:, part] for part in parts]
+    return np.sum(sums, axis=0, dtype=np.float64)

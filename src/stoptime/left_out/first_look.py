@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve
+from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve, SquareSums
+from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.ladder import Ladder
 from stoptime.left_out.mixture import ROUGH, Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, cheapest_route, least_squares
@@ -71,11 +71,12 @@ class FirstLook:
             # a difference of large numbers, of which little is left where the fit is perfect
             if squares.min() < LEAST_ROUGH:
                 return None
-            first = 0
-            for place in places:
-                stops = looks[place][1]
-                curves[place] = self._curve(stops, squares[first : first + len(stops)])
-                first += len(stops)
+            ends = np.cumsum([len(looks[place][1]) for place in places])
+            parts = np.split(self.rows.unit**2 * squares, ends[:-1])
+            curves |= {
+                place: self._curve(looks[place][1], own)
+                for place, own in zip(places, parts, strict=True)
+            }
         if self.rows.remembers:
             for (method, stops), route in zip(looks, routes, strict=True):
                 self._seen.setdefault(method, []).append((stops, cast("ByMixture", route)))
@@ -84,8 +85,8 @@ class FirstLook:
     def ends(self, stops: Array, *, verbose: bool = False) -> ErrorCurve:
         """Return exact errors at stop zero, the mean, and at infinity, which is least squares."""
         if self._ends is None:
-            self._pass(0, self._end_squares, verbose)
-        ends = cast("Array", self._ends)
+            self._pass(None, self._end_squares, verbose)
+        ends = self.rows.unit**2 * cast("Array", self._ends)
         return self._curve(stops, ends[np.isinf(stops).astype(np.intp)], exact=True)
 
     def residuals(self, method: Method, stop: float) -> Array | None:
@@ -93,30 +94,25 @@ class FirstLook:
         for stops, route in self._seen.get(method, []):
             place = np.flatnonzero(stops == stop)
             if place.size:
-                return self._residuals(route, place)[0] * self.rows.unit
+                out = np.empty(self.rows.data.y.shape)
+                for index, block in self._blocks(route):
+                    out[index] = on_host(route.residuals_at(block, self.rows.coef, place)[0])
+                return out * self.rows.unit
         return None
 
     def with_spread(self, method: Method, stops: Array) -> ErrorCurve | None:
         """Return errors and their standard errors at those of the stops that were looked at."""
         found = None
-        n = self.rows.n_present
         for seen, route in self._seen.get(method, []):
             places = np.flatnonzero(np.isin(seen, stops))
             if places.size:
-                squares = self._residuals(route, places) ** 2
-                mean = self.rows.weights @ squares
-                apart = (self.rows.weights[:, None] * (squares - mean[:, None])) ** 2
-                spread = np.sqrt(apart.sum(axis=1) * (n / (n - 1)))
-                part = self._curve(seen[places], mean, spread)
+                sums = SquareSums(self.rows, Interpolation.trivial(len(places)), fourths=True)
+                for _, block in self._blocks(route):
+                    residuals = route.residuals_at(block, self.rows.coef, places)
+                    sums.add(np.arange(len(places)), block.weight, residuals)
+                part = self._curve(seen[places], sums.means(), sums.deviations())
                 found = part if found is None else found.joined(part)
         return found
-
-    def _residuals(self, route: ByMixture, places: NDArray[np.intp]) -> Array:
-        """Return residuals at some stops of a route, (n_places, n_rows, n_targets), in units."""
-        out = np.empty((len(places), *self.rows.data.y.shape))
-        for index, block in self._blocks(route.numbers_per_row(operators=False), verbose=False):
-            out[:, index] = on_host(route.residuals_at(block, self.rows.coef, places))
-        return out
 
     @cached_property
     def _is_possible(self) -> bool:
@@ -153,15 +149,12 @@ class FirstLook:
         """Return the sums of squares for weights of the ridges of a route, (n_stops, n_targets)."""
         contour: Any = route.mixture.contour
         n_ridges, n_stops = weights.shape
-        numbers = route.numbers_per_row(operators=False)
         coef = self.rows.coef
         if contour not in self._products:
             few = PRODUCT_WORK if self.rows.remembers else LASTING_PRODUCT_WORK
             if n_ridges > few * n_stops:
-                return self._pass(
-                    numbers, lambda block: route.squares(block, coef, weights), verbose
-                )
-            total = self._pass(numbers, lambda block: route.products(block, coef), verbose)
+                return self._pass(route, lambda block: route.squares(block, coef, weights), verbose)
+            total = self._pass(route, lambda block: route.products(block, coef), verbose)
             self._products[contour] = total
         return np.einsum("kt,qkt->tq", weights, self._products[contour] @ weights)
 
@@ -170,17 +163,23 @@ class FirstLook:
         ends = [(end * block.stretch[:, None]) ** 2 for end in (block.targets, last)]
         return np.array([on_host(block.weight @ end) for end in ends])
 
-    def _blocks(self, numbers: int, *, verbose: bool) -> Iterator[tuple[Index, RowBlock]]:
+    def _blocks(
+        self, route: ByMixture | None, *, verbose: bool = False
+    ) -> Iterator[tuple[Index, RowBlock]]:
+        """Yield the rows, block by block."""
+        numbers = 0 if route is None else route.numbers_per_row(operators=False)
         height = self.rows.data.numbers_at_once // (numbers + 2 * self.rows.data.n_targets)
         parts = list(self.rows.partition(np.arange(len(self.rows.weights)), height))
         for index in progress(parts, "leave-one-out", verbose):
             yield index, self.rows.block(index, on_host=False)
 
-    def _pass(self, numbers: int, part: Callable[[RowBlock], Array], verbose: bool) -> Array:
+    def _pass(
+        self, route: ByMixture | None, part: Callable[[RowBlock], Array], verbose: bool
+    ) -> Array:
         """Return the sum over blocks of rows; the first pass finds the errors at both ends too."""
         total: Any = 0
         ends: Any = 0
-        for _, block in self._blocks(numbers, verbose=verbose):
+        for _, block in self._blocks(route, verbose=verbose):
             total = total + part(block)
             if self._ends is None:
                 ends = ends + self._end_squares(block)
@@ -189,12 +188,9 @@ class FirstLook:
         return np.asarray(on_host(total))
 
     def _curve(
-        self, stops: Array, squares: Array, spread: Array | None = None, *, exact: bool = False
+        self, stops: Array, errors: Array, spread: Array | None = None, *, exact: bool = False
     ) -> ErrorCurve:
-        """Return the curve of mean squares and their standard errors, in the units of y."""
+        """Return the curve of errors (n_stops, n_targets), without targets if y is a vector."""
         target: Any = 0 if self.rows.data.single_target else slice(None)
-        errors, deviation = (
-            None if one is None else (self.rows.unit**2 * one)[:, target]
-            for one in (squares, spread)
-        )
-        return ErrorCurve(stops, cast("Array", errors), deviation, exact)
+        deviation = None if spread is None else spread[:, target]
+        return ErrorCurve(stops, errors[:, target], deviation, exact)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve
+from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve, SquareSums
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.mixture import Ellipse
 from stoptime.left_out.routing import MANY_TARGETS, Routing
-from stoptime.support.arrays import Array, Floats, empty, like, on_host
+from stoptime.support.arrays import Array, Floats, empty, like
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
-ROWS_IN_SINGLE = 128  # summed in single precision
 LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
 
 
@@ -82,7 +81,7 @@ class LeftOut:
         options: dict[str, bool],
         *,
         rough: bool,
-    ) -> tuple[_Sums, bool]:
+    ) -> tuple[SquareSums, bool]:
         """Return the sums over all rows, and whether they are exact; rough ones cost less."""
         accuracy = max(rows.accuracy, LOOK_ACCURACY) if rough else rows.accuracy
         curve = Interpolation.trivial(len(stops))
@@ -90,7 +89,7 @@ class LeftOut:
             # stops that can be interpolated are left out: with so many targets this saves time
             fourths = options["fourths"]
             curve = Interpolation.of_powers(method, stops, rows.reach, accuracy, fourths=fourths)
-        sums = _Sums(rows, curve, fourths=options["fourths"])
+        sums = SquareSums(rows, curve, fourths=options["fourths"])
         routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
         parts = list(routing.parts(np.flatnonzero(rows.weights)))
         whole = rows.remembers and len(parts) == 1 and rows.n_present == len(rows.weights)
@@ -130,54 +129,3 @@ class LeftOut:
             else:
                 found[index] = like(found, routing.own_residuals(block, route))
         return found
-
-
-class _Sums:
-    """Sums over rows for mean squares and their standard errors, at the nodes of a curve."""
-
-    def __init__(self, rows: Rows, curve: Interpolation, *, fourths: bool) -> None:
-        self._rows = rows
-        self._curve = curve
-        shape = len(curve.nodes), rows.data.n_targets
-        self.squares = np.zeros(shape)
-        self._weighted_squares, self._fourths = np.zeros((2, *(shape if fourths else (0, 0))))
-
-    def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
-        """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
-        residuals *= residuals
-        self.squares[places] += _weighted(weight, residuals)
-        if self._fourths.size:
-            self._weighted_squares[places] += _weighted(weight**2, residuals)
-            residuals *= residuals
-            self._fourths[places] += _weighted(weight**2, residuals)
-
-    @property
-    def least(self) -> float:
-        """The least mean square, relative to the power of the response."""
-        return float(self.squares.min(initial=np.inf))
-
-    def means(self) -> Array:
-        """Return the mean squares m, of shape (n_stops, n_targets)."""
-        return np.asarray(self._rows.unit**2 * self._curve.extended(self.squares))
-
-    def deviations(self) -> Array:
-        """Return their standard errors, the root of n/(n - 1) Σ w²(e² - m)²."""
-        n = self._rows.n_present
-        extended = self._curve.extended
-        mean = extended(self.squares)
-        variance = extended(self._fourths) - 2 * mean * extended(self._weighted_squares)
-        variance += mean**2 * (self._rows.weights @ self._rows.weights)
-        # rounding may leave a small negative number where all squares are equal
-        return np.asarray(self._rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
-
-
-def _weighted(weight: Array, values: Array) -> Array:
-    """Return the weighted sums over the rows of values, of shape (n_places, n_rows, n_targets)."""
-    if values.dtype != np.float32:
-        return np.asarray(on_host(weight @ values))
-    # a conversion of all values would take longer than their sum: only sums of a few rows are
-    # in single precision
-    starts = range(0, len(weight), ROWS_IN_SINGLE)
-    parts = [slice(start, start + ROWS_IN_SINGLE) for start in starts]
-    sums = [weight[part].astype(np.float32) @ values[:, part] for part in parts]
-    return np.sum(sums, axis=0, dtype=np.float64)
