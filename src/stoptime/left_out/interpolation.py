@@ -61,11 +61,10 @@ class Interpolation:
 
     def extended(self, values: Array) -> Array:
         """Return values at all stops from those at the nodes; stops are the first axis."""
-        if not self.others.size:
-            return values
         out = np.empty((len(self.nodes) + len(self.others), *values.shape[1:]))
         out[self.nodes] = values
-        out[self.others] = np.tensordot(self.matrix, values, axes=1)
+        if self.others.size:
+            out[self.others] = np.tensordot(self.matrix, values, axes=1)
         return out
 
 
