@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
     from stoptime.support.arrays import Floats
 
+COPIED_NUMBERS = 2**20  # of X and y, which are factored together if they are few
 MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
 BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
 IMAGES_AT_ONCE = 256  # vectors whose images are formed together
@@ -156,9 +157,8 @@ def _eigh(gram: Any) -> tuple[Floats, Any]:
 def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
     """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
     xp = array_namespace(triangle)
-    svd = xp.linalg.svd if is_device_array(triangle) else linalg.svd
     with _advising(xp, 'use solver="gram"'):
-        left, lengths, right = svd(triangle, full_matrices=False)
+        left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
     return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
 
 
@@ -173,6 +173,11 @@ def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
     if is_device_array(rows):
         basis, triangle = _qr(rows)
         return basis.T @ targets, triangle
+    p = rows.shape[1]
+    if targets.shape[1] <= p and rows.size + targets.size <= COPIED_NUMBERS:
+        # NumPy has no such product, but its threads and SciPy's would compete for the cores
+        whole: Any = np.linalg.qr(np.hstack([rows, targets]), mode="r")
+        return whole[:p, p:], whole[:p, :p]
     components, triangle = linalg.qr_multiply(rows, targets.T, mode="right", overwrite_a=True)
     return components.T, triangle
 
