@@ -7,6 +7,7 @@ from left_out.cases import KINDS, METHODS, assert_same, problem, rows_of, stops_
 from stoptime import (
     AcceleratedFlow,
     CriticalFlow,
+    Decayed,
     StoppedKernelRegressorCV,
     StoppedRegressorCV,
     decompose,
@@ -93,9 +94,10 @@ def test_a_first_look_needs_one_set_of_ridges_for_all_methods(family, weights, r
             np.testing.assert_allclose(spread.standard_errors, own, rtol=0.02)
             squares = look.rows.weights @ seen**2
             np.testing.assert_allclose(squares, expected.errors[7], rtol=rtol)
-    ends = look.ends(np.array([0.0, np.inf]))
-    expected = exact.errors(RIDGE, ends.stops, standard_errors=False)
-    np.testing.assert_allclose(ends.errors, expected.errors, rtol=1e-10)
+    (curve,) = look.errors([(looks[0][0], np.array([0.0, 1.0, np.inf]))])
+    np.testing.assert_array_equal(curve.exact, [True, False, True])
+    expected = exact.errors(RIDGE, curve.stops, standard_errors=False)
+    np.testing.assert_allclose(curve.errors[[0, 2]], expected.errors[[0, 2]], rtol=1e-10)
     made.clear()
     again = look.errors([(method, stops[::2]) for method, stops in looks])
     np.testing.assert_allclose(again[0].errors, curves[0].errors[::2], rtol=1e-7)
@@ -115,6 +117,9 @@ def test_a_first_look_is_not_taken_where_it_would_mislead(rng):
     assert FirstLook(fresh.rows).errors([(RIDGE, stops)]) is None
     fresh = left_out_of(X, np.tile(noisy[:, None], 16), options, remember=False)
     assert FirstLook(fresh.rows).errors([(RIDGE, stops)]) is None
+    fresh = left_out_of(X, noisy, options, remember=False)
+    decayed = Decayed(GRADIENT_FLOW, 0.1)  # which does not end at least squares
+    assert FirstLook(fresh.rows).errors([(decayed, np.append(stops, np.inf))]) is None
 
 
 def test_few_sets_of_ridges_are_remembered(rng):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,22 +48,6 @@ class ErrorCurve:
     def __repr__(self) -> str:
         targets = "" if self.errors.ndim == 1 else f", {self.errors.shape[1]} targets"
         return f"ErrorCurve({len(self.stops)} stops{targets}, least error {self.errors.min():.4g})"
-
-    def __getitem__(self, places: slice) -> ErrorCurve:
-        """Return a part of the curve."""
-        spread = None if self.standard_errors is None else self.standard_errors[places]
-        return ErrorCurve(self.stops[places], self.errors[places], spread, self.exact[places])
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[ErrorCurve]) -> ErrorCurve:
-        """Return ascending curves, none of which overlap, as one."""
-        stops, errors, exact = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("stops", "errors", "exact")
-        )
-        spread: list[Any] = [part.standard_errors for part in parts]
-        known = all(one is not None for one in spread)
-        return cls(stops, errors, np.concatenate(spread) if known else None, exact)
 
     def joined(self, other: ErrorCurve) -> ErrorCurve:
         """Return both curves as one; where both have a stop, the other one's error is kept."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve, SquareSums
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 PRODUCT_WORK = 4.0  # real ridges per stop up to which their products cost less than residuals
 LASTING_PRODUCT_WORK = 16.0  # and where products spare a second look at the rows
 ONE_SCALE = 1.01  # ratio of the scales of rows up to which a first look takes them as equal
+
+
+class _Look(NamedTuple):
+    """A method at its stops, those between zero and infinity, and the route to their errors."""
+
+    method: Method
+    stops: Array
+    inner: NDArray[np.bool_]
+    route: ByMixture
 
 
 class FirstLook:
@@ -55,39 +65,38 @@ class FirstLook:
     ) -> list[ErrorCurve] | None:
         """Return errors of methods at stops of their own, or None if only exact ones would do.
 
-        The stops are positive and finite. Eigenvalues beyond ``limit`` are taken as learned.
+        Errors at zero and infinity are exact. Eigenvalues beyond ``limit`` are taken as learned.
         """
-        routes = [self._route(method, stops, limit) for method, stops in looks]
-        shared: dict[Any, list[int]] = {}
-        for place, route in enumerate(routes):
-            if route is None:
+        found = []
+        shared: dict[Any, list[_Look]] = {}
+        for method, stops in looks:
+            inner = (stops > 0) & np.isfinite(stops)
+            route = self._route(method, stops[inner], limit) if inner.any() else None
+            if route is None or (not method.reaches_least_squares and np.isinf(stops[-1])):
                 return None
-            shared.setdefault(route.mixture.contour, []).append(place)
-        curves: dict[int, ErrorCurve] = {}
-        for places in shared.values():
-            several = [cast("ByMixture", routes[place]) for place in places]
-            weights = np.hstack([route.real_weights[0] for route in several])
-            squares = self._squares(several[0], weights, verbose)
+            found.append(_Look(method, stops, inner, route))
+            shared.setdefault(route.mixture.contour, []).append(found[-1])
+        errors: dict[int, Array] = {}
+        for several in shared.values():
+            weights = np.hstack([look.route.real_weights[0] for look in several])
+            squares = self._squares(several[0].route, weights, verbose)
             # a difference of large numbers, of which little is left where the fit is perfect
             if squares.min() < LEAST_ROUGH:
                 return None
-            ends = np.cumsum([len(looks[place][1]) for place in places])
-            parts = np.split(self.rows.unit**2 * squares, ends[:-1])
-            curves |= {
-                place: self._curve(looks[place][1], own)
-                for place, own in zip(places, parts, strict=True)
-            }
+            lengths = [np.count_nonzero(look.inner) for look in several]
+            parts = np.split(squares, np.cumsum(lengths)[:-1])
+            errors |= {id(look): own for look, own in zip(several, parts, strict=True)}
         if self.rows.remembers:
-            for (method, stops), route in zip(looks, routes, strict=True):
-                self._seen.setdefault(method, []).append((stops, cast("ByMixture", route)))
-        return [curves[place] for place in range(len(looks))]
+            for look in found:
+                self._seen.setdefault(look.method, []).append((look.stops[look.inner], look.route))
+        return [self._with_ends(look, errors[id(look)]) for look in found]
 
-    def ends(self, stops: Array, *, verbose: bool = False) -> ErrorCurve:
-        """Return exact errors at stop zero, the mean, and at infinity, which is least squares."""
-        if self._ends is None:
-            self._pass(None, self._end_squares, verbose)
-        ends = self.rows.unit**2 * cast("Array", self._ends)
-        return self._curve(stops, ends[np.isinf(stops).astype(np.intp)], exact=True)
+    def _with_ends(self, look: _Look, squares: Array) -> ErrorCurve:
+        """Return the curve of one method; at infinity it is least squares, as for any other."""
+        ends = cast("Array", self._ends)
+        every = ends[np.isinf(look.stops).astype(np.intp)]
+        every[look.inner] = squares
+        return self._curve(look.stops, self.rows.unit**2 * every, exact=~look.inner)
 
     def residuals(self, method: Method, stop: float) -> Array | None:
         """Return left-out residuals, (n_rows, n_targets), at a stop that was looked at."""
@@ -164,18 +173,16 @@ class FirstLook:
         return np.array([on_host(block.weight @ end) for end in ends])
 
     def _blocks(
-        self, route: ByMixture | None, *, verbose: bool = False
+        self, route: ByMixture, *, verbose: bool = False
     ) -> Iterator[tuple[Index, RowBlock]]:
         """Yield the rows, block by block."""
-        numbers = 0 if route is None else route.numbers_per_row(operators=False)
+        numbers = route.numbers_per_row(operators=False)
         height = self.rows.data.numbers_at_once // (numbers + 2 * self.rows.data.n_targets)
         parts = list(self.rows.partition(np.arange(len(self.rows.weights)), height))
         for index in progress(parts, "leave-one-out", verbose):
             yield index, self.rows.block(index, on_host=False)
 
-    def _pass(
-        self, route: ByMixture | None, part: Callable[[RowBlock], Array], verbose: bool
-    ) -> Array:
+    def _pass(self, route: ByMixture, part: Callable[[RowBlock], Array], verbose: bool) -> Array:
         """Return the sum over blocks of rows; the first pass finds the errors at both ends too."""
         total: Any = 0
         ends: Any = 0
@@ -188,7 +195,7 @@ class FirstLook:
         return np.asarray(on_host(total))
 
     def _curve(
-        self, stops: Array, errors: Array, spread: Array | None = None, *, exact: bool = False
+        self, stops: Array, errors: Array, spread: Array | None = None, *, exact: Any = False
     ) -> ErrorCurve:
         """Return the curve of errors (n_stops, n_targets), without targets if y is a vector."""
         target: Any = 0 if self.rows.data.single_target else slice(None)

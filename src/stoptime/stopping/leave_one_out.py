@@ -9,7 +9,7 @@ methods of equal gain φ(0, t) do about the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -178,18 +178,13 @@ class Survey:
 
     def _everywhere(self, searches: list[StagedSearch]) -> None:
         """Estimate errors of methods without oscillations on their whole grids."""
-        stops = [spaced_stops(one.problem, one.known_stops) for one in searches]
-        curves = _looked_at(searches, stops, np.inf)
-        for one, curve in zip(searches, curves, strict=True):
-            one.curve = _with_ends(one, [curve])
+        stops = [one.with_ends(spaced_stops(one.problem, one.known_stops)) for one in searches]
+        for one, curve in zip(searches, _looked_at(searches, stops, np.inf), strict=True):
+            one.curve = curve
 
     def _within(self, window: Window, searches: list[StagedSearch]) -> None:
         """Estimate errors of other methods in a window of gains, stage by stage."""
-        parts: list[list[ErrorCurve]] = []
-        found: list[Array] = []
-        for one in searches:
-            found.append(_cut(one, window))
-            parts.append([])
+        staged = [_stops_by_stage(one, window) for one in searches]
         # no fit has smaller residuals than least squares, and left-out ones are larger
         outside = float(np.mean(searches[0].problem.spectrum.energies()[1]))
         if window.least <= NEXT_TO_LEAST * outside:
@@ -198,35 +193,30 @@ class Survey:
                 one.curve = replace(guess, errors=np.maximum(guess.errors, window.least))
                 one.is_hopeless = True
             return
-        for number in np.unique(np.concatenate(found)):
-            places = [place for place, stage in enumerate(found) if number in stage]
-            some = [searches[place] for place in places]
+        parts: list[list[ErrorCurve]] = [[] for _ in searches]
+        for number in sorted(set[int]().union(*staged)):
+            places = [place for place, own in enumerate(staged) if number in own]
             stops = []
-            limit = np.inf if number == 0 else 0.0
-            for one, stage in zip(some, (found[place] for place in places), strict=True):
-                own = one.known_stops[stage == number]
+            limit = 0.0 if number else np.inf
+            for place in places:
+                one = searches[place]
+                own = staged[place][number]
                 own = one.far_stops(own, window.least) if number else spaced_stops(one.problem, own)
                 # oscillations that are faint for the least damped method are faint for all
                 limit = max(limit, one.problem.rough_limit(own, window.least))
-                stops.append(own)
-            for place, curve in zip(places, _looked_at(some, stops, limit), strict=True):
+                stops.append(own if parts[place] else one.with_ends(own))
+            curves = _looked_at([searches[place] for place in places], stops, limit)
+            for place, curve in zip(places, curves, strict=True):
                 parts[place].append(curve)
         for one, own_parts in zip(searches, parts, strict=True):
-            one.curve = _with_ends(one, own_parts)
-
-
-def _with_ends(search: StagedSearch, parts: list[ErrorCurve]) -> ErrorCurve:
-    ends = search.at_ends()
-    if ends.stops[-1] < np.inf:
-        return ErrorCurve.of_parts([ends, *parts])
-    return ErrorCurve.of_parts([ends[:-1], *parts, ends[-1:]])
+            one.curve = reduce(ErrorCurve.joined, own_parts)
 
 
 def _looked_at(searches: list[StagedSearch], stops: list[Array], limit: float) -> list[ErrorCurve]:
     """Return errors of several methods at stops of their own, by the ridges that they share."""
     first = searches[0].problem
     found = None
-    if not searches[0].rule.standard_errors and all(own.size for own in stops):
+    if not searches[0].rule.standard_errors:
         looks = [(one.problem.tuned, own) for one, own in zip(searches, stops, strict=True)]
         found = first.first_look.errors(looks, limit, verbose=first.verbose)
     if found is None:
@@ -234,17 +224,22 @@ def _looked_at(searches: list[StagedSearch], stops: list[Array], limit: float) -
     return found
 
 
-def _cut(search: StagedSearch, window: Window) -> Array:
-    """Leave out the stages of a grid outside of a window; return those of the stops that remain."""
+def _stops_by_stage(search: StagedSearch, window: Window) -> dict[int, Array]:
+    """Return the stops in a window of gains; stages outside of it are left out of the grid too."""
     # whole stages, so that mixtures of ridges that were found for other data serve here too
     stops = search.known_stops
+    if not stops.size:
+        return {0: stops}
     gains = _gains(search, stops)
     stage = stages(search.problem, stops)
     inside = stage[(gains >= window.first) & (gains <= window.last)]
-    kept = (stage >= inside.min(initial=stage.max(initial=0))) & (stage <= inside.max(initial=0))
-    ends = search.grid[(search.grid == 0) | np.isinf(search.grid)]
-    search.grid = np.concatenate([ends[:1], stops[kept], ends[1:]])
-    return stage[kept]
+    if not inside.size:
+        # all stops are too early, or all are too late
+        inside = stage[-1:] if gains[-1] < window.first else stage[:1]
+    found = {number: stops[stage == number] for number in range(inside[0], inside[-1] + 1)}
+    near = (search.grid >= found[inside[0]][0]) & (search.grid <= found[inside[-1]][-1])
+    search.grid = search.grid[near | (search.grid == 0) | np.isinf(search.grid)]
+    return found
 
 
 def _gains(search: StagedSearch, stops: Floats) -> Array:

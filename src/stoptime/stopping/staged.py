@@ -111,19 +111,16 @@ class StagedSearch(CurveSearch):
         """Estimate errors up to the stage in which they have clearly risen; tell if they have."""
         stops = self.known_stops
         stage = stages(self.problem, stops)
-        self.curve = self.at_ends()
+        self.curve = self._rough(self.with_ends(spaced_stops(self.problem, stops[stage == 0])))
         guard: ErrorCurve | None = None
-        for count, number in enumerate(np.unique(stage)):
+        for number in np.unique(stage[stage > 0]):
             seen = self.columns
-            limit = CLEARLY_WORSE * seen[np.isfinite(self.curve.stops)].min(axis=0, initial=np.inf)
+            limit = CLEARLY_WORSE * seen[np.isfinite(self.curve.stops)].min(axis=0)
             least_squares = seen[np.isinf(self.curve.stops)]
-            some = stops[stage == number]
-            later = self.far(some) if number else self._early(some)
+            later = self.far(stops[stage == number])
             self.curve = self.curve.joined(later)
             new = np.concatenate([columns_of(later, per_target=self.per_target), least_squares])
-            if count == 0 or not (new > limit).all():
-                continue
-            if later.stops[-1] < stops[-1]:
+            if (new > limit).all() and later.stops[-1] < stops[-1]:
                 guard = guard or by_gcv(self.problem, stops, GUARD_STRIDE)
                 if _rises_after(guard, later.stops[-1]):
                     return True
@@ -144,19 +141,12 @@ class StagedSearch(CurveSearch):
         early = self.problem.tuned.largest_gain(best) * LONG_AGO <= reach
         return bool(early and self.problem.remains(least) > CLEAN)
 
-    def at_ends(self) -> ErrorCurve:
-        """Return exact errors where nothing is learned, and of least squares if it is accurate."""
+    def with_ends(self, stops: Array) -> Array:
+        """Return stops with zero, and with infinity if least squares is accurate."""
         is_end = self.grid == 0
         if self.problem.spectrum.reach == np.inf:
             is_end |= np.isinf(self.grid)
-        ends = self.grid[is_end]
-        if self.rule.standard_errors:
-            return self.exactly(ends, np.inf)
-        return self.problem.first_look.ends(ends, verbose=self.problem.verbose)
-
-    def _early(self, stops: Array) -> ErrorCurve:
-        """Return errors at some of the stops of the first stage."""
-        return self._rough(spaced_stops(self.problem, stops), np.inf)
+        return np.sort(np.concatenate([self.grid[is_end], stops]))
 
     def far(self, stops: Array) -> ErrorCurve:
         """Return errors at some of these late stops, without oscillations that are faint there."""
@@ -179,7 +169,7 @@ class StagedSearch(CurveSearch):
     def _least(self) -> float:
         return float(self.curve.errors.min())
 
-    def _rough(self, stops: Array, limit: float) -> ErrorCurve:
+    def _rough(self, stops: Array, limit: float = np.inf) -> ErrorCurve:
         """Return errors at a first look."""
         problem = self.problem
         found = None
