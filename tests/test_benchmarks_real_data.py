@@ -86,7 +86,7 @@ def test_a_cell_holds_the_answers_of_all_competitors(new):
     rows = Rows(X[:40], y[:40], (X[40:], y[40:]) if new else None)
     place = Place("data", "a", "b", lambda: rows)
     settings = Settings(threads=1, longest=0.0, least=1)
-    cell = cells.measured(place, {"default": st.StoppedRegressorCV()}, settings)
+    cell = cells.measured(place, settings, {"default": st.StoppedRegressorCV()})
     assert not cell.failed
     assert cell.shape == (40, 3)
     assert set(cell.seconds) == set(cell.errors) == set(cell.scores) == {"default", "RidgeCV"}
@@ -116,7 +116,7 @@ def test_left_out_errors_of_both_have_the_same_unit():
 def test_a_failure_is_part_of_the_result():
     rows = Rows(np.full((5, 2), np.nan), np.zeros(5))
     place = Place("data", "a", "b", lambda: rows)
-    cell = cells.measured(place, {"default": st.StoppedRegressorCV()}, Settings(threads=1))
+    cell = cells.measured(place, Settings(threads=1), {"default": st.StoppedRegressorCV()})
     assert cell.failed.startswith("ValueError: ")
     assert command.line(cell).startswith("FAILED: ValueError")
     assert np.isnan(cell.times_as_fast())
@@ -129,22 +129,13 @@ def test_a_fit_that_is_refused_without_held_out_rows_keeps_its_times():
     place = Place("data", "a", "b", lambda: Rows(X, X @ np.ones(2) + rng.standard_normal(40)))
     # forty folds need forty rows
     fussy = st.StoppedRegressorCV(cv=40)
-    cell = cells.measured(place, {"ridge": fussy}, Settings(threads=1, longest=0.0, least=1))
+    cell = cells.measured(place, Settings(threads=1, longest=0.0, least=1), {"ridge": fussy})
     assert not cell.failed
     assert cell.seconds["ridge"]
     assert np.isnan(cell.scores["ridge"])
     run = CellRun("full", "", ENVIRONMENT, (a_cell(2.0), cell))
     assert page.refusals(run)[0].startswith('- a, b: without the held-out rows, the fit of "ridge"')
     assert page.refusals(a_run()) == []
-
-
-def test_estimators_that_this_version_lacks_are_skipped(monkeypatch):
-    lacking = {**cells.ESTIMATORS, "none": st.StoppedRegressorCV(method="no-such-method")}
-    monkeypatch.setattr(cells, "ESTIMATORS", lacking)
-    assert {"default", "ridge"} <= set(cells.supported()) <= {"default", "ridge", "auto"}
-    monkeypatch.setattr(cells, "ESTIMATORS", {"default": lacking["none"]})
-    with pytest.raises(ValueError, match="no-such-method"):
-        cells.supported()
 
 
 def test_goals():
@@ -237,7 +228,6 @@ def test_numbers_fit_into_their_cells(value, shown):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "RESULTS", tmp_path)
     monkeypatch.setattr(command.page, "write", (tmp_path / "page").touch)
-    monkeypatch.setattr(command, "supported", dict)
     monkeypatch.setattr(
         command, "measured", lambda place, *_: a_cell(2.0, place.row, place.column, place.table)
     )

@@ -25,7 +25,6 @@ from benchmarks.real_data.cells import (
     load,
     measured,
     save,
-    supported,
 )
 from benchmarks.real_data.page import TABLES, described
 from benchmarks.real_data.problems import Place, places
@@ -87,11 +86,10 @@ def main(words: list[str] | None = None) -> int:
 def measured_in_turn(run: CellRun, chosen: list[Place], settings: Settings) -> CellRun:
     """Measure cell after cell; after an interruption those so far are in a file of their own."""
     unfinished = RESULTS / "real_data_unfinished.json"
-    estimators = supported()
     for number, place in enumerate(chosen, 1):
         head = f"[{number:2}/{len(chosen)}] {described(place.table, place.row, place.column)}"
         print(f"{head} ... ", end="", flush=True)
-        cell = measured(place, estimators, settings)
+        cell = measured(place, settings)
         print(line(cell), flush=True)
         run = replace(run, cells=(*run.cells, cell))
         save(run, unfinished)

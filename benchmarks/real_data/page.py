@@ -22,9 +22,8 @@ TITLE = "The default fit on real data"
 ABOUT = """\
 `StoppedRegressorCV().fit(X, y)`, without stops, is compared with
 `RidgeCV(alphas=np.geomspace(1e-8, 1e4, 100)).fit(X, y)`. Both choose by the left-out error of every
-row. The same is done for `method="ridge"` and, if this version of stoptime has it, for
-`method="auto"`. All of them are fitted in turn in one process, and the best of up to 15 rounds of
-each counts; slow fits have fewer rounds, and fits over a minute one.
+row. The same is done for `method="ridge"`. All of them are fitted in turn in one process, and the
+best of up to 15 rounds of each counts; slow fits have fewer rounds, and fits over a minute one.
 
 - Bundled data: the data sets of scikit-learn that need no download, with columns as they are,
   standardised, with all products of up to two or three columns, and as splines. Expanded columns
