@@ -239,6 +239,7 @@ def _stops_by_stage(search: StagedSearch, window: Window) -> dict[int, Array]:
     found = {number: stops[stage == number] for number in range(inside[0], inside[-1] + 1)}
     near = (search.grid >= found[inside[0]][0]) & (search.grid <= found[inside[-1]][-1])
     search.grid = search.grid[near | (search.grid == 0) | np.isinf(search.grid)]
+    search.is_bounded = True
     return found
 
 

@@ -48,10 +48,12 @@ class StagedSearch(CurveSearch):
     """The search for the least left-out error: first in stages, and exactly around the lowest.
 
     ``exact`` holds errors that were computed exactly, with their standard errors. A search that
+    ``is_bounded`` does not go beyond its grid, unless the error is least at its end, and one that
     ``is_hopeless`` cannot find an error notably below those of other methods.
     """
 
     rule: LeaveOneOut
+    is_bounded: bool = False
     is_hopeless: bool = False
     exact: ErrorCurve | None = None
 
@@ -70,6 +72,13 @@ class StagedSearch(CurveSearch):
             self.extend()
         self.settle()
         return self.curve
+
+    def extend(self) -> None:
+        """Estimate errors beyond the last finite stop too, while the error has not settled."""
+        stops = self.curve.stops
+        last = stops[np.isfinite(stops)][-1]
+        if not self.is_bounded or (stops[self.best] == last).any():
+            super().extend()
 
     def settle(self) -> None:
         """Make errors around the lowest exact, refine them, and add standard errors."""
