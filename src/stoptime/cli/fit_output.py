@@ -22,9 +22,8 @@ from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
 from stoptime.support.wording import method_in_words
 from stoptime.tables.assessment import FIT_STEPS, Fitted
-from stoptime.tables.model import as_model
+from stoptime.tables.model import as_model, predict_table
 from stoptime.tables.model_file import save
-from stoptime.tables.predicting import predict_table
 from stoptime.tables.reading import STANDARD
 from stoptime.tables.reading import Table as Rows
 from stoptime.tables.recipe import counted

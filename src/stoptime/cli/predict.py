@@ -47,8 +47,8 @@ def predict(
 
       zcat new.csv.gz | stoptime predict model.json - > predictions.csv
     """
+    from stoptime.tables.model import predict_table  # noqa: PLC0415 - starts faster
     from stoptime.tables.model_file import load  # noqa: PLC0415 - starts faster
-    from stoptime.tables.predicting import predict_table  # noqa: PLC0415 - starts faster
 
     checked_interval(interval)
     checked_output(out, "--out", TABLES, force=force)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -25,8 +26,6 @@ from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from stoptime.methods.base import Method
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Method
 from stoptime.methods.recurrence import AVERAGES, MOST_ITERATIONS, Iteration, Stepped, iterates
+from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, nonnegative, positive_number
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 
 def _inner(name: str) -> Any:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
+from stoptime.methods.base import Method
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
 from stoptime.support.checks import positive_number, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoptime.methods.base import Method
 
 OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
 # AdamW is a kind of Adam in torch, so it comes first

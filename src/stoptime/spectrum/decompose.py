@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import owned
 from stoptime.spectrum.data import Data, Goal
 from stoptime.spectrum.dense import DenseData
@@ -18,11 +20,6 @@ from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.streamed.data import PenalisedStream, StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.spectrum.base import Spectrum
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most

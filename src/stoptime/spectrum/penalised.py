@@ -10,11 +10,13 @@ is ordinary data. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from stoptime.spectrum.accuracy import constant
@@ -22,16 +24,9 @@ from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.support.arrays import as_dtype, is_device_array, like, on_host
+from stoptime.support.arrays import Floats, as_dtype, is_device_array, like, on_host
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Floats
-
-    Images = Callable[[Floats], Floats]
+Images = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stoptime.support.arrays import Array
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import pandas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Array
 
 Kind = Literal["number", "date", "category"]
 

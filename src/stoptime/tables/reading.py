@@ -12,16 +12,14 @@ import sys
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from stoptime.support.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 BUILT_IN = "diabetes"
 STANDARD = "-"  # standard input or output in place of a file

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stoptime.spectrum.centred import CentredOperator
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time

@@ -13,27 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.accuracy import constant
-from stoptime.spectrum.base import Geometry
+from stoptime.spectrum.base import Geometry, Spectrum
 from stoptime.spectrum.centred import product
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.krylov.operator import MEAN_ROUNDINGS, MatrixFreeData
+from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.penalised import Back, Restoration, free_directions
 from stoptime.spectrum.penalty import StandardForm, standard_form
-from stoptime.support.arrays import EPS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-    from stoptime.spectrum.krylov.spaces import KrylovSpaces
-    from stoptime.support.arrays import Floats
+from stoptime.support.arrays import EPS, Floats
 
 
 class StandardOperator(LinearOperator):  # type: ignore[misc]

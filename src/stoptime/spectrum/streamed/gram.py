@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
+from stoptime.spectrum.moments import Moments
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.moments import Moments
     from stoptime.spectrum.penalised import Restoration
     from stoptime.spectrum.streamed.statistics import Statistics
 
