@@ -53,22 +53,18 @@ def known_name(kind: str, name: str, known: Collection[str]) -> str:
 def parsed_method(word: str) -> Method:
     """Return the method for a word such as ``nesterov-flow:friction=5``."""
     name, _, rest = word.partition(":")
-    kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
-    names = [field.name for field in fields(kind) if field.repr]
+    method = ALL_METHODS[known_name("method", name, ALL_METHODS)]()
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, _, value = pair.partition("=")
-        if key not in names:
-            has = f"its parameters are {', '.join(names)}" if names else "it has none"
-            raise bad("--method", f'{name} has no parameter "{key}"; {has}')
         try:
             parameters[key] = float(value)
         except ValueError:  # such as damping=critical
             parameters[key] = value
     try:
-        return kind(**parameters)
+        return method.with_params(**parameters)
     except (TypeError, ValueError) as error:
-        raise bad("--method", str(error)) from None
+        raise bad("--method", in_options(str(error))) from None
 
 
 def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:

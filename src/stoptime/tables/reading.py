@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from stoptime.support.checks import installed
 from stoptime.support.wording import did_you_mean
 
 BUILT_IN = "diabetes"
@@ -39,6 +40,8 @@ JSON_BEGINS = b"{", b"[{", b"[["
 DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+
+needed = partial(installed, use="Tables", extra="cli")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +99,16 @@ class Source:
             raise ValueError(f"{self.name} is empty: a table has a line of names, then its rows.")
         if head.lstrip().startswith(JSON_BEGINS):
             raise ValueError(f"{self.name} is JSON: save the table as CSV or Parquet.")
-        # The ending before that of a compression is the one of the table.
-        endings = [one.lower() for one in self.path.suffixes]
-        known = next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), None)
-        return known or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
+        return _ending(self.path) or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
 
     def __str__(self) -> str:
         return self.name
+
+
+def _ending(path: Path) -> str | None:
+    """Return the format that a name ends in, before the ending of a compression."""
+    known = (ENDINGS.get(one.lower()) for one in reversed(path.suffixes))
+    return next(filter(None, known), None)
 
 
 def _member(archive: zipfile.ZipFile) -> str:
@@ -132,14 +138,6 @@ def errors_named(source: str) -> Iterator[None]:
 def pandas() -> Any:
     """Return the module pandas, or raise an ImportError that says what to install."""
     return needed("pandas")
-
-
-def needed(name: str) -> Any:
-    """Return a module that only tables need, or raise an ImportError that says what to install."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise ImportError(f'Tables need {error.name}: pip install "stoptime[cli]".') from error
 
 
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
@@ -189,8 +187,7 @@ def frames(source: Source, text: TextFormat | None, rows: int | None) -> Iterato
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    endings = [one.lower() for one in target.suffixes]
-    kind = kind or next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), "csv")
+    kind = kind or _ending(target)
     if kind == "parquet":
         frame.to_parquet(target, index=False)
     else:

@@ -68,6 +68,14 @@ class Folds:
             )
         return cls(count, labels)
 
+    @staticmethod
+    def place(folds: Folds | None, block: int, rows: slice | None) -> tuple[str, Any]:
+        """Return the name of a block in messages, and the fold of its rows, which may be one."""
+        name = f"Block {block}"
+        if rows is not None:
+            name += f" (rows {rows.start} to {rows.stop - 1})"
+        return name, (folds or Folds(1)).within(block, rows)
+
     def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
         """Return the fold of each row of a block, or one fold for all of them."""
         if self.labels is not None and rows is not None:
@@ -112,11 +120,6 @@ def parts_of_block(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{block}: {error}") from error
     return parts
-
-
-def block_name(block: int, rows: slice | None) -> str:
-    """Return the name of a block in messages."""
-    return f"Block {block}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
 
 
 def merged_parts(parts: list[Parts]) -> Parts:
