@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoptime.cli.predict import interval_notes, write_predictions
+from stoptime.cli.predict import write_predictions
 from stoptime.cli.terminal import Failures, bar, in_options, print_json, print_notes
 from stoptime.show import report
 
@@ -58,7 +58,7 @@ def run(
                 elif new is not None:
                     model = as_model(fitted.model, fitted.prepared)
                     frame, told = predict_table(model, new, interval)
-                    messages += [*told, *interval_notes(model)]
+                    messages += told
                     write_predictions(frame, path)
                 written[option] = path
     messages += [message for message in warned if message not in messages]

@@ -48,12 +48,8 @@ class NewChunks(NewRows):
             raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
         parts = []
         for block in self.X:
-            if block.y is None:
-                raise ValueError(
-                    "Chunks have no response: give y, or the target column, when you create them."
-                )
             weight = np.ones(len(block.X)) if block.weight is None else block.weight
-            parts.append((block.y, _predicted(block, coef, intercept), weight))
+            parts.append((block.response, _predicted(block, coef, intercept), weight))
         if not parts:
             raise ValueError("There are no rows: every block is empty, or there is no block.")
         response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))

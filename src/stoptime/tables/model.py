@@ -198,7 +198,7 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
 
 
 def predict_table(model: Model, table: Table, confidence: float) -> tuple[Any, list[str]]:
-    """Return the table with columns of predictions, and messages that name the file.
+    """Return the table with columns of predictions, and messages on the file and the intervals.
 
     Numbers have a lower and an upper end, classes have a probability each. A row with a missing
     value that the model cannot fill in has no prediction.
@@ -222,7 +222,13 @@ def predict_table(model: Model, table: Table, confidence: float) -> tuple[Any, l
         messages.append(f"The table has columns of these names already: {renamed}.")
     whole = found if complete.all() else found.reindex(frame.index)
     joined = pandas().concat([frame, whole.rename(columns=taken)], axis=1)
-    return joined, [f"{name}: {message}" for message in (*messages, *warned)]
+    told = [f"{name}: {message}" for message in (*messages, *warned)]
+    if model.interval_kind == "jackknife":
+        why = "a model file has no room for the fits without each row, which the jackknife+ needs"
+        told.append(f"Intervals are quantiles of left-out errors (jackknife): {why}.")
+    elif model.interval_kind is None and model.classes is None:
+        told.append("There are no intervals: the model has no errors of left-out rows.")
+    return joined, told
 
 
 def _incomplete(model: Model, frame: Any) -> Any:

@@ -38,6 +38,15 @@ class Block(NamedTuple):
     y: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
 
+    @property
+    def response(self) -> NDArray[Any]:
+        """The targets; without any, a ValueError that says how to give them."""
+        if self.y is None:
+            raise ValueError(
+                "Chunks have no response: give y, or the target column, when you create them."
+            )
+        return self.y
+
 
 @dataclass(frozen=True, repr=False)
 class Chunks:
@@ -254,15 +263,12 @@ class Chunks:
         summed: Sum | None = None,
     ) -> Parts:
         """Return the statistics of one block, by folds."""
-        if block.y is None:
-            raise ValueError(
-                "Chunks have no response: give y, or the target column, when you create them."
-            )
+        y = block.response
         name, labels = Folds.place(folds, number, slice(start, start + len(block.X)))
         found = np.shape(block.X)
         if found[1:] != (self.n_features,):
             raise ValueError(f"{name}: X of shape {found}, but {self.shape} was expected.")
-        return parts_of_block(block.X, block.y, block.weight, labels, name, summed)
+        return parts_of_block(block.X, y, block.weight, labels, name, summed)
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows
