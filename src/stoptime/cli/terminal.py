@@ -12,21 +12,19 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.stopping.grid import FEWEST_GRID_STOPS
 from stoptime.support.checks import nonnegative, whole_number
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

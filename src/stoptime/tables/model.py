@@ -1,4 +1,4 @@
-"""A fitted model without its data: what predictions, probabilities and intervals need."""
+"""A fitted model without its data, and its predictions for arrays and for tables."""
 
 from __future__ import annotations
 
