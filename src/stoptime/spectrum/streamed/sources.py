@@ -38,15 +38,6 @@ class Block(NamedTuple):
     y: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
 
-    @property
-    def response(self) -> NDArray[Any]:
-        """The targets; without any, a ValueError that says how to give them."""
-        if self.y is None:
-            raise ValueError(
-                "Chunks have no response: give y, or the target column, when you create them."
-            )
-        return self.y
-
 
 @dataclass(frozen=True, repr=False)
 class Chunks:
@@ -263,7 +254,7 @@ class Chunks:
         summed: Sum | None = None,
     ) -> Parts:
         """Return the statistics of one block, by folds."""
-        y = block.response
+        y = response_of(block)
         name, labels = Folds.place(folds, number, slice(start, start + len(block.X)))
         found = np.shape(block.X)
         if found[1:] != (self.n_features,):
@@ -273,6 +264,15 @@ class Chunks:
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows
         return f"Chunks({rows} rows, {self.n_features} features)"
+
+
+def response_of(block: Block) -> NDArray[Any]:
+    """Return the targets of a block; without any, raise a ValueError that says how to give them."""
+    if block.y is None:
+        raise ValueError(
+            "Chunks have no response: give y, or the target column, when you create them."
+        )
+    return block.y
 
 
 class _Roles(NamedTuple):
