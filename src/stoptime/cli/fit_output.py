@@ -80,10 +80,8 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
     features = fitted.prepared.recipe.features
 
     def named(coef: Any, intercept: float) -> dict[str, Any]:
-        return {
-            "coefficients": dict(zip(features, coef.tolist(), strict=True)),
-            "intercept": intercept,
-        }
+        values = dict(zip(features, coef.tolist(), strict=True))
+        return {"coefficients": values, "intercept": intercept}
 
     coefficients = {
         one.name: named(one.coef, one.intercept)

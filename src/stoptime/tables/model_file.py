@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -214,9 +214,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "left_out": _read_changes,
     "classes": _read_classes,
 }
-OPTIONAL = {  # these may be null
-    "features", "target", "recipe", "residuals", "observations", "left_out", "classes",
-}  # fmt: skip
+OPTIONAL = {one.name for one in fields(Model) if one.default is None}  # these may be null
 
 
 def _consistent(model: Model) -> Iterator[tuple[str, Any]]:

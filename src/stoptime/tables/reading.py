@@ -300,9 +300,6 @@ def _thousands(texts: Any) -> bool:
     if not pointed.any() or pointed.all() or not texts[pointed].str.fullmatch(THOUSANDS).all():
         return False
     # Decimals with a last zero have a fixed number of digits, so that no number is without them.
+    padded = texts[pointed].str.endswith("0").any()
     hundreds = texts[~pointed].str.fullmatch(r"[-+]?\d{1,3}").all()
-    return bool(
-        hundreds
-        and texts.str.len().where(~pointed).max() >= 3
-        and texts[pointed].str.endswith("0").any()
-    )
+    return bool(padded and hundreds and texts[~pointed].str.len().max() >= 3)
