@@ -77,13 +77,12 @@ def truth_value(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def installed(module: str, use: str, extra: str) -> Any:
-    """Return a module of an optional package, or raise an ImportError that says what to install."""
+def installed(module: str, advice: str) -> Any:
+    """Return a module of an optional package, or raise an ImportError with the advice."""
     try:
         return import_module(module)
     except ImportError as error:
-        needed = f"{use} need {module.partition('.')[0]}"
-        raise ModuleNotFoundError(f'{needed}: pip install "stoptime[{extra}]".') from error
+        raise ModuleNotFoundError(advice) from error
 
 
 def instance_of(cls: type[Made], wanted: type) -> Made:

@@ -64,7 +64,7 @@ FRICTION_TICKS = (2, 3, 4, 5, 6, 7, 9, 12, 21)
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
     """Return a new figure and its axes, or say how to install matplotlib."""
-    pyplot = installed("matplotlib.pyplot", "Plots", "plot")
+    pyplot = installed("matplotlib.pyplot", 'Plots need matplotlib: pip install "stoptime[plot]".')
     return pyplot.subplots(*grid, layout="constrained", **options)  # type: ignore[no-any-return]
 
 

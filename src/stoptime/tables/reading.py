@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,8 +39,6 @@ JSON_BEGINS = b"{", b"[{", b"[["
 DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
-
-needed = partial(installed, use="Tables", extra="cli")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +135,12 @@ def errors_named(source: str) -> Iterator[None]:
 def pandas() -> Any:
     """Return the module pandas, or raise an ImportError that says what to install."""
     return needed("pandas")
+
+
+def needed(name: str) -> Any:
+    """Return a module that only tables need, or raise an ImportError that says what to install."""
+    package = name.partition(".")[0]
+    return installed(name, f'Tables need {package}: pip install "stoptime[cli]".')
 
 
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:

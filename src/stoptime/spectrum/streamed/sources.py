@@ -28,7 +28,7 @@ Columns = str | Sequence[str]
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
-_arrow = partial(installed, use="Tables", extra="table")
+_arrow = partial(installed, advice='Tables need pyarrow: pip install "stoptime[table]".')
 
 
 class Block(NamedTuple):
