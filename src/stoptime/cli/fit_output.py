@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoptime.cli.predict import interval_notes, write_predictions
+from stoptime.cli.predict import write_predictions
 from stoptime.cli.terminal import Failures, bar, in_options, print_json, print_notes
 from stoptime.show import report
 
@@ -22,9 +22,8 @@ from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
 from stoptime.support.wording import method_in_words
 from stoptime.tables.assessment import FIT_STEPS, Fitted
-from stoptime.tables.model import as_model
+from stoptime.tables.model import as_model, predict_table
 from stoptime.tables.model_file import save
-from stoptime.tables.predicting import predict_table
 from stoptime.tables.reading import STANDARD
 from stoptime.tables.reading import Table as Rows
 from stoptime.tables.recipe import counted
@@ -59,7 +58,7 @@ def run(
                 elif new is not None:
                     model = as_model(fitted.model, fitted.prepared)
                     frame, told = predict_table(model, new, interval)
-                    messages += [*told, *interval_notes(model)]
+                    messages += told
                     write_predictions(frame, path)
                 written[option] = path
     messages += [message for message in warned if message not in messages]
@@ -81,10 +80,8 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
     features = fitted.prepared.recipe.features
 
     def named(coef: Any, intercept: float) -> dict[str, Any]:
-        return {
-            "coefficients": dict(zip(features, coef.tolist(), strict=True)),
-            "intercept": intercept,
-        }
+        values = dict(zip(features, coef.tolist(), strict=True))
+        return {"coefficients": values, "intercept": intercept}
 
     coefficients = {
         one.name: named(one.coef, one.intercept)

@@ -47,8 +47,8 @@ def predict(
 
       zcat new.csv.gz | stoptime predict model.json - > predictions.csv
     """
+    from stoptime.tables.model import predict_table  # noqa: PLC0415 - starts faster
     from stoptime.tables.model_file import load  # noqa: PLC0415 - starts faster
-    from stoptime.tables.predicting import predict_table  # noqa: PLC0415 - starts faster
 
     checked_interval(interval)
     checked_output(out, "--out", TABLES, force=force)
@@ -58,7 +58,6 @@ def predict(
     known = () if loaded.recipe is None else loaded.recipe.missing
     table = read_table(data, missing=(*known, *(na or ())))
     frame, messages = predict_table(loaded, table, interval)
-    messages += interval_notes(loaded)
     failures = Failures()
     with failures.caught(out):
         if not as_json or str(out) != STANDARD:
@@ -85,16 +84,6 @@ def write_predictions(frame: Any, out: Path) -> None:
         return
     with atomic(out) as path:
         write_table(frame, path)
-
-
-def interval_notes(model: Model) -> list[str]:
-    """Return a sentence if the intervals of a model are not the jackknife+."""
-    if model.interval_kind == "jackknife":
-        why = "a model file has no room for the fits without each row, which the jackknife+ needs"
-        return [f"Intervals are quantiles of left-out errors (jackknife): {why}."]
-    if model.interval_kind is None and model.classes is None:
-        return ["There are no intervals: the model has no errors of left-out rows."]
-    return []
 
 
 def _as_object(

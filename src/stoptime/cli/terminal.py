@@ -6,28 +6,25 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.stopping.grid import FEWEST_GRID_STOPS
 from stoptime.support.checks import nonnegative, whole_number
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from stoptime.methods.base import Method
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -54,22 +51,18 @@ def known_name(kind: str, name: str, known: Collection[str]) -> str:
 def parsed_method(word: str) -> Method:
     """Return the method for a word such as ``nesterov-flow:friction=5``."""
     name, _, rest = word.partition(":")
-    kind = ALL_METHODS[known_name("method", name, ALL_METHODS)]
-    names = [field.name for field in fields(kind) if field.repr]
+    method = ALL_METHODS[known_name("method", name, ALL_METHODS)]()
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, _, value = pair.partition("=")
-        if key not in names:
-            has = f"its parameters are {', '.join(names)}" if names else "it has none"
-            raise bad("--method", f'{name} has no parameter "{key}"; {has}')
         try:
             parameters[key] = float(value)
         except ValueError:  # such as damping=critical
             parameters[key] = value
     try:
-        return kind(**parameters)
+        return method.with_params(**parameters)
     except (TypeError, ValueError) as error:
-        raise bad("--method", str(error)) from None
+        raise bad("--method", in_options(str(error))) from None
 
 
 def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 
 from stoptime.methods.base import Checks, WithoutFilter
-from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.methods.recurrence import MOST_ITERATIONS, Places, at_stops
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
@@ -111,9 +111,9 @@ class Adaptive(WithoutFilter):
 
     def coefficients_at(self, products: Products, cross: Array, stops: Floats) -> Array:
         """Return coefficients of shape (n_stops, p, n_targets) from XᵀX/n and Xᵀy/n."""
-        run = enumerate(coef for coef, _ in self._run(products, cross, None))
-        found = {stop: next(coef for k, coef in run if k == stop) for stop in self._numbers(stops)}
-        return np.array([found[int(stop)] for stop in stops]).reshape(len(stops), *cross.shape)
+        numbers, which = self._numbers(stops)
+        found = [coef for coef, _ in at_stops(self._run(products, cross, None), numbers)]
+        return np.array(found).reshape(len(numbers), *cross.shape)[which]
 
     def freedom_at(self, products: Products, cross: Array, stops: Floats) -> Array:
         """Return the trace of d(fit)/dy for every stop and target, of shape (n_stops, n_targets).
@@ -121,17 +121,15 @@ class Adaptive(WithoutFilter):
         The response acts through Xᵀy/n = Vz alone, so derivatives by z are enough: p x rank
         numbers for each target.
         """
-        traces = np.empty((len(stops), cross.shape[1]))
+        numbers, which = self._numbers(stops)
+        traces = np.empty((len(numbers), cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
         for block in slices(cross.shape[1], MOST_SLOPES // max(1, basis.size)):
-            run = enumerate(slope for _, slope in self._run(products, cross[:, block], basis))
-            found = {}
-            for stop in self._numbers(stops):
-                slope = next(slope for k, slope in run if k == stop)
-                found[stop] = np.einsum("pr,pqr->q", weights, slope)
-            traces[:, block] = [found[int(stop)] for stop in stops]
-        return traces
+            run = at_stops(self._run(products, cross[:, block], basis), numbers)
+            for row, (_, slope) in zip(traces, run, strict=True):
+                row[block] = np.einsum("pr,pqr->q", weights, slope)
+        return traces[which]
 
     def freedom_work(self, n_features: int, stop: float) -> float:
         """Return how many operations the degrees of freedom of one target take, at most."""
@@ -141,15 +139,16 @@ class Adaptive(WithoutFilter):
         """Return the gain of least squares, a cautious size where rounding errors are estimated."""
         return lambda at: np.asarray(1 / at)
 
-    def _numbers(self, stops: Floats) -> list[int]:
-        """Return the distinct stops in ascending order; refuse those that cannot be reached."""
+    def _numbers(self, stops: Floats) -> tuple[Places, Places]:
+        """Return the distinct stops, ascending, and the place of each stop among them."""
         last = float(np.max(stops, initial=0))
         if last > MOST_ITERATIONS:
             raise ValueError(
                 f"A stop after {last:g} iterations is beyond the limit of {MOST_ITERATIONS}, and "
                 f"{self.name} with a fixed step has no limit: give an earlier stop."
             )
-        return [int(stop) for stop in np.unique(iteration_numbers(np.asarray(stops, np.float64)))]
+        numbers = iteration_numbers(np.asarray(stops, np.float64))
+        return np.unique(numbers, return_inverse=True)
 
     def _run(
         self, products: Products, cross: Array, basis: Array | None

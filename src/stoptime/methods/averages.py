@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from itertools import islice
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Method
 from stoptime.methods.recurrence import AVERAGES, MOST_ITERATIONS, Iteration, Stepped, iterates
+from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, nonnegative, positive_number
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 
 def _inner(name: str) -> Any:
@@ -310,12 +309,12 @@ class Averaged(Combinator):
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         run = self.method.run(s, start)
         yield next(run)
-        if self.kind == "polyak":
-            yield from _means(run)
-        elif self.kind == "tail":
-            yield from _tail_means(run, self.method.run(s, start))
-        else:
+        if self.kind == "exponential":
             yield from self._faded(run)
+        elif self.kind == "tail":
+            yield from _means(run, islice(self.method.run(s, start), 1, None))
+        else:
+            yield from _means(run)
 
     def _faded(self, run: Iterator[Array]) -> Iterator[Array]:
         average = next(run).copy()
@@ -346,21 +345,12 @@ class Averaged(Combinator):
         return t / 2 if self.kind == "tail" else np.zeros_like(t)
 
 
-def _means(run: Iterator[Array]) -> Iterator[Array]:
-    """Yield the mean of the values so far."""
+def _means(run: Iterator[Array], behind: Iterator[Array] | None = None) -> Iterator[Array]:
+    """Yield the mean of the values so far; of their last half, given the same run ``behind``."""
     total: Any = 0.0
     for k, value in enumerate(run, 1):
         total = total + value
-        yield total / k
-
-
-def _tail_means(run: Iterator[Array], behind: Iterator[Array]) -> Iterator[Array]:
-    """Yield the mean of the last half of the values; the run ``behind`` begins with its start."""
-    # a second run at half the speed drops what leaves the window, so no history is stored
-    next(behind)
-    total: Any = 0.0
-    for k, value in enumerate(run, 1):
-        total = total + value
-        if k % 2 == 0:
+        # a second run at half the speed drops what leaves the window, so no history is stored
+        if behind is not None and k % 2 == 0:
             total -= next(behind)
-        yield total / (k - k // 2)
+        yield total / (k if behind is None else k - k // 2)

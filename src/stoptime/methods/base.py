@@ -235,30 +235,29 @@ class Method(ABC):
         Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
         eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
-        return self._evaluate(self._shrinkage, s, t, lambda s: self._limits(s)[0])
+        return self._evaluate(self._shrinkage, s, t, 0)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
-        return self._evaluate(self._gain, s, t, lambda s: self._limits(s)[1])
+        return self._evaluate(self._gain, s, t, 1)
 
     def _limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at t = ∞: those of least squares."""
         return np.where(s > 0, 0.0, 1.0), 1 / s
 
-    def _evaluate(
-        self, formula: Formula, s: ArrayLike, t: ArrayLike, limit: Callable[[Array], Array]
-    ) -> Array:
-        """Apply ``formula`` to checked arguments, and ``limit`` where t is infinite."""
+    def _evaluate(self, formula: Formula, s: ArrayLike, t: ArrayLike, limit: int) -> Array:
+        """Apply ``formula`` to checked arguments; where t is infinite, take one of the limits."""
         s = nonnegative("s", s)
         t = np.minimum(nonnegative("t", t, infinite=True), self.ends_at)
         forever = np.isinf(t)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             if not forever.any():
                 return np.asarray(formula(s, t))[()]
-            return np.where(forever, limit(s), formula(s, np.where(forever, 0.0, t)))[()]
+            found = formula(s, np.where(forever, 0.0, t))
+            return np.where(forever, self._limits(s)[limit], found)[()]
 
     def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
         """Return φ of shape (n, rank, n_stops) for n spectra, those of the data without a row.

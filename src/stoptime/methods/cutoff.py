@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Method
+from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 TIED = 1e-9  # relative difference below which eigenvalues count as equal
 

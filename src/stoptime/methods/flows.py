@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -13,14 +14,11 @@ from scipy.special import exprel, gammainc, hyp1f1, lambertw
 
 from stoptime.methods import special
 from stoptime.methods.base import Checks, Complex, Method, concrete, discretise, smallest_positive
-from stoptime.support.arrays import slices
+from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
-    from stoptime.support.arrays import Array
 
 MOST_FRICTION = 1e12
 LEARNED_PHASE = 1e3  # exp(-1000) is zero, and larger phases could overflow

@@ -11,11 +11,11 @@ from scipy.special import exprel
 
 from stoptime.methods import special
 from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 
 if TYPE_CHECKING:
     from stoptime.methods.iterations import Nesterov
-    from stoptime.support.arrays import Array
 
 STIFFEST = 1e150  # the square of this number is still a float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,8 @@ from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
 from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, Update
 from stoptime.methods.schedules import Schedule, at, scheduled
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 SAFER_FRICTION = 5.0
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from stoptime.methods.base import Checks
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, iterates
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import positive_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ the momenta since then: :math:`v_k = m v_{k-1} + w g_k` and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,7 @@ class Update(NamedTuple):
 
 Updates = Callable[[int], Update]
 Run = Callable[[Array, Array], Iterator[Array]]
+Value = TypeVar("Value")
 
 
 def iterates(updates: Updates, x: Array, start: Array) -> Iterator[Array]:
@@ -96,6 +97,16 @@ def iterates(updates: Updates, x: Array, start: Array) -> Iterator[Array]:
             value += slope
 
 
+def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
+    """Yield the values of a run after so many steps, for stops that ascend or are repeated."""
+    steps = enumerate(run)
+    k, value = next(steps)
+    for stop in stops:
+        while k < stop:
+            k, value = next(steps)
+        yield value
+
+
 def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
     """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
     shape = np.broadcast_shapes(s.shape, stops.shape)
@@ -109,9 +120,9 @@ def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
         )
     if len(distinct) * s.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
         table = np.empty((len(distinct), s.size))
-        values = enumerate(run(s.ravel(), np.array(start)))
-        for row, stop in zip(table, distinct, strict=True):
-            row[...] = next(value for k, value in values if k == stop)
+        values = at_stops(run(s.ravel(), np.array(start)), distinct)
+        for row, value in zip(table, values, strict=True):
+            row[...] = value
         return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
     # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
     own_s = np.broadcast_to(s, shape).ravel()
@@ -176,15 +187,10 @@ class Stepped(Method):
         if not self.whole_stops or sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return
-        run = enumerate(self.run(s, np.array([[1.0], [0.0]])))
-        k, value = next(run)
-        numbers = iteration_numbers(stops)
-        for part in slices(len(numbers), height):
-            chunk = numbers[part]
-            table = np.empty((len(chunk), 2, len(s)))
-            for row, stop in zip(table, chunk, strict=True):
-                while k < stop:
-                    k, value = next(run)
+        values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
+        for part in slices(len(stops), height):
+            table = np.empty((len(stops[part]), 2, len(s)))
+            for row, value in zip(table, values, strict=False):
                 row[...] = value
             yield table[:, 0].T, self.epsilon * table[:, 1].T
 
@@ -234,8 +240,9 @@ class Iteration(Stepped):
     @property
     def ends_at(self) -> float:
         """The length of a schedule that ends with zero steps, and otherwise infinity."""
-        ends = isinstance(self.step, Schedule) and self.step.last == 0
-        return self.step.total if ends else np.inf  # type: ignore[union-attr]
+        if isinstance(self.step, Schedule) and self.step.last == 0:
+            return self.step.total
+        return np.inf
 
     @property
     def reaches_least_squares(self) -> bool:

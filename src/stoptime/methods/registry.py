@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
@@ -18,9 +19,6 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}

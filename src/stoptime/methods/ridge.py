@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from stoptime.methods.base import Checks, Complex, Method
+from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
+from stoptime.methods.base import Method
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
 from stoptime.support.checks import positive_number, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoptime.methods.base import Method
 
 OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
 # AdamW is a kind of Adam in torch, so it comes first
@@ -77,13 +74,18 @@ def from_torch(
     if not getattr(optimizer, "param_groups", None):
         raise ValueError(f"from_torch reads an optimiser of torch.optim; got {optimizer!r}.")
     kinds = [cls.__name__ for cls in type(optimizer).__mro__]
-    adaptive = [name for name in TORCH_ADAPTIVE if name in kinds]
-    if adaptive:
-        return _adaptive(adaptive[0], optimizer, scheduler, scale)
-    if "SGD" not in kinds:
-        known = ", ".join(["SGD", *TORCH_ADAPTIVE])
-        raise ValueError(f"{kinds[0]} has no counterpart here; these optimisers have: {known}.")
-    options = _checked_options(optimizer)
+    known = [name for name in (*TORCH_ADAPTIVE, "SGD") if name in kinds]
+    if not known:
+        names = ", ".join(["SGD", *TORCH_ADAPTIVE])
+        raise ValueError(f"{kinds[0]} has no counterpart here; these optimisers have: {names}.")
+    _check_unused(optimizer)
+    if known[0] in TORCH_ADAPTIVE:
+        return _adaptive(known[0], optimizer, scheduler, scale)
+    groups = [_options(group) for group in optimizer.param_groups]
+    _check_equal(groups, OPTIONS)
+    options = groups[0]
+    if options["maximize"]:
+        raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
     length = whole_number("iterations", iterations, least=1)
     lrs, momenta = _recorded(optimizer, scheduler, length)
     step = _as_schedule([scale * lr for lr in lrs])
@@ -101,7 +103,6 @@ def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method
     """Return the method without a filter; refuse options that it does not have."""
     groups = optimizer.param_groups
     _check_equal(groups, [key for key in groups[0] if key != "params"])
-    _check_unused(optimizer)
     given = dict(groups[0])
     if kind == "Adam" and given.get("decoupled_weight_decay"):
         kind = "AdamW"
@@ -142,16 +143,6 @@ def _check_unused(optimizer: Any) -> None:
             "The optimiser has already taken steps, and a method describes a run from its start: "
             "call from_torch before the first step."
         )
-
-
-def _checked_options(optimizer: Any) -> dict[str, float]:
-    """Return the options of SGD that all parameter groups share."""
-    groups = [_options(group) for group in optimizer.param_groups]
-    _check_equal(groups, OPTIONS)
-    if groups[0]["maximize"]:
-        raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
-    _check_unused(optimizer)
-    return groups[0]
 
 
 def _options(group: dict[str, Any]) -> dict[str, float]:

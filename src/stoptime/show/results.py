@@ -28,14 +28,11 @@ class TableOf:
 def key_figures(fitted: Fitted) -> list[tuple[str, str, str]]:
     """Return name, value and meaning of what a reader wants to know first."""
     found = fitted.assessment
+    reason = f"{found.method.stop_meaning}: {fitted.model.choice_.message}"
     alpha = "" if found.alpha is None else f"alpha {number(found.alpha)} in scikit-learn"
     return [
         *_errors(fitted),
-        (
-            "stop",
-            number(found.stop),
-            f"{found.method.stop_meaning}: {fitted.model.choice_.message}",
-        ),
+        ("stop", number(found.stop), reason),
         ("equivalent ridge penalty", number(found.penalty) if alpha else "none", alpha),
         ("degrees of freedom", f"{found.degrees_of_freedom:.1f}", _freedom(fitted)),
         ("guarantee", *guarantee_in_words(found)),

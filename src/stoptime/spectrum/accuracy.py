@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoptime.support.arrays import EPS, Floats, like, on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from stoptime.spectrum.dense import DenseData
 
-    Varies = Callable[[NDArray[np.bool_]], Any]
+Varies = Callable[[NDArray[np.bool_]], Any]
 
 GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-8}  # the latter is less than rounding
 """Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""

@@ -57,7 +57,10 @@ class CentredOperator:
         # even if the means are large
         self.counter[0] += 1 if other.ndim == 1 else int(other.shape[1])
         if self.is_transposed:
-            return product(self.X, self._weighted(other), transposed=True)
+            if self.centre:
+                root = self.root if other.ndim == 1 else self.root[:, None]
+                other = other - root * (self.root @ other)
+            return product(self.X, (self.root * other.T).T, transposed=True)
         image = product(self.X, other)
         if self.centre:
             image = image - self.root**2 @ image
@@ -75,8 +78,15 @@ class CentredOperator:
         return (gram + gram.T) / 2
 
     def _outer(self) -> Any:
-        """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
-        gram = _outer_product(self.X)
+        """Return AAᵀ from XXᵀ in double precision, by centring its rows and columns in place."""
+        X = self.X
+        if not isinstance(X, np.ndarray) or X.dtype == np.float64:
+            gram = X @ X.T
+        else:
+            gram = np.zeros((len(X), len(X)))
+            for some in slices(X.shape[1], CONVERTED_NUMBERS // len(X)):
+                columns = X[:, some].astype(np.float64)
+                gram += columns @ columns.T
         if self.centre:
             shares = self.root**2
             means = gram @ shares
@@ -85,13 +95,6 @@ class CentredOperator:
         gram *= self.root
         gram *= self.root[:, None]
         return gram
-
-    def _weighted(self, other: Any) -> Any:
-        if self.centre:
-            projection = self.root @ other
-            root = self.root if other.ndim == 1 else self.root[:, None]
-            other = other - root * projection
-        return (self.root * other.T).T
 
 
 def product(X: Any, other: Any, *, transposed: bool = False) -> Any:
@@ -130,17 +133,6 @@ def multiplied(X: Any, other: Any, *, transposed: bool = False) -> Any:
     if transposed:
         return sum((other[rows].T @ X[rows].astype(other.dtype)).T for rows in blocks)
     return np.concatenate([X[rows].astype(other.dtype) @ other for rows in blocks])
-
-
-def _outer_product(X: Any) -> Any:
-    """Return XXᵀ in double precision."""
-    if not isinstance(X, np.ndarray) or X.dtype == np.float64:
-        return X @ X.T
-    gram = np.zeros((len(X), len(X)))
-    for some in slices(X.shape[1], CONVERTED_NUMBERS // len(X)):
-        columns = X[:, some].astype(np.float64)
-        gram += columns @ columns.T
-    return gram
 
 
 def owned(basis: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import owned
 from stoptime.spectrum.data import Data, Goal
 from stoptime.spectrum.dense import DenseData
@@ -18,11 +20,6 @@ from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.streamed.data import PenalisedStream, StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.spectrum.base import Spectrum
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
@@ -52,9 +49,8 @@ def decompose(
     X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or streamed data
         All are processed in double precision, float32 a block at a time, so that nothing is lost;
         coefficients of float32 are rounded to float32. Sparse matrices are centred without
-        becoming dense.
-        Streamed data (Chunks, Statistics, Dask collections, zarr arrays) are read once, and
-        factored by "gram". X is never modified.
+        becoming dense. Streamed data (Chunks, Statistics, Dask collections, zarr arrays) are read
+        once, and factored by "gram". X is never modified.
     y : array-like of shape (n,) or (n, n_targets)
         The response; leave it out for chunks and statistics, which contain it.
     sample_weight : array-like of shape (n,), optional
@@ -63,12 +59,12 @@ def decompose(
         Whether to centre X and y.
     penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
         The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
-        or a LinearOperator. Directions with Lβ = 0 are never shrunk. "standardise" penalises each
-        coefficient in the unit of its column's standard deviation on all rows. Where such a
-        direction has a constant fit, as columns of splines that add up to one do, the intercept
-        takes it, and the coefficients of least norm are returned. A sparse X that fits into memory
-        as an array is made one; with an operator or a larger sparse X, the Krylov space is one in
-        this geometry, and ``tol`` is an error of Lβ.
+        or a LinearOperator. Directions with Lβ = 0 are never shrunk. Where such a direction has a
+        constant fit, as columns of splines that add up to one do, the intercept takes it, and the
+        coefficients of least norm are returned. "standardise" penalises each coefficient in the
+        unit of its column's standard deviation on all rows. A sparse X that fits into memory as an
+        array is made one; with an operator or a larger sparse X, the Krylov space is one in this
+        geometry, and ``tol`` is an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
-from stoptime.methods.adaptive import Products
+from stoptime.methods.adaptive import Adaptive, Products
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import Array, Floats, on_host
-
-if TYPE_CHECKING:
-    from stoptime.methods.adaptive import Adaptive
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
 
 
 def coefficients(spectrum: Spectrum, method: Method, stops: Floats) -> Array:

@@ -9,11 +9,13 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
@@ -24,11 +26,6 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.factorise import without_null
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
 INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Floats
+from stoptime.support.arrays import (
+    Floats,
+    array_namespace,
+    as_dtype,
+    is_device_array,
+    like,
+    on_host,
+)
 
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]

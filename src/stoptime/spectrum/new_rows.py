@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
 from stoptime.spectrum.streamed.dask import dask_rows
-from stoptime.spectrum.streamed.sources import Chunks
+from stoptime.spectrum.streamed.sources import Chunks, response_of
 from stoptime.support.arrays import is_device_array
 
 
@@ -48,12 +48,8 @@ class NewChunks(NewRows):
             raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
         parts = []
         for block in self.X:
-            if block.y is None:
-                raise ValueError(
-                    "Chunks have no response: give y, or the target column, when you create them."
-                )
             weight = np.ones(len(block.X)) if block.weight is None else block.weight
-            parts.append((block.y, _predicted(block, coef, intercept), weight))
+            parts.append((response_of(block), _predicted(block, coef, intercept), weight))
         if not parts:
             raise ValueError("There are no rows: every block is empty, or there is no block.")
         response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -10,11 +10,13 @@ is ordinary data. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from stoptime.spectrum.accuracy import constant
@@ -22,16 +24,9 @@ from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.moments import Moments
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.support.arrays import as_dtype, is_device_array, like, on_host
+from stoptime.support.arrays import Floats, as_dtype, is_device_array, like, on_host
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Floats
-
-    Images = Callable[[Floats], Floats]
+Images = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -97,6 +92,15 @@ class Restoration(NamedTuple):
     feature_mean: Any
     target_mean: Any
     precision: Any
+
+    @classmethod
+    def of(
+        cls, back: Back, response: Any, means: Any, single_target: bool, precision: Any = None
+    ) -> Restoration:
+        """Return the way back, where the free directions have this response."""
+        one = (..., 0) if single_target else ...
+        geometry = Geometry(back.free, on_host(response)[one], back.form.inverse.rank)
+        return cls(back, geometry, means[0], means[1][one], precision)
 
     def __call__(self, spectrum: Spectrum) -> Spectrum:
         """Return a spectrum of ordinary data in the coordinates of X."""
@@ -184,10 +188,8 @@ class PenalisedData(DenseData):
             y = y - images @ response
         sizes = self.n_samples, self.n_observations, self.fit_intercept, self.single_target
         data = DenseData(features, y, self.uneven_shares, *sizes, self._known_in(form))
-        one = (..., 0) if self.single_target else ...
-        geometry = Geometry(free, on_host(response)[one], form.inverse.rank)
         back = Back(form, free, mix)
-        return data, Restoration(back, geometry, means[0], means[1][one], self.rounded_to)
+        return data, Restoration.of(back, response, means, self.single_target, self.rounded_to)
 
     def _known_in(self, form: StandardForm) -> Moments | None:
         """Return the moments of scaled columns, if those of X are known."""
@@ -265,10 +267,9 @@ def moments_in_standard_form(
     gram = back.of_rows((features - seen @ mix).T)
     cross = back.of_rows((m.cross - seen @ response).T).T
     rest = np.maximum(power - (response**2).sum(axis=0), 0)
-    one = (..., 0) if single_target else ...
-    geometry = Geometry(free, response[one], form.inverse.rank)
-    restored = Restoration(back, geometry, m.feature_mean, m.target_mean[one], None)
-    return Moments(m.feature_mean, m.target_mean, (gram + gram.T) / 2, cross), rest, restored
+    means = m.feature_mean, m.target_mean
+    restored = Restoration.of(back, response, means, single_target)
+    return Moments(*means, (gram + gram.T) / 2, cross), rest, restored
 
 
 def _root(gram: Floats, vectors: Floats) -> Floats:

@@ -7,24 +7,20 @@ so that γ is penalised as coefficients are without L, and θ is not penalised a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 
 from stoptime.spectrum.kinds import checked_matrix, kind_of
 from stoptime.spectrum.solves import Solves, null_space
 from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
 from stoptime.support.checks import whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 MOST_AXES = 3
 BOUNDARIES = ("free", "periodic", "zero")

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 
 from stoptime.support.arrays import EPS, TINY, Array, Floats, as_dtype, like, on_host
-
-if TYPE_CHECKING:
-    from scipy.sparse.linalg import SuperLU
 
 MOST_REFINEMENTS = 3  # corrections of a solution that squares of L have made inaccurate
 SOLVE_ACCURACY = 1e-12  # relative error of the solutions that corrections aim for

@@ -1,7 +1,8 @@
-"""Checks of numbers that users give: each returns one type, or says what is wrong."""
+"""Checks of what users give or have installed: each returns one type, or says what is wrong."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,6 +75,14 @@ def truth_value(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
+
+
+def installed(module: str, advice: str) -> Any:
+    """Return a module of an optional package, or raise an ImportError with the advice."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ModuleNotFoundError(advice) from error
 
 
 def instance_of(cls: type[Made], wanted: type) -> Made:

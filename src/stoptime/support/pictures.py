@@ -8,10 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from stoptime.support.arrays import Array
 
 SVG_SIZE = 360, 150  # width and height, in pixels

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.support.checks import installed
 from stoptime.support.wording import rounded_up
 
 if TYPE_CHECKING:
@@ -63,10 +64,7 @@ FRICTION_TICKS = (2, 3, 4, 5, 6, 7, 9, 12, 21)
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
     """Return a new figure and its axes, or say how to install matplotlib."""
-    try:
-        pyplot = import_module("matplotlib.pyplot")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError('Plots need matplotlib: pip install "stoptime[plot]".') from error
+    pyplot = installed("matplotlib.pyplot", 'Plots need matplotlib: pip install "stoptime[plot]".')
     return pyplot.subplots(*grid, layout="constrained", **options)  # type: ignore[no-any-return]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -83,12 +82,9 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 def method_in_words(method: Method) -> str:
     """Return the name of a method and its parameters, such as "nesterov-flow (friction 3)"."""
-    # the eigenvalues of spectral cut-off are data, and too many to show
-    shown = [one.name for one in fields(method) if one.repr]
-    values = ((name.replace("_", " "), getattr(method, name)) for name in shown)
     parts = [
-        f"{name} {number(value) if isinstance(value, float) else value}"
-        for name, value in values
+        f"{name.replace('_', ' ')} {number(value) if isinstance(value, float) else value}"
+        for name, value in method.get_params().items()
         if value is not None
     ]
     return f"{method.name} ({', '.join(parts)})" if parts else method.name

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
 from stoptime.methods.registry import FAMILY
 from stoptime.stopping.grid import grid_of
-from stoptime.tables.reading import needed
-from stoptime.tables.recipe import Policy, counted
+from stoptime.support.arrays import Array, Floats
+from stoptime.tables.reading import Table, needed
+from stoptime.tables.recipe import Policy, Prepared, counted
 from stoptime.theory.calibration import matched, range_in_units
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.risk import bayes_risk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from stoptime.estimators.classifier import StoppedClassifierCV
     from stoptime.estimators.linear import StoppedRegressorCV
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
-    from stoptime.tables.reading import Table
-    from stoptime.tables.recipe import Prepared
 
 MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5

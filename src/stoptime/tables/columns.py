@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stoptime.support.arrays import Array
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.reading import pandas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Array
 
 Kind = Literal["number", "date", "category"]
 
@@ -185,11 +181,8 @@ def _detected(series: Any, name: str, form: str) -> tuple[Kind, Any, str]:
             known = dict(zip(different, values, strict=True))
             return kind, texts.map(known).reindex(series.index), found
         # Numbers with a few words among them would become hundreds of categories without a warning.
-        if (
-            kind == "number"
-            and len(different) > FEW_VALUES
-            and values.notna().mean() > MOSTLY_NUMBERS
-        ):
+        mostly = len(different) > FEW_VALUES and values.notna().mean() > MOSTLY_NUMBERS
+        if kind == "number" and mostly:
             odd = different[values.isna()].iloc[0]
             raise ValueError(
                 f'Column "{name}" mixes numbers with text such as {odd[:40]!r}: if that is a '

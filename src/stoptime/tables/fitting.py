@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.probabilities import LEAST_SLOPE
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.support.progress import warnings_noted
@@ -17,14 +19,8 @@ from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import (  # isort: skip
     Assessment, ClassErrors, Fitted, Request, Score, assess, compare,
 )  # fmt: skip
-from stoptime.tables.reading import errors_named, read_table
+from stoptime.tables.reading import Table, errors_named, read_table
 from stoptime.tables.recipe import Prepared, TableRows, opening, prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.tables.reading import Table
 
 __all__ = [
     "Assessment", "ClassErrors", "Fitted", "Request", "Score", "assess", "compare", "fit_table",

@@ -1,12 +1,14 @@
-"""A fitted model without its data: what predictions, probabilities and intervals need."""
+"""A fitted model without its data, and its predictions for arrays and for tables."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -14,17 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.intervals import LeftOutChanges, jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.probabilities import chosen, probabilities
+from stoptime.methods.base import Method
 from stoptime.spectrum.kinds import DTYPES
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import Floats, on_host
+from stoptime.support.progress import warnings_noted
+from stoptime.tables.columns import values_of
 from stoptime.tables.pipelines import recipe_of
-from stoptime.tables.reading import pandas
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Floats
-    from stoptime.tables.recipe import Prepared, Recipe
+from stoptime.tables.reading import Table, errors_named, pandas
+from stoptime.tables.recipe import Prepared, Recipe, counted
 
 MOST_CHANGES = 2**20  # numbers of the fits without each row in a model, about 6 MB in a file
 
@@ -196,3 +195,69 @@ def as_model(model: Any, prepared: Prepared | None = None) -> Model:
         observations=None if sizes is None else model._observations,
         left_out=left_out,
     )  # fmt: skip
+
+
+def predict_table(model: Model, table: Table, confidence: float) -> tuple[Any, list[str]]:
+    """Return the table with columns of predictions, and messages on the file and the intervals.
+
+    Numbers have a lower and an upper end, classes have a probability each. A row with a missing
+    value that the model cannot fill in has no prediction.
+    """
+    frame = table.frame
+    name = Path(table.source).name
+    with errors_named(table.source):
+        complete = ~_incomplete(model, frame)
+    messages = list(table.messages)
+    if not complete.all():
+        lost = counted(int((~complete).sum()), "row")
+        why = "the model was fitted without rows that have missing values"
+        messages.append(f"No prediction for {lost}: {why}.")
+    with errors_named(table.source), warnings_noted() as warned:
+        columns = _columns(model, frame[complete], confidence)
+    found = pandas().DataFrame(columns, index=frame.index[complete])
+    # Columns of the table keep their names.
+    taken = {one: f"{one}_by_stoptime" for one in columns if one in frame.columns}
+    if taken:
+        renamed = ", ".join(f"{old} is {new}" for old, new in taken.items())
+        messages.append(f"The table has columns of these names already: {renamed}.")
+    whole = found if complete.all() else found.reindex(frame.index)
+    joined = pandas().concat([frame, whole.rename(columns=taken)], axis=1)
+    told = [f"{name}: {message}" for message in (*messages, *warned)]
+    if model.interval_kind == "jackknife":
+        why = "a model file has no room for the fits without each row, which the jackknife+ needs"
+        told.append(f"Intervals are quantiles of left-out errors (jackknife): {why}.")
+    elif model.interval_kind is None and model.classes is None:
+        told.append("There are no intervals: the model has no errors of left-out rows.")
+    return joined, told
+
+
+def _incomplete(model: Model, frame: Any) -> Any:
+    """Return the rows with a missing value in a column that the model does not fill in."""
+    lost = np.zeros(len(frame), dtype=bool)
+    for column in () if model.recipe is None else model.recipe.columns:
+        if column.kind != "category" and column.fill is None and column.name in frame.columns:
+            found = values_of(frame[column.name], column.name, column.form, column.kind)
+            # Values of another kind are told later, with an example.
+            lost |= found.gaps if found.kind == column.kind else frame[column.name].isna()
+    return lost
+
+
+def _columns(model: Model, frame: Any, confidence: float) -> dict[str, Any]:
+    """Return the new columns by name."""
+    if len(frame) == 0:
+        raise ValueError("every row has a missing value, and the model was fitted without them.")
+    if model.recipe is None and model.features is not None:
+        lacking = [name for name in model.features if name not in frame.columns]
+        if lacking:
+            raise ValueError(f'There is no column "{lacking[0]}", which the model needs.')
+        frame = frame[list(model.features)]
+    columns: dict[str, Any] = {"prediction": model.predict(frame)}
+    if model.classes is not None:
+        if model.classes.slope is not None:
+            chances = model.predict_proba(frame)
+            labels = model.classes.labels.tolist()
+            columns |= {f"probability_{label}": chances[:, i] for i, label in enumerate(labels)}
+    elif model.interval_kind is not None:
+        ends = model.predict_interval(frame, confidence)
+        columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
+    return columns

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from stoptime.estimators.intervals import LeftOutChanges
 from stoptime.methods.registry import as_content, from_content
+from stoptime.support.arrays import Floats
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.columns import Kind
 from stoptime.tables.model import Classes, Model, as_model
 from stoptime.tables.recipe import Column, Prepared, Recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stoptime.support.arrays import Floats
 
 MODEL_FORMAT = "stoptime-model"
 SCHEMA = 2
@@ -217,9 +214,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "left_out": _read_changes,
     "classes": _read_classes,
 }
-OPTIONAL = {  # these may be null
-    "features", "target", "recipe", "residuals", "observations", "left_out", "classes",
-}  # fmt: skip
+OPTIONAL = {one.name for one in fields(Model) if one.default is None}  # these may be null
 
 
 def _consistent(model: Model) -> Iterator[tuple[str, Any]]:

@@ -12,16 +12,14 @@ import sys
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from stoptime.support.checks import installed
 from stoptime.support.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 BUILT_IN = "diabetes"
 STANDARD = "-"  # standard input or output in place of a file
@@ -98,13 +96,16 @@ class Source:
             raise ValueError(f"{self.name} is empty: a table has a line of names, then its rows.")
         if head.lstrip().startswith(JSON_BEGINS):
             raise ValueError(f"{self.name} is JSON: save the table as CSV or Parquet.")
-        # The ending before that of a compression is the one of the table.
-        endings = [one.lower() for one in self.path.suffixes]
-        known = next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), None)
-        return known or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
+        return _ending(self.path) or ("parquet" if head.startswith(PARQUET_MAGIC) else "csv"), head
 
     def __str__(self) -> str:
         return self.name
+
+
+def _ending(path: Path) -> str | None:
+    """Return the format that a name ends in, before the ending of a compression."""
+    known = (ENDINGS.get(one.lower()) for one in reversed(path.suffixes))
+    return next(filter(None, known), None)
 
 
 def _member(archive: zipfile.ZipFile) -> str:
@@ -138,10 +139,8 @@ def pandas() -> Any:
 
 def needed(name: str) -> Any:
     """Return a module that only tables need, or raise an ImportError that says what to install."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise ImportError(f'Tables need {error.name}: pip install "stoptime[cli]".') from error
+    package = name.partition(".")[0]
+    return installed(name, f'Tables need {package}: pip install "stoptime[cli]".')
 
 
 def read_table(source: str | Path, *, missing: Sequence[str] = ()) -> Table:
@@ -191,8 +190,7 @@ def frames(source: Source, text: TextFormat | None, rows: int | None) -> Iterato
 
 def write_table(frame: Any, target: Path, kind: str | None = None) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    endings = [one.lower() for one in target.suffixes]
-    kind = kind or next((ENDINGS[one] for one in reversed(endings) if one in ENDINGS), "csv")
+    kind = kind or _ending(target)
     if kind == "parquet":
         frame.to_parquet(target, index=False)
     else:
@@ -305,9 +303,6 @@ def _thousands(texts: Any) -> bool:
     if not pointed.any() or pointed.all() or not texts[pointed].str.fullmatch(THOUSANDS).all():
         return False
     # Decimals with a last zero have a fixed number of digits, so that no number is without them.
+    padded = texts[pointed].str.endswith("0").any()
     hundreds = texts[~pointed].str.fullmatch(r"[-+]?\d{1,3}").all()
-    return bool(
-        hundreds
-        and texts.str.len().where(~pointed).max() >= 3
-        and texts[pointed].str.endswith("0").any()
-    )
+    return bool(padded and hundreds and texts[~pointed].str.len().max() >= 3)

@@ -9,12 +9,15 @@ nor can be written to the JSON model file.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from stoptime.spectrum.streamed.sources import Block, Chunks
+from stoptime.support.arrays import Array, Floats
 
 from stoptime.tables.columns import (  # isort: skip
     FEW_VALUES, KINDS_IN_WORDS, Kind, check_columns, described, form_in_words, may_differ,
@@ -22,12 +25,6 @@ from stoptime.tables.columns import (  # isort: skip
 )  # fmt: skip
 from stoptime.tables.reading import Source, Table, first_rows, frames, text_format
 from stoptime.tables.tasks import Regression, Task, task_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from stoptime.support.arrays import Array, Floats
 
 Missing = Literal["impute", "drop", "error"]
 

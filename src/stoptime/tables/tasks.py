@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, RidgeClassifierCV, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from stoptime.estimators.probabilities import coded
+from stoptime.support.arrays import Array
 from stoptime.tables.columns import form_in_words, numbers_in, values_of
 from stoptime.tables.reading import pandas
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Array
 
 MOST_CLASSES = 100
 FEWEST_OF_TWO = 10  # rows from which a target of two numbers is taken as two classes

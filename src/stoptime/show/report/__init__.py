@@ -76,8 +76,7 @@ def write(
     )
     # The columns are used as they are given.
     policy = Policy(standardise=False)
-    fit_intercept = bool(model.fit_intercept)
-    request = Request(source, name, policy=policy, fit_intercept=fit_intercept)
+    request = Request(source, name, policy=policy, fit_intercept=intercept)
     given = request, Table(rows, source), prepared, n
     fitted = Fitted(*given, model, whole, assess(model, whole), scores, (), code)
     with atomic(Path(target)) as path:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.show.results import TableOf
+from stoptime.support.arrays import Floats
 from stoptime.support.wording import number
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Floats
 
 TABLE_ROWS = 40
 CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel

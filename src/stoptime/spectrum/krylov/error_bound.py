@@ -12,17 +12,12 @@ difference of order k and as smooth as φ: its maximum is found on a grid of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Krylov
 from stoptime.support.arrays import EPS, Array, Floats
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Krylov
 
 FEWEST_GRID_POINTS = 33  # between zero and the largest eigenvalue
 GRID_POINTS_PER_RADIAN = 2.0  # of the phase t√L of a path that oscillates

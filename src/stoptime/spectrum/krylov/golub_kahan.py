@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stoptime.spectrum.centred import CentredOperator
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
@@ -208,20 +207,17 @@ class GolubKahan:
         self.betas = []
         self.exhausted = True
 
-    @np.errstate(over="ignore")
-    def _check_range(self) -> None:
-        """Raise a ValueError if eigenvalues, or their products with y, leave the range."""
-        square = np.square(max(self.corner, *self.alphas))
-        check_range("X", square, True, PRODUCT_ROOM)
-        check_range("X or y", square * self.length, True, PRODUCT_ROOM)
-
     def ritz(self, *, accurate: bool) -> Ritz:
         """Diagonalise T, accurately by the singular values of B, or faster by T itself."""
         k = self.size
         if k == 0:
             return Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0, 0.0)
-        self._check_range()
         alphas = np.array(self.alphas)
+        # eigenvalues and their products with y must not leave the range
+        with np.errstate(over="ignore"):
+            square = np.square(max(self.corner, alphas.max()))
+            check_range("X", square, True, PRODUCT_ROOM)
+            check_range("X or y", square * self.length, True, PRODUCT_ROOM)
         betas = np.array(self.betas)
         steps = np.append(self.corner, betas[:-1])
         coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])

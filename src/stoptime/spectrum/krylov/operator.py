@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
+from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, check_range
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import CentredOperator, product
-from stoptime.spectrum.data import WITHOUT_ROWS, Goal, RowsToTest, goals, largest_gain
+from stoptime.spectrum.data import WITHOUT_ROWS, Data, Fold, Goal, RowsToTest, goals, largest_gain
 from stoptime.spectrum.dense import Centred, DenseData
 from stoptime.spectrum.factorise import image_gram
 from stoptime.spectrum.kinds import check_shapes, checked_matrix
@@ -23,13 +27,6 @@ from stoptime.spectrum.moments import Moments, sample_sizes
 from stoptime.support.arrays import EPS, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data, Fold
     from stoptime.spectrum.dense import Splits
 
 MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS

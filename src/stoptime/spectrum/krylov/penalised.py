@@ -13,27 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.spectrum.accuracy import constant
-from stoptime.spectrum.base import Geometry
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.centred import product
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.krylov.operator import MEAN_ROUNDINGS, MatrixFreeData
+from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.penalised import Back, Restoration, free_directions
 from stoptime.spectrum.penalty import StandardForm, standard_form
-from stoptime.support.arrays import EPS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-    from stoptime.spectrum.krylov.spaces import KrylovSpaces
-    from stoptime.support.arrays import Floats
+from stoptime.support.arrays import EPS, Floats
 
 
 class StandardOperator(LinearOperator):  # type: ignore[misc]
@@ -116,10 +111,8 @@ class PenalisedMatrixFreeData(MatrixFreeData):
             images = product(self.X, free) - mean @ free
             mix = form.inverse.of_rows((self.operator.T @ self._weighted_images(free)).T)
         response = images.T @ (self.shares[:, None] * (self.y - target_mean))
-        one = (..., 0) if self.single_target else ...
-        precision = None if self.precision == self.dtype else self.precision
-        geometry = Geometry(free, response[one], form.inverse.rank)
-        back = Restoration(Back(form, free, mix), geometry, mean, target_mean[one], precision)
+        known = response, self.means, self.single_target, self.rounded_to
+        back = Restoration.of(Back(form, free, mix), *known)
         X = StandardOperator(self.X, form.inverse, images, self.shares)
         given = {one.name: getattr(self, one.name) for one in fields(MatrixFreeData)}
         given |= {"X": X, "y": self.y - images @ response}

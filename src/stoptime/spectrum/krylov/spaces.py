@@ -11,25 +11,24 @@ Spaces of random vectors estimate the density of all eigenvalues: stochastic Lan
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.data import Goal, require_every_eigenvalue
 from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
 from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors, Ritz
+from stoptime.support.arrays import Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
 from stoptime.support.progress import Ticker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stoptime.methods.base import Method
     from stoptime.spectrum.krylov.operator import MatrixFreeData
-    from stoptime.support.arrays import Floats
 
 PATH_TOLERANCE = 1e-6  # relative error of the coefficients, by default
 KRYLOV_MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise

@@ -9,14 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.spectrum.streamed.folds import (
-    Folds,
-    Parts,
-    Sum,
-    block_name,
-    merged_parts,
-    parts_of_block,
-)
+from stoptime.spectrum.streamed.folds import Folds, Parts, Sum, merged_parts, parts_of_block
 from stoptime.spectrum.streamed.statistics import check_size
 
 SPLIT_EVERY = 16  # statistics merged in one task
@@ -96,7 +89,7 @@ class DaskRows:
         start = 0
         for number, size in enumerate(self.X.chunks[0]):
             rows = None if self.n_rows is None else slice(start, start + size)
-            places.append((block_name(number, rows), (folds or Folds(1)).within(number, rows)))
+            places.append(Folds.place(folds, number, rows))
             start += size
         return places
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import (
     Data,
     Fit,
@@ -36,12 +37,11 @@ from stoptime.spectrum.streamed.folds import NEVER, WHOLE, Folds, Parts, merged_
 from stoptime.spectrum.streamed.gram import by_statistics
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.files import load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from stoptime.paths import Drawing, Path
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
 
 COEFFICIENT_NUMBERS = 2**22  # coefficients of one table
 SAVE_EVERY = 30.0  # seconds between checkpoints
@@ -204,9 +204,8 @@ class StatisticsToTest:
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics
-        height = max(1, COEFFICIENT_NUMBERS // seen.cross.size)
-        starts = range(0, len(stops), height)
-        means = [_mean_squared_error(draw(stops[i : i + height]), seen) for i in starts]
+        parts = slices(len(stops), COEFFICIENT_NUMBERS // seen.cross.size)
+        means = [_mean_squared_error(draw(stops[part]), seen) for part in parts]
         weight = seen.weight
         return TestErrors(weight, weight**2, weight * np.concatenate(means) / units**2)
 

@@ -35,22 +35,20 @@ class Folds:
         """Return the folds of a splitter, or folds as they are; test sets must not overlap."""
         if isinstance(cv, cls):
             return cv
-        whole = is_whole(cv)
-        if whole and (cv < 2 or (n_rows is not None and n_rows < cv)):
-            raise ValueError(
-                f"cv={cv} must be at least 2, and at most {n_rows}, the number of rows."
-            )
-        if n_rows is None and not whole:
+        if is_whole(cv):
+            if cv < 2 or (n_rows is not None and n_rows < cv):
+                most = "" if n_rows is None else f", and at most {n_rows}, the number of rows"
+                raise ValueError(f"cv={cv} must be at least 2{most}.")
+            if n_rows is None:
+                return cls(int(cv))
+            # the folds of KFold(cv), without a list of the rows, which may be too long for memory
+            sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
+            return cls(int(cv), ends=np.cumsum(sizes))
+        if n_rows is None:
             raise ValueError(
                 "cv must be a whole number if the number of rows is not known in advance, because "
                 f"whole blocks are then assigned to the folds; got {cv!r}."
             )
-        if n_rows is None:
-            return cls(int(cv))
-        if whole:
-            # the folds of KFold(cv), without a list of the rows, which may be too long for memory
-            sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
-            return cls(int(cv), ends=np.cumsum(sizes))
         labels = np.full(n_rows, NEVER, np.int16)
         count = 0
         for train, test in check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
@@ -67,6 +65,14 @@ class Folds:
                 "cv must give at least one pair of training and test rows; it gave none."
             )
         return cls(count, labels)
+
+    @staticmethod
+    def place(folds: Folds | None, block: int, rows: slice | None) -> tuple[str, Any]:
+        """Return the name of a block in messages, and the fold of its rows, which may be one."""
+        name = f"Block {block}"
+        if rows is not None:
+            name += f" (rows {rows.start} to {rows.stop - 1})"
+        return name, (folds or Folds(1)).within(block, rows)
 
     def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
         """Return the fold of each row of a block, or one fold for all of them."""
@@ -112,11 +118,6 @@ def parts_of_block(
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{block}: {error}") from error
     return parts
-
-
-def block_name(block: int, rows: slice | None) -> str:
-    """Return the name of a block in messages."""
-    return f"Block {block}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
 
 
 def merged_parts(parts: list[Parts]) -> Parts:

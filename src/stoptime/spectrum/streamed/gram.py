@@ -18,18 +18,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
-from stoptime.support.arrays import EPS, Array, Floats, on_host
+from stoptime.spectrum.moments import Moments
+from stoptime.support.arrays import EPS, Array, Floats, on_host, slices
 
 if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.moments import Moments
     from stoptime.spectrum.penalised import Restoration
     from stoptime.spectrum.streamed.statistics import Statistics
 
@@ -132,8 +131,7 @@ def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
     lengths = np.sqrt(np.diagonal(gram))
     inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     scales = np.empty_like(eigenvalues)
-    for start in range(0, len(scales), WIDTH):
-        part = slice(start, start + WIDTH)
+    for part in slices(len(scales), WIDTH):
         v = vectors[:, part]
         size = np.linalg.norm(lengths[:, None] * v, axis=0)
         residual = np.abs(inverse[:, None] * (gram @ v - v * eigenvalues[part])).max(axis=0)
@@ -161,9 +159,7 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     targets = [slice(None)] if method.has_filter else [slice(k, k + 1) for k in every]
     for row, stop in enumerate(stops):
         for own in targets:
-            gain: Gain = partial(method.gain, t=stop)
-            if not method.has_filter:
-                gain = method.gain_for(s, z[:, own.start], stop)
+            gain = method.gain_for(s, z[:, own.start or 0], stop)
             dropped = replace(rounding.left, response=left[:, own])
             known = replace(rounding, left=dropped, target_power=rounded[own])
             errors[row, own] = _at_stop(s, z[:, own], power[own], known, gain)

@@ -6,7 +6,7 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.streamed.folds import (
-    Folds,
-    Parts,
-    Sum,
-    block_name,
-    merged_parts,
-    parts_of_block,
-)
+from stoptime.spectrum.streamed.folds import Folds, Parts, Sum, merged_parts, parts_of_block
 from stoptime.spectrum.streamed.statistics import check_size, column_names
-from stoptime.support.checks import whole_number
+from stoptime.support.checks import installed, whole_number
 from stoptime.support.progress import throughput
 
 CHUNK_BYTES = 2**26  # size of a block by default: 64 MB
@@ -33,6 +26,9 @@ PANDAS_INDEX = "__index_level_"  # how pandas names an index that has no name
 
 Columns = str | Sequence[str]
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+_arrow = partial(installed, advice='Tables need pyarrow: pip install "stoptime[table]".')
 
 
 class Block(NamedTuple):
@@ -155,7 +151,7 @@ class Chunks:
         rows : int, optional
             Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
-        pq = _imported("pyarrow.parquet")
+        pq = _arrow("pyarrow.parquet")
         files = _files(path, "*.parquet")
         heads = [pq.read_metadata(file) for file in files]
         schemas = [head.schema.to_arrow_schema() for head in heads]
@@ -196,8 +192,8 @@ class Chunks:
     ) -> Chunks:
         """Read a CSV file with a header; parameters as for :meth:`parquet`."""
         (file,) = _files(path, "*.csv")
-        pa = _imported("pyarrow")
-        csv = _imported("pyarrow.csv")
+        pa = _arrow("pyarrow")
+        csv = _arrow("pyarrow.csv")
         # pyarrow.dataset would hold more blocks of a CSV file in memory
         options = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False)
         with csv.open_csv(file, options) as head:
@@ -258,21 +254,25 @@ class Chunks:
         summed: Sum | None = None,
     ) -> Parts:
         """Return the statistics of one block, by folds."""
-        if block.y is None:
-            raise ValueError(
-                "Chunks have no response: give y, or the target column, when you create them."
-            )
-        rows = slice(start, start + len(block.X))
-        name = block_name(number, rows)
+        y = response_of(block)
+        name, labels = Folds.place(folds, number, slice(start, start + len(block.X)))
         found = np.shape(block.X)
         if found[1:] != (self.n_features,):
             raise ValueError(f"{name}: X of shape {found}, but {self.shape} was expected.")
-        labels = (folds or Folds(1)).within(number, rows)
-        return parts_of_block(block.X, block.y, block.weight, labels, name, summed)
+        return parts_of_block(block.X, y, block.weight, labels, name, summed)
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows
         return f"Chunks({rows} rows, {self.n_features} features)"
+
+
+def response_of(block: Block) -> NDArray[Any]:
+    """Return the targets of a block; without any, raise a ValueError that says how to give them."""
+    if block.y is None:
+        raise ValueError(
+            "Chunks have no response: give y, or the target column, when you create them."
+        )
+    return block.y
 
 
 class _Roles(NamedTuple):
@@ -330,7 +330,7 @@ def _files(path: Paths, pattern: str) -> list[Path]:
 
 def _check_types(file: str, schema: Any, roles: _Roles, first: Any) -> None:
     """Raise a TypeError for a column without numbers, or of another type than in the first file."""
-    types = _imported("pyarrow.types")
+    types = _arrow("pyarrow.types")
     for name in roles.used:
         kind = schema.field(name).type
         holds = f"Column {name!r} of {file} holds {kind}"
@@ -338,13 +338,6 @@ def _check_types(file: str, schema: Any, roles: _Roles, first: Any) -> None:
             raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
         if kind != first.field(name).type:
             raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
-
-
-def _imported(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError('Tables need pyarrow: pip install "stoptime[table]".') from error
 
 
 def _rows_per_block(rows: Any, n_columns: int) -> int:

@@ -79,12 +79,8 @@ class Statistics:
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Numbers of any type.
-        y : array-like of shape (n,) or (n, n_targets)
-            The response.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative. A weight of 2 counts the row twice.
+        X, y, sample_weight : array-like
+            Rows, response and weights as for :func:`stoptime.decompose`, numbers of any type.
         names : sequence of str, optional
             Names of the features, by default the columns of a data frame; only rows of the same
             features can then be added.
