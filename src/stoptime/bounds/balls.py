@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -17,8 +18,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from flint import arb
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains

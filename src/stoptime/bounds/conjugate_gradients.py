@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.methods.flows import GradientFlow
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative
 from stoptime.theory.risk import risk
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.support.arrays import Array
-    from stoptime.theory.signals import PowerSignal
+from stoptime.theory.signals import PowerSignal
 
 CONJUGATE_GRADIENT_FACTOR = 1 + np.sqrt(2)
 

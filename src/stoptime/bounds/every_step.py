@@ -11,13 +11,14 @@ as in the module ``iterates``, where A and B do not depend on a. So for fixed k 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
+from stoptime.bounds.balls import Enclosure, Interval, WorkLimitError, downward, exact, upward
 from stoptime.bounds.heavy_ball_plan import (
     COVER_SHARE,
     Piece,
@@ -32,15 +33,11 @@ from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.late_iterates import LateIterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
+from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step

@@ -20,11 +20,10 @@ import numpy as np
 
 from stoptime.bounds.balls import PRECISION, ball, downward, exact, require_flint, working_precision
 from stoptime.methods.flows import AcceleratedFlow
+from stoptime.support.arrays import Array
 
 if TYPE_CHECKING:
     from flint import arb
-
-    from stoptime.support.arrays import Array
 
 ENOUGH_BITS = 80
 SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here

@@ -14,6 +14,7 @@ coefficients, so g is a characteristic function, as for the flows: g(θ) = E cos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,18 +22,14 @@ import numpy as np
 from scipy.special import eval_gegenbauer
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Box, Bracket, ball, bracket_square, centre_and_radius, exact, supremum, upward,
-    verify, working_precision,
+    PRECISION, Box, Bracket, Interval, ball, bracket_square, centre_and_radius, exact, supremum,
+    upward, verify, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
+from stoptime.support.arrays import Array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.support.arrays import Array
 
 PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
 SEARCHED_PHASES = 12.0  # |D| has its peak before this phase

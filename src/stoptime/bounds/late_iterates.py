@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stoptime.bounds.balls import WorkLimitError, exact, verify
+from stoptime.bounds.balls import Interval, WorkLimitError, exact, verify
+from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import imbalance
 
 if TYPE_CHECKING:
     from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.bounds.iterates import Iterates
-    from stoptime.bounds.loops import HeavyBallIterates
 
 END_GROWTH = 1.25
 LAST_END = 1e4

@@ -14,6 +14,7 @@ the page *Certificates* has all proofs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,15 +24,12 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
     exact, supremum, upward,
 )  # fmt: skip
+from stoptime.bounds.filters import CosineFilter
+from stoptime.support.arrays import Array
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flint import arb
-
-    from stoptime.bounds.filters import CosineFilter
-    from stoptime.support.arrays import Array
 
 PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
 WINDOW = 0.02  # of log σ, around the best σ of the grid

@@ -6,12 +6,15 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.bounds.certificates import proven_guarantee
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
@@ -23,11 +26,6 @@ from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
 
 NO_LONGER_MATTERS = 1.01  # times the risk of the full gradient
 MOST_BATCH_STEPS = 50_000  # of a run whose batches are followed step by step

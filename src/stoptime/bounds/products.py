@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stoptime.bounds.balls import Enclosure, downward, exact, upward, working_precision
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number, whole_number
 from stoptime.theory.risk import FILTER_ENTRIES
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
 
 OVERSAMPLING = 16  # points for each half oscillation that a polynomial filter can have
 

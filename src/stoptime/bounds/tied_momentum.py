@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,14 +34,11 @@ from stoptime.bounds.heavy_ball_plan import (
     intervals,
     least_cover,
 )
+from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flint import arb
-
-    from stoptime.support.arrays import Array
 
 CLOSEST = 1e-9  # relative lengths of steps that are told apart
 COARSE_SAMPLES = 60  # of c on a unit, to find the hardest step

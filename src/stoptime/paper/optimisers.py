@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from stoptime.methods.adaptive import Adam
 from stoptime.methods.registry import get_method
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paths import Path, draw
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import plots
+from stoptime.support.arrays import Array, Floats
 from stoptime.theory import stochastic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from stoptime.methods.adaptive import Adam
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
 
 BATCH_ROWS = 240
 BATCH_FEATURES = 60

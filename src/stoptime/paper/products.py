@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stoptime.bounds.products import best_guarantees, hardest_spectrum
@@ -11,9 +9,7 @@ from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
 from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.paper.experiment import Experiment
 from stoptime.support import plots
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array
 
 PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty
 MOST_PRODUCTS = 60

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.support.arrays import Array
 from stoptime.support.checks import (
     fraction_below_one,
     iteration_numbers,
@@ -19,13 +22,6 @@ from stoptime.support.checks import (
     positive_number,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.support.arrays import Array
 
 MOST_BATCHES = 4000  # that an epoch can draw after any others, up to which moments are exact
 

@@ -13,10 +13,11 @@ In the eigenbasis of H an iteration multiplies entry (i, j) of V by a number, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas
@@ -24,18 +25,13 @@ from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from stoptime.methods.iterations import GradientDescent
+from stoptime.methods.recurrence import Coefficients
+from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers
 from stoptime.support.progress import progress
-from stoptime.theory.powers import Leaps
+from stoptime.theory.powers import Leaps, Vector
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stoptime.methods.recurrence import Coefficients
-    from stoptime.support.arrays import Array
-    from stoptime.theory.powers import Vector
-
-    Moves = Callable[[int], Coefficients]
+Moves = Callable[[int], Coefficients]
 
 BLOCK_ENTRIES = 2**24  # of a temporary array of rows
 STEP_TOLERANCE = 1e-6  # relative error of the largest stable step

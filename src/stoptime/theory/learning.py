@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import TINY
+from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import positive_number
 from stoptime.support.progress import progress
 from stoptime.theory import limits, search
+from stoptime.theory.limiting_spectrum import Population
+from stoptime.theory.limits import Covariance, Signal
+from stoptime.theory.signals import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-    from stoptime.theory.limiting_spectrum import Population
-    from stoptime.theory.limits import Covariance, Signal
-    from stoptime.theory.signals import Target
 
 SEARCHED_GAINS = (1e-3, 16.0)  # of oscillating methods, in units of the gain of the best ridge
 STOPS_LEFT_OUT = 10  # of the grid of a search for the least risk, at first

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
 from stoptime.theory.signals import PowerSignal, Target, check_target
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
-    Covariance = tuple[ArrayLike, ArrayLike]
-    Signal = ArrayLike | PowerSignal
+Covariance = tuple[ArrayLike, ArrayLike]
+Signal = ArrayLike | PowerSignal
 
 CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest

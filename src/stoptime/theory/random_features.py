@@ -16,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
 
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 from stoptime.theory.limits import marchenko_pastur
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

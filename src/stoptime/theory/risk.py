@@ -10,19 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
+from stoptime.support.arrays import Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
 from stoptime.theory.signals import PowerSignal, Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
 
 COVARIANCE_ROUNDING = 1e-10  # relative error allowed in the symmetry or positivity of a covariance
 STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge

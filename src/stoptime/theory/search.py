@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
-    Curve = Callable[[Array], Array]
-    Ratio = Callable[[Method, Array, ArrayLike], Array]
+Curve = Callable[[Array], Array]
+Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one

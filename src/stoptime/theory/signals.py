@@ -22,18 +22,15 @@ estimation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
 
 Target = Literal["estimation", "prediction"]
 

@@ -10,14 +10,17 @@ with batches B of b rows, momentum μ and weight decay w as in ``torch.optim.SGD
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import HeavyBall
 from stoptime.spectrum.decompose import decompose
+from stoptime.support.arrays import Array
 from stoptime.support.checks import (
     fraction_below_one,
     is_whole,
@@ -26,19 +29,12 @@ from stoptime.support.checks import (
     whole_number,
 )
 from stoptime.theory.epochs import Moments, epochs, numbers_of_steps, one_per_column
-from stoptime.theory.fluctuations import RowSource, SpectrumSource, WorstSource
+from stoptime.theory.fluctuations import RowSource, Source, SpectrumSource, State, WorstSource
 from stoptime.theory.risk import list_of_eigenvalues
-from stoptime.theory.signals import check_target, coordinates_of
+from stoptime.theory.signals import Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.support.arrays import Array
-    from stoptime.theory.fluctuations import Source, State
-    from stoptime.theory.signals import Target
 
 __all__ = [
     "BatchRisk", "Moments", "epochs", "largest_step", "limit", "moments", "risk", "upper_bound",
