@@ -112,6 +112,11 @@ def exact(value: float) -> arb:
     return ball(value, 0)
 
 
+def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
+    """Return the enclosure of an inflation 1 + D², given the ends of D²."""
+    return Enclosure(downward(1 + exact(excess)), upward(1 + exact(cap)), float(stop))
+
+
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     """Return the centre and the radius of an interval."""
     low = exact(interval[0])

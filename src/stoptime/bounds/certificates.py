@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, WorkLimitError, downward, exact, require_flint, upward, working_precision,
+    Enclosure, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
+    working_precision,
 )  # fmt: skip
 from stoptime.bounds.every_step import every_step_inflation, step_inflation
 from stoptime.bounds.filters import BesselFilter, GaussianFilter, MaternFilter, PowerFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
+from stoptime.bounds.late_iterates import AnyIterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
 from stoptime.bounds.tied_momentum import tied_inflation
@@ -178,7 +180,7 @@ def _iterate_guarantee(
     else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
+    return inflation_between(found.attained, found.cap, stop)
 
 
 class Proofs(NamedTuple):
@@ -271,10 +273,7 @@ def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
 
 
 def _iteration_inflation(
-    method: Any,
-    iterates: Iterates | HeavyBallIterates,
-    argument: float | None,
-    tolerance: float,
+    method: Any, iterates: AnyIterates, argument: float | None, tolerance: float
 ) -> Enclosure:
     if not method.is_tuned:
         return every_step_inflation(method, iterates, argument, tolerance)

@@ -18,20 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.bounds.balls import Enclosure, Interval, WorkLimitError, downward, exact, upward
-from stoptime.bounds.heavy_ball_plan import (
-    COVER_SHARE,
-    Piece,
-    Points,
-    corners,
-    greedy_cover,
-    intervals,
-    least_cover,
-    points_of,
-)
-from stoptime.bounds.iterates import QUARTER, Iterates
-from stoptime.bounds.late_iterates import LateIterates
-from stoptime.bounds.loops import HeavyBallIterates
+from stoptime.bounds.balls import (  # isort: skip
+    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, upward,
+)  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (  # isort: skip
+    COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
+    raised_excess,
+)  # fmt: skip
+from stoptime.bounds.iterates import QUARTER
+from stoptime.bounds.late_iterates import AnyIterates, LateIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
 from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
@@ -53,24 +48,20 @@ ABOVE_SHARE = 0.4
 
 
 def step_inflation(
-    method: Any, iterates: Iterates | HeavyBallIterates, stop: float | None, tolerance: float
+    method: Any, iterates: AnyIterates, stop: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose C at the step ελ* of the method, or the inflation of one iterate."""
     step = method.epsilon
     rho = exact(step).sqrt()
     if stop is not None:
         found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
-        return _enclosure(found.attained, found.cap, stop)
+        return inflation_between(found.attained, found.cap, stop)
     angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
     k = int(np.argmin(heights))
     best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
     floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
     _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
-    return _enclosure(floor, best.cap, k)
-
-
-def _enclosure(attained: float, cap: float, stop: float) -> Enclosure:
-    return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), float(stop))
+    return inflation_between(floor, best.cap, k)
 
 
 def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
@@ -93,7 +84,7 @@ def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
     return angles, heights
 
 
-def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angles: Array) -> None:
+def _prove_floor(iterates: AnyIterates, rho: arb, d: arb, angles: Array) -> None:
     """Prove that every stop has an angle with |D| ≥ d; ``angles`` has one for the early stops."""
     for k, angle in enumerate(angles.tolist()):
         theta = exact(angle)
@@ -108,10 +99,7 @@ def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angle
 
 
 def every_step_inflation(
-    method: Any,
-    iterates: Iterates | HeavyBallIterates,
-    largest_step: float | None,
-    tolerance: float,
+    method: Any, iterates: AnyIterates, largest_step: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
     every = max(EVERY_ITERATE, iterates.oscillates_until)
@@ -122,15 +110,12 @@ def every_step_inflation(
     u, f = sample(iterates.flow)
     steps = Steps(iterates, points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
 
-    def excess(d: float, share: float) -> float:
-        return (1 + d**2) * (1 + share * tolerance) - 1
-
     limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
-    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
+    least = math.sqrt(raised_excess(math.sqrt(limit.upper - 1), BELOW_SHARE * tolerance))
     points = _points(iterates, range(1, every + 1))
     d, worst = least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
-    level = math.sqrt(excess(d, COVER_SHARE))
-    cap = excess(d, ABOVE_SHARE)
+    level = math.sqrt(raised_excess(d, COVER_SHARE * tolerance))
+    cap = raised_excess(d, ABOVE_SHARE * tolerance)
     last = steps.prove_late(every, level, exact(cap).sqrt())
     steps.prove_early(every, last, level, cap)
     upper = upward(1 + exact(cap))
@@ -142,7 +127,7 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> Points:
+def _points(iterates: AnyIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
     rows = {}
     for k in numbers:
@@ -155,7 +140,7 @@ def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> P
 class Steps:
     """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
-    iterates: Iterates | HeavyBallIterates
+    iterates: AnyIterates
     flow: Points
     nearest: float
 

@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, ball, bracket_square, centre_and_radius,
-    downward, exact, supremum, upward, verify,
+    exact, inflation_between, supremum, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import Piece, highest, make_plan
 
@@ -36,11 +36,9 @@ def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
         return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
     plan = make_plan(kappa, tolerance)
     _prove_cover(plan.pieces, kappa, exact(plan.cap).sqrt())
-    lower = 1.0
     if plan.floor > 0:
         _prove_floor(plan.worst, kappa, exact(plan.floor).sqrt())
-        lower = downward(1 + exact(plan.floor))
-    return Enclosure(lower, upward(1 + exact(plan.cap)), plan.stop)
+    return inflation_between(max(plan.floor, 0.0), plan.cap, plan.stop)
 
 
 def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
@@ -75,7 +73,11 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
     a = exact(worst)
 
     def holds(box: Box) -> bool:
-        y = _witness(worst, sum(box[0]) / 2, kappa)
+        # Where |D| is large is found in floating point. The witness y is valid only inside [1, √κ],
+        # and the end itself is exact, not the rounded root.
+        stop = sum(box[0]) / 2
+        b, _ = highest(worst, stop, kappa)
+        y = exact(math.hypot(1.0, b / stop)).min(exact(kappa).sqrt())
         # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
         c = (y**2 - 1).nonnegative_part().sqrt()
         middle, radius = centre_and_radius(box[0])
@@ -98,15 +100,6 @@ def _late_stop(a: arb, d: arb) -> float:
             return alpha
         alpha *= 1.25
     raise WorkLimitError(f"Not proven: every late stop of the hardest problem, a = {a}, is worse.")
-
-
-def _witness(a: float, alpha: float, kappa: float) -> arb:
-    """Return a y in [1, √κ] where |D| is large, found in floating point."""
-    b, _ = highest(a, alpha, kappa)
-    # A witness is valid only inside [1, √κ]; the end itself is exact, not the rounded root.
-    y = exact(math.hypot(1.0, b / alpha))
-    root = exact(kappa).sqrt()
-    return y.min(root)
 
 
 def shrinkage(a: arb, b: arb) -> arb:

@@ -25,14 +25,7 @@ from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import Interval, WorkLimitError
 from stoptime.support.arrays import Array
-from stoptime.theory.search import (
-    KINK_TOLERANCE,
-    MOST_PEAKS,
-    PEAK_ZOOMS,
-    dips,
-    lowest,
-    lowest_between,
-)
+from stoptime.theory.search import KINK_TOLERANCE, dips, lowest, lowest_between
 
 ROUNDS = 40
 LOG_STOPS = 600
@@ -101,7 +94,7 @@ def highest(a: float, alpha: float, kappa: float) -> tuple[float, float]:
 
     grid = phases(alpha, kappa, PEAK_SPACING)
     # Between samples at this distance a peak gains about a thousandth.
-    b, height = lowest(depth, grid, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    b, height = lowest(depth, grid, margin=0.01)
     return b, -height
 
 
@@ -148,8 +141,8 @@ def intervals(points: Points, d: float) -> tuple[Array, Array]:
 def refined_interval(alpha: float, kappa: float, d: float) -> tuple[float, float]:
     """Return the ends of the interval of one stop of the flow, refined between samples."""
     grid = phases(alpha, kappa, PEAK_SPACING)
-    low = lowest(lambda b: -limits(parts(alpha, b), d)[0], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
-    high = lowest(lambda b: limits(parts(alpha, b), d)[1], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
+    low = lowest(lambda b: -limits(parts(alpha, b), d)[0], grid)[1]
+    high = lowest(lambda b: limits(parts(alpha, b), d)[1], grid)[1]
     return -low, high
 
 
@@ -264,7 +257,7 @@ def _worst_near(grid: Family, gap: float) -> tuple[float, float]:
     return max((grid.best_stops(a)[0][0], a) for a in (gap, math.exp(log)))
 
 
-def _excess(d: float, share: float) -> float:
+def raised_excess(d: float, share: float) -> float:
     """Return the excess d², raised by a share of the whole constant 1 + d²."""
     return (1 + d**2) * (1 + share) - 1
 
@@ -288,7 +281,7 @@ def _search(kappa: float, least: float, share: float) -> tuple[list[Piece], floa
     near = np.geomspace(grid.width, GAP_WINDOW, NEARBY)
     closer = (worst * np.exp(np.outer([-1, 1], near))).ravel().tolist()
     for _ in range(ROUNDS):
-        level = math.sqrt(_excess(max(floor, least), share))
+        level = math.sqrt(raised_excess(max(floor, least), share))
         best = [(*grid.best_stops(a)[0], a) for a in [worst, *closer]]
         stops = {alpha for _, alpha, _ in best} | reach.keys()
         if level > d:
@@ -319,5 +312,5 @@ def make_plan(kappa: float, tolerance: float) -> ProofPlan:
     least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
     pieces, worst, floor = _search(kappa, least, COVER_SHARE * tolerance)
     stop = next((p.alpha / worst for p in pieces if p.low <= worst <= p.high), 0.0)
-    cap = _excess(max(floor, least), CAP_SHARE * tolerance)
-    return ProofPlan(pieces, worst, cap, _excess(floor, -FLOOR_SHARE * tolerance), stop)
+    cap = raised_excess(max(floor, least), CAP_SHARE * tolerance)
+    return ProofPlan(pieces, worst, cap, raised_excess(floor, -FLOOR_SHARE * tolerance), stop)

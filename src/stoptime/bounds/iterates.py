@@ -153,9 +153,8 @@ class Iterates:
     b: int
     c: int
     order: float
-    longest: ClassVar[float] = (
-        1 + 1e-12
-    )  # the longest εL; rounding may raise it above 1 where the step is 1/L
+    longest: ClassVar[float] = 1 + 1e-12
+    """The longest εL; rounding may raise it above 1 where the step is 1/L."""
 
     def at(self, k: int) -> Iterate:
         """Return iterate k; nothing is learned at k = 0."""

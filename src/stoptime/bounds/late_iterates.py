@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 END_GROWTH = 1.25
 LAST_END = 1e4
 
+AnyIterates = Iterates | HeavyBallIterates
+
 
 class LateIterates(NamedTuple):
     """All iterates from ``first`` on."""
 
-    iterates: Iterates | HeavyBallIterates
+    iterates: AnyIterates
     first: int
-
-    @property
-    def _phase(self) -> arb:
-        return self.iterates.phase(self.first)
 
     def cap(self, interval: Interval, sigma: arb) -> arb:
         """Return a cap on |D| over an interval of u, for all these iterates."""
@@ -72,7 +70,8 @@ class LateIterates(NamedTuple):
         The stop is an iterate, from ``first`` on, whose scale lies between σ₁ and σ₂.
         """
         # The ratio of the phases of neighbours falls with k, so no step falls between two iterates.
-        if not sigmas[0] * self.iterates.phase(self.first + 1) <= sigmas[1] * self._phase:
+        phase, next_phase = (self.iterates.phase(k) for k in (self.first, self.first + 1))
+        if not sigmas[0] * next_phase <= sigmas[1] * phase:
             raise WorkLimitError("The cover of short steps has a gap.")
         end = self._end(sigmas, d)
         if end is None or not self.iterates.distances_fall(self.first):

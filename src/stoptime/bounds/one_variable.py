@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
-    exact, supremum, upward,
+    exact, inflation_between, supremum, upward,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter
 from stoptime.support.arrays import Array
@@ -108,7 +108,7 @@ def inflation_at(
     end = horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
     excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
-    return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
+    return inflation_between(excess.attained, excess.cap, stop)
 
 
 def imbalance(cosine_filter: CosineFilter, sigma: arb, cell: Interval) -> tuple[arb, arb]:

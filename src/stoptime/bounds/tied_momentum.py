@@ -24,16 +24,10 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Enclosure, Interval, WorkLimitError, ball, centre_and_radius, downward, exact, upward,
     verify,
 )  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (  # isort: skip
+    CAP_SHARE, COVER_SHARE, Piece, Points, greedy_cover, intervals, least_cover, raised_excess,
+)  # fmt: skip
 from stoptime.bounds.heavy_ball import sinc_slope
-from stoptime.bounds.heavy_ball_plan import (
-    CAP_SHARE,
-    COVER_SHARE,
-    Piece,
-    Points,
-    greedy_cover,
-    intervals,
-    least_cover,
-)
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
 
@@ -115,7 +109,7 @@ def tied_inflation(kappa: float, tolerance: float) -> Enclosure:
     delta = family._replace(samples=COARSE_SAMPLES).hardest()
     d, worst = least_cover(partial(family.cover, (delta,)), 0.1, 2 * kappa**0.25)
     level, cap, floor = (
-        math.sqrt((1 + d**2) * (1 + share * tolerance) - 1)
+        math.sqrt(raised_excess(d, share * tolerance))
         for share in (COVER_SHARE, CAP_SHARE, -CAP_SHARE)
     )
     stop = family.prove_floor(delta, worst, floor)

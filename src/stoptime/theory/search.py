@@ -47,7 +47,11 @@ def dips(heights: Array) -> NDArray[np.intp]:
 
 
 def lowest(
-    curve: Curve, grid: Array, most_dips: int, zooms: int, margin: float = np.inf
+    curve: Curve,
+    grid: Array,
+    most_dips: int = MOST_PEAKS,
+    zooms: int = PEAK_ZOOMS,
+    margin: float = np.inf,
 ) -> tuple[float, float]:
     """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
     heights = curve(grid)
@@ -154,7 +158,7 @@ def highest_peak(
         return low, float(ratio(method, np.array(low), stop))
     x = worst_places(method, stop, low, high)
     # the grid is so fine that a peak gains less than one percent between its points
-    found, depth = lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    found, depth = lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)
     return found, -depth
 
 
