@@ -18,7 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from flint import arb
+    from flint import arb as arb  # noqa: PLC0414 - for the annotations of other modules
+else:
+    arb = Any  # python-flint is optional
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
 ENCLOSURE_DIGITS = 12

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, upward,
+    Enclosure, Interval, WorkLimitError, arb, downward, exact, inflation_between, upward,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
     COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
@@ -30,9 +30,6 @@ from stoptime.bounds.late_iterates import AnyIterates, LateIterates
 from stoptime.bounds.one_variable import flow_inflation, sample
 from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
-
-if TYPE_CHECKING:
-    from flint import arb
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step

@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from stoptime.bounds.balls import PRECISION, ball, downward, exact, require_flint, working_precision
+from stoptime.bounds.balls import (  # isort: skip
+    PRECISION, arb, ball, downward, exact, require_flint, working_precision,
+)  # fmt: skip
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.support.arrays import Array
-
-if TYPE_CHECKING:
-    from flint import arb
 
 ENOUGH_BITS = 80
 SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here

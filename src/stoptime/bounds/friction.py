@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, WorkLimitError, ball, downward, exact, require_flint, supremum, upward,
-    verify, working_precision,
+    Box, Bracket, Enclosure, WorkLimitError, arb, ball, downward, exact, require_flint, supremum,
+    upward, verify, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselBand, BesselFilter
 from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at, sample
@@ -31,7 +31,6 @@ from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
-    from flint import arb
     from matplotlib.axes import Axes
 
 WIDEST_CELL = 0.1  # relative to its friction

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, Interval, WorkLimitError, ball, bracket_square, centre_and_radius,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
     exact, inflation_between, supremum, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import Piece, highest, make_plan
-
-if TYPE_CHECKING:
-    from flint import arb
 
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
 ERROR_HORIZON = 4.0  # any number above π, see heavy_ball_error

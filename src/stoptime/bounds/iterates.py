@@ -16,20 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import eval_gegenbauer
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Box, Bracket, Interval, ball, bracket_square, centre_and_radius, exact, supremum,
-    upward, verify, working_precision,
+    PRECISION, Box, Bracket, Interval, arb, ball, bracket_square, centre_and_radius, exact,
+    supremum, upward, verify, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
 from stoptime.support.arrays import Array
-
-if TYPE_CHECKING:
-    from flint import arb
 
 PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
 SEARCHED_PHASES = 12.0  # |D| has its peak before this phase

@@ -11,15 +11,12 @@ where f is the shrinkage of the flow. None of these distances, which the iterate
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from stoptime.bounds.balls import Interval, WorkLimitError, exact, verify
+from stoptime.bounds.balls import Interval, WorkLimitError, arb, exact, verify
 from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import imbalance
-
-if TYPE_CHECKING:
-    from flint import arb
 
 END_GROWTH = 1.25
 LAST_END = 1e4

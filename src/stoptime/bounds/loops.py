@@ -17,20 +17,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Bracket, Interval, WorkLimitError, centre_and_radius, downward, exact, upward,
+    PRECISION, Bracket, Interval, WorkLimitError, arb, centre_and_radius, downward, exact, upward,
     working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter, GaussianFilter
 from stoptime.methods.recurrence import Update
 from stoptime.support.arrays import Array
-
-if TYPE_CHECKING:
-    from flint import arb
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
 LARGEST_K = 3000  # of a polynomial in closed form

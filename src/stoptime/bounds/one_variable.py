@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
-    exact, inflation_between, supremum, upward,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, arb, bracket_square, centre_and_radius,
+    downward, exact, inflation_between, supremum, upward,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter
 from stoptime.support.arrays import Array
 from stoptime.theory.search import dips
-
-if TYPE_CHECKING:
-    from flint import arb
 
 PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
 WINDOW = 0.02  # of log σ, around the best σ of the grid

@@ -15,13 +15,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Enclosure, Interval, WorkLimitError, ball, centre_and_radius, downward, exact, upward,
+    Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact, upward,
     verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
@@ -30,9 +30,6 @@ from stoptime.bounds.heavy_ball_plan import (  # isort: skip
 from stoptime.bounds.heavy_ball import sinc_slope
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
-
-if TYPE_CHECKING:
-    from flint import arb
 
 CLOSEST = 1e-9  # relative lengths of steps that are told apart
 COARSE_SAMPLES = 60  # of c on a unit, to find the hardest step
