@@ -108,37 +108,31 @@ class Plan:
         return ax
 
     @property
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> list[list[str]]:
         """The runs as a table of words."""
-        head = ("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")
-        size = self._batch_size
-        rows: list[tuple[str, ...]] = [
-            head if size is None else (*head, f"batches of {size}", "enough")
-        ]
+        head = ["method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup"]
+        if self.run.batches is not None:
+            head += [f"batches of {self.run.batches.batch_size}", "enough"]
+        rows = [head]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
             bound = f"{rounded_up(run.inflation)} x"
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             name = describe(run.method)
-            row: tuple[str, ...] = (name, str(run.iterations), f"{run.penalty:.3g}", bound, here)
-            row = (*row, sooner)
+            row = [name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner]
             if run.batches is not None:
-                row = (*row, f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows"))
+                row += [f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows")]
             rows.append(row)
         return rows
-
-    @property
-    def _batch_size(self) -> int | None:
-        return None if self.run.batches is None else self.run.batches.batch_size
 
     def __str__(self) -> str:
         text = f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(self._rows)}"
         searched = [describe(run.method) for run in self._runs if not run.proven]
         if searched:
             text += f"\nrisk at most: found by a search and not proven for {', '.join(searched)}"
-        if self._batch_size is not None:
+        if self.run.batches is not None:
             text += (
-                f"\nbatches of {self._batch_size}: risk over that of the full gradient; "
+                f"\nbatches of {self.run.batches.batch_size}: risk over that of the full gradient; "
                 "enough: this batch size adds at most 1 %"
             )
         return text
