@@ -12,14 +12,12 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import numpy as np
-from scipy.optimize import minimize_scalar
-
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
     exact, inflation_between, supremum, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import Piece, highest, make_plan
+from stoptime.theory.search import ROUGHLY, lowest_between
 
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
 ERROR_HORIZON = 4.0  # any number above π, see heavy_ball_error
@@ -182,12 +180,10 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
 
     origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.
-    peak = minimize_scalar(
-        lambda b: np.cos(b) - calibration * (1 - np.cos(b)) / b**2,
-        bounds=(0.5, ERROR_HORIZON),
-        method="bounded",
-    ).x
-    undamped = bracket(((0.0, 0.0), (float(peak), float(peak))))
+    peak = lowest_between(
+        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, ERROR_HORIZON, ROUGHLY
+    )
+    undamped = bracket(((0.0, 0.0), (peak, peak)))
     best = max(origin, undamped, key=lambda found: found.attained)
     beyond = (1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
     known = best._replace(cap=upward(beyond))

@@ -25,7 +25,7 @@ from stoptime.bounds.balls import (  # isort: skip
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter
 from stoptime.support.arrays import Array
-from stoptime.theory.search import dips
+from stoptime.theory.search import ROUGHLY, dips, lowest_between
 
 PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
 WINDOW = 0.02  # of log σ, around the best σ of the grid
@@ -180,15 +180,9 @@ def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
         return found
 
     natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
-    window = (natural - 2, natural + 1)
-    start = minimize_scalar(lambda log: heights(log).max(), bounds=window, method="bounded").x
+    start = lowest_between(lambda log: heights(log).max(), natural - 2, natural + 1, ROUGHLY)
     # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
-    offset = minimize_scalar(
-        lambda offset: max(peaks(start + offset))[0],
-        bounds=(-WINDOW, WINDOW),
-        method="bounded",
-        options={"xatol": 1e-13},
-    ).x
+    offset = lowest_between(lambda offset: max(peaks(start + offset))[0], -WINDOW, WINDOW, 1e-13)
     places = [at for _, at in peaks(start + offset)]
     return math.exp(start + offset) ** (2 // cosine_filter.order), places
 

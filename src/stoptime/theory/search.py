@@ -29,6 +29,7 @@ AMPLITUDE = 1.2  # of an iterate with steps up to 1/L, relative to that of its f
 PHASE_STEP = 1e-5
 LEAST_OSCILLATING = 1e-9  # of the largest eigenvalue: below, an iterate and its flow are in phase
 KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
+ROUGHLY = 1e-5  # width to which a point is searched for that another search refines
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
 
