@@ -92,8 +92,8 @@ class Setting(NamedTuple):
 
     X: Array
     y: Array
-    step: float
     batch_size: int
+    step: float
     momentum: float
     decay: float
 
@@ -133,21 +133,16 @@ def epochs(
     rows, response = check_X_y(X, y, dtype=np.float64)
     n, p = rows.shape
     size = min(whole_number("batch_size", batch_size, least=1), n)
-    given = Setting(
-        rows,
-        response,
-        positive_number("step", step),
-        size,
-        fraction_below_one("momentum", momentum),
-        float(nonnegative("weight_decay", weight_decay)),
-    )
+    given = Setting(rows, response, size, *checked_sgd(step, momentum, weight_decay))
     found = numbers_of_steps(stops)
     gram = rows.T @ rows / n
     count = whole_number("runs", runs, least=2)
     start = whole_number("seed", seed, least=0)
     errors = None
     with np.errstate(over="ignore", invalid="ignore"):
-        if _batches_of_an_epoch(n, size) <= MOST_BATCHES:
+        # all batches that an epoch can draw, each after any set of rows already used
+        used = range(0, n, size)
+        if sum(comb(n, one) * comb(n - one, min(size, n - one)) for one in used) <= MOST_BATCHES:
             second = np.array([*_propagated(given, found)]).reshape(-1, 2 * p + 1, 2 * p + 1)
             mean = second[:, :p, -1]
             spread = second[:, :p, :p] - mean[:, :, None] * mean[:, None, :]
@@ -164,6 +159,12 @@ def epochs(
     if not np.isfinite(loss).all():
         raise ValueError(f"The iterates overflow: a step of {given.step:g} diverges.")
     return Moments(found, mean, loss, errors, gram, np.eye(p), spread)
+
+
+def checked_sgd(step: float, momentum: float, weight_decay: float) -> tuple[float, float, float]:
+    """Return step, momentum and weight decay; refuse those for which no iterate is defined."""
+    decay = float(nonnegative("weight_decay", weight_decay))
+    return positive_number("step", step), fraction_below_one("momentum", momentum), decay
 
 
 def one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
@@ -185,16 +186,9 @@ def numbers_of_steps(stops: ArrayLike) -> Array:
     return found
 
 
-def _batches_of_an_epoch(n: int, size: int) -> int:
-    """Return how many batches, each after a set of rows already used, an epoch can draw."""
-    used = range(0, n, size)
-    return sum(comb(n, one) * comb(n - one, min(size, n - one)) for one in used)
-
-
 def _propagated(given: Setting, stops: Array) -> Iterator[Array]:
     """Yield E aaᵀ of a = (iterate, last move, 1), summed over the sets of rows used so far."""
     n, p = given.X.shape
-    moves = np.eye(2 * p + 1)
     everything = frozenset(range(n))
     first = np.zeros((2 * p + 1, 2 * p + 1))
     first[-1, -1] = 1.0
@@ -207,7 +201,7 @@ def _propagated(given: Setting, stops: Array) -> Iterator[Array]:
                 left = sorted(everything - used)
                 choices = [*combinations(left, min(given.batch_size, len(left)))]
                 for batch in choices:
-                    map_of_batch = _affine(given, moves, [*batch])
+                    map_of_batch = _affine(given, [*batch])
                     moved = map_of_batch @ second @ map_of_batch.T / len(choices)
                     now = used | frozenset(batch)
                     # the rows begin anew after an epoch
@@ -218,15 +212,15 @@ def _propagated(given: Setting, stops: Array) -> Iterator[Array]:
         yield np.sum([*states.values()], axis=0)
 
 
-def _affine(given: Setting, identity: Array, batch: list[int]) -> Array:
+def _affine(given: Setting, batch: list[int]) -> Array:
     """Return the matrix by which one step on a batch moves (iterate, last move, 1)."""
     p = given.X.shape[1]
     rows = given.X[batch]
-    found = np.zeros_like(identity)
+    found = np.zeros((2 * p + 1, 2 * p + 1))
     found[p : 2 * p, :p] = -given.step * (rows.T @ rows / len(rows) + given.decay * np.eye(p))
     found[p : 2 * p, p : 2 * p] = given.momentum * np.eye(p)
     found[p : 2 * p, -1] = given.step * (rows.T @ given.y[batch]) / len(rows)
-    found[:p] = found[p : 2 * p] + identity[:p]
+    found[:p] = found[p : 2 * p] + np.eye(p, 2 * p + 1)
     found[-1, -1] = 1.0
     return found
 

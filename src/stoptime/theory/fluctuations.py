@@ -196,9 +196,8 @@ class Source(ABC):
     def check_stable(self, step: float, momentum: float, decay: float, batch_size: float) -> None:
         """Raise a ValueError with the largest stable step if the iterates diverge."""
         end = self.largest_step(momentum, decay, np.inf)
-        finite = np.isfinite(batch_size)
         stable = step < end
-        if stable and finite:
+        if stable and np.isfinite(batch_size):
             stable = self.loop_growth(step, momentum, decay, batch_size) < 1
         if not stable:
             limit = self.largest_step(momentum, decay, batch_size)

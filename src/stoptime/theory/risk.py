@@ -327,10 +327,6 @@ def _model(
     """Return the model for a target, given the weights of the bias of the estimation error."""
     s = list_of_eigenvalues(eigenvalues)
     level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
-    if len(weight) != len(s):
-        raise ValueError(
-            f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}."
-        )
     check_target(target)
     if covariance is not None and target == "prediction":
         raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
