@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -270,11 +270,10 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
 
 def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     """Follow the run on batches of this size, and of others until they no longer matter."""
-    method = run.method
-    moves = cast("Iteration", method)
+    method: Any = run.method
     known = isinstance(method, Iteration) and method.follows_flow
     # stride, direct gradient and decay come after momentum, lookahead and weight
-    if not known or moves.update(2)[3:] != (1.0, 0.0, 0.0):
+    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0):
         raise ValueError(
             f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
             f"with a constant step; {method} differs from these."
@@ -291,7 +290,7 @@ def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost
 
     def cost(rows: int) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            (state,) = source.followed(moves.coefficients, moves.epsilon, 0.0, rows, stops)
+            (state,) = source.followed(method.coefficients, method.epsilon, 0.0, rows, stops)
             full = np.sum((1 - s * state.gain) ** 2) + level * np.sum(s * state.gain**2)
             found = float(1 + np.sum(state.covariance) / full)
         return found if np.isfinite(found) else np.inf

@@ -89,16 +89,14 @@ def limiting_risk(
 
     Parameters
     ----------
-    method, stops : Method or str, and array-like of shape (n_stops,)
-        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    method, stops, noise
+        As in :func:`stoptime.risk`.
     aspect : float
         The limit c of p/n, below, at or above one.
     signal : float, array-like of one number per eigenvalue, or PowerSignal
         A number is r² = E‖β₀‖², spread evenly over all directions. An array gives r² by the
         population eigenvalue: a coefficient in that direction has the variance r²/p.
         :func:`stoptime.power_signal` gives the i-th largest eigenvalue the energy :math:`i^{-b}`.
-    noise : float
-        Variance σ² of the noise.
     covariance : pair of array-like, default=(1.0, 1.0)
         Eigenvalues of the covariance Σ of the rows, and how often each occurs, up to a factor.
     target : {"estimation", "prediction"}, default="estimation"
@@ -119,7 +117,7 @@ def limiting_risk(
     t = list_of_stops(stops)
     model, check = limit_models(method, population, t, signal, noise, target)
     curve = curve_of(model, t)
-    return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
+    return LimitCurve(t, curve.bias, curve.variance, model, check)
 
 
 def limiting_naive_gcv(

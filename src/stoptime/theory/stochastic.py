@@ -204,16 +204,12 @@ def limit(
 
     Parameters
     ----------
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included.
-    stops : array-like of shape (n_stops,)
-        Numbers of steps.
+    eigenvalues, noise, n_samples, target
+        As in :func:`stoptime.risk`.
+    stops, step, batch_size, momentum
+        As in :func:`moments`.
     signal : array-like of shape (p,), or float
         Coordinates vᵢᵀβ₀ of the coefficients, or r² = E‖β₀‖², spread evenly.
-    noise, n_samples, target
-        As in :func:`stoptime.risk`.
-    step, batch_size, momentum
-        As in :func:`moments`.
 
     Examples
     --------
