@@ -204,14 +204,13 @@ class Family:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
         Y1, Y2, starts, _ = self._points
         heights = np.maximum.reduceat(np.abs(a * Y1 - Y2 / a), starts)
-        alphas = self.alphas
 
         def height(log_stop: float) -> float:
             return highest(a, math.exp(log_stop), self.kappa)[1]
 
         # |D| oscillates in α, so the lowest minimum between the stops may be any of the best few.
         deepest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:CANDIDATES]
-        logs = np.log(alphas)
+        logs = np.log(self.alphas)
         found = [float(logs[int(np.argmin(heights))])]
         found += [
             lowest_between(height, logs[i - 1], logs[i + 1], self.width)

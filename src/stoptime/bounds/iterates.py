@@ -90,15 +90,15 @@ class Iterate:
         fourth = (a + 3 * b) / 2
         return m + second, m * (3 * m - 2) + 6 * m * second + fourth
 
-    def tail(self, start: float) -> arb | None:
-        """Return a cap e with |g| ≤ e and sin θ·|g| ≤ e·sin(start) from ``start`` on, if known."""
+    def tail(self, start: float) -> arb:
+        """Return an e with |g| ≤ e and sin θ·|g| ≤ e·sin(start) from ``start`` on, or infinity."""
         # v = sin(θ)^ν·P solves v'' + qv = 0 with q below, which does not fall up to π/2 as ν ≥ 1.
         # So v² + v'²/q never grows once q is positive (Sonin), and it bounds v² from here on.
         theta = exact(start)
         nu = exact(self.order)
         q = (self.degree + nu) ** 2 - nu * (nu - 1) / theta.sin() ** 2
         if not q > 0:
-            return None
+            return exact(math.inf)
         P = self.factor(theta)
         velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
         envelope = (P**2 + velocity**2 / q).sqrt().upper()
@@ -260,11 +260,10 @@ def horizon(iterate: Iterate, rho: arb, end: float, level: float) -> tuple[float
     point = 1 / iterate.spread
     while point < end:
         e = iterate.tail(point)
-        if e is not None:
-            sine = exact(point).sin()
-            # Each term of this cap falls in θ.
-            cap = (sine * e / rho + rho * (1 + e) / sine) ** 2
-            if cap < level:
-                return point, upward(cap)
+        sine = exact(point).sin()
+        # Each term of this cap falls in θ.
+        cap = (sine * e / rho + rho * (1 + e) / sine) ** 2
+        if cap < level:
+            return point, upward(cap)
         point *= TAIL_GROWTH
     return end, 0.0

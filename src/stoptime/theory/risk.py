@@ -334,10 +334,9 @@ def _model(
     if covariance is not None:
         C = _checked_covariance(covariance, len(s))
         error = np.diagonal(C)
-        weight = weight * C if weight.ndim == 2 else weight
-    if weight.ndim == 1:
-        weight = weight * error
-    return RiskModel(get_method(method).tuned_to(s), s, weight, level * error)
+    # with a covariance, the bias of fixed coefficients has a term for each pair of directions
+    bias = weight * (C if weight.ndim == 2 else error)
+    return RiskModel(get_method(method).tuned_to(s), s, bias, level * error)
 
 
 def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
