@@ -12,11 +12,10 @@ from stoptime.bounds.balls import (  # isort: skip
     Enclosure, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
     working_precision,
 )  # fmt: skip
-from stoptime.bounds.every_step import every_step_inflation, step_inflation
+from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_inflation
 from stoptime.bounds.filters import BesselFilter, GaussianFilter, MaternFilter, PowerFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
-from stoptime.bounds.late_iterates import AnyIterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import flow_error, flow_inflation, ridge_error, ridge_inflation
 from stoptime.bounds.tied_momentum import tied_inflation
