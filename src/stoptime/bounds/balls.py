@@ -160,7 +160,7 @@ def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
 def supremum(
     bracket: Callable[[Box], Bracket], box: Box, *, known: Bracket, tolerance: float
 ) -> Bracket:
-    """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it."""
+    """Enclose the supremum of a function: bracketed on ``box``, at most ``known.cap`` elsewhere."""
     # Best first: the box with the highest cap is halved next, until that cap exceeds the largest
     # attained value by at most the tolerance (relative if the supremum exceeds 1).
     best = known

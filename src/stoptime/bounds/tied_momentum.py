@@ -213,8 +213,7 @@ class Family(NamedTuple):
             middle = 0.5 * (low + high)
             # The lower the level of the cover, the more room is left for the steps of the interval.
             search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
-            levels = [share * level for share in ROOM]
-            pieces, gaps = search.cover((low, middle, high), *levels)
+            pieces, gaps = search.cover((low, middle, high), *(share * level for share in ROOM))
             steps = exact(low).union(exact(high))
             if not gaps and all(self._serves(piece, steps, d) for piece in pieces):
                 self._check_ends(pieces, d)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from stoptime.support.checks import (
     positive_number,
     whole_number,
 )
+from stoptime.support.progress import progress
 
 MOST_BATCHES = 4000  # that an epoch can draw after any others, up to which moments are exact
 
@@ -143,13 +144,15 @@ def epochs(
         # all batches that an epoch can draw, each after any set of rows already used
         used = range(0, n, size)
         if sum(comb(n, one) * comb(n - one, min(size, n - one)) for one in used) <= MOST_BATCHES:
-            second = np.array([*_propagated(given, found)]).reshape(-1, 2 * p + 1, 2 * p + 1)
+            second = np.array([*at_stops(_propagated(given), found)])
+            second = second.reshape(-1, 2 * p + 1, 2 * p + 1)
             mean = second[:, :p, -1]
             spread = second[:, :p, :p] - mean[:, :, None] * mean[:, None, :]
             loss = ((mean @ rows.T - response) ** 2).mean(axis=1)
             loss = loss + np.einsum("tij,ji->t", spread, gram)
         else:
-            ends = np.array([*_simulated(given, found, count, start)]).reshape(-1, count, p)
+            ends = np.array([*at_stops(_simulated(given, count, start), found)])
+            ends = ends.reshape(-1, count, p)
             mean = ends.mean(axis=1)
             centred = ends - mean[:, None]
             spread = centred.swapaxes(1, 2) @ centred / (count - 1)
@@ -186,30 +189,39 @@ def numbers_of_steps(stops: ArrayLike) -> Array:
     return found
 
 
-def _propagated(given: Setting, stops: Array) -> Iterator[Array]:
+def at_stops(run: Iterator[Any], stops: Array, *, verbose: bool = False) -> Iterator[Any]:
+    """Yield what a run without end yields after each of these numbers of steps."""
+    wanted = set(iteration_numbers(stops).tolist())
+    start = next(run)
+    if 0 in wanted:
+        yield start
+    for k in progress(range(1, max(wanted, default=0) + 1), "steps", verbose):
+        state = next(run)
+        if k in wanted:
+            yield state
+
+
+def _propagated(given: Setting) -> Iterator[Array]:
     """Yield E aaᵀ of a = (iterate, last move, 1), summed over the sets of rows used so far."""
     n, p = given.X.shape
     everything = frozenset(range(n))
     first = np.zeros((2 * p + 1, 2 * p + 1))
     first[-1, -1] = 1.0
     states = {frozenset[int](): first}
-    done = 0
-    for stop in iteration_numbers(stops):
-        for _ in range(done, stop):
-            after: dict[frozenset[int], Array] = {}
-            for used, second in states.items():
-                left = sorted(everything - used)
-                choices = [*combinations(left, min(given.batch_size, len(left)))]
-                for batch in choices:
-                    map_of_batch = _affine(given, [*batch])
-                    moved = map_of_batch @ second @ map_of_batch.T / len(choices)
-                    now = used | frozenset(batch)
-                    # the rows begin anew after an epoch
-                    now = frozenset() if now == everything else now
-                    after[now] = after[now] + moved if now in after else moved
-            states = after
-        done = int(stop)
+    while True:
         yield np.sum([*states.values()], axis=0)
+        after: dict[frozenset[int], Array] = {}
+        for used, second in states.items():
+            left = sorted(everything - used)
+            choices = [*combinations(left, min(given.batch_size, len(left)))]
+            for batch in choices:
+                map_of_batch = _affine(given, [*batch])
+                moved = map_of_batch @ second @ map_of_batch.T / len(choices)
+                now = used | frozenset(batch)
+                # the rows begin anew after an epoch
+                now = frozenset() if now == everything else now
+                after[now] = after[now] + moved if now in after else moved
+        states = after
 
 
 def _affine(given: Setting, batch: list[int]) -> Array:
@@ -225,23 +237,19 @@ def _affine(given: Setting, batch: list[int]) -> Array:
     return found
 
 
-def _simulated(given: Setting, stops: Array, runs: int, seed: int) -> Iterator[Array]:
-    """Yield the coefficients of all runs, of shape (runs, n_features), at every stop."""
+def _simulated(given: Setting, runs: int, seed: int) -> Iterator[Array]:
+    """Yield the coefficients of all runs, of shape (runs, n_features), without end."""
     n, p = given.X.shape
     shuffles = _batches(n, given.batch_size, runs, np.random.default_rng(seed))
     coef = np.zeros((runs, p))
     move = np.zeros((runs, p))
-    done = 0
-    for stop in iteration_numbers(stops):
-        for _ in range(done, stop):
-            batch = next(shuffles)
-            rows = given.X[batch]
-            errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
-            gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
-            move = given.momentum * move - given.step * (gradient + given.decay * coef)
-            coef = coef + move
-        done = int(stop)
+    for batch in shuffles:
         yield coef
+        rows = given.X[batch]
+        errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
+        gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
+        move = given.momentum * move - given.step * (gradient + given.decay * coef)
+        coef = coef + move
 
 
 def _batches(n: int, size: int, runs: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from stoptime.methods.iterations import GradientDescent
 from stoptime.methods.recurrence import Coefficients
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers
-from stoptime.support.progress import progress
+from stoptime.theory.epochs import at_stops
 from stoptime.theory.powers import Leaps, Vector
 
 Moves = Callable[[int], Coefficients]
@@ -99,22 +99,13 @@ class Source(ABC):
         self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
         *, verbose: bool = False,
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the state at every stop, in ascending order.
+        """Return the states at the stops, in ascending order.
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.
         """
         coefficients = moves or GradientDescent(step).coefficients
         run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
-        state = next(run)
-        numbers = iteration_numbers(stops)
-        steps = iter(progress(range(max(numbers, default=0)), "steps", verbose))
-        done = 0
-        for stop in numbers:
-            for _ in islice(steps, int(stop) - done):
-                state = next(run)
-            done = int(stop)
-            yield state
-        next(steps, None)  # ends the progress line
+        return at_stops(run, stops, verbose=verbose)
 
     def _steps(
         self, coefficients: Moves, rates: Array, step: float, batch_size: float
@@ -153,7 +144,7 @@ class Source(ABC):
             gain = gain + speed
 
     def loop_growth(self, step: float, momentum: float, decay: float, batch_size: float) -> float:
-        r"""Return what the noise of a batch grows to after its response; below 1 it is stable.
+        r"""Return the factor from the noise of a batch to the noise that it causes; stable below 1.
 
         The noise :math:`N_{ij}` of every step adds up to the covariance
 
@@ -256,7 +247,7 @@ class RowSource(Source):
         return self._noise(state.covariance, np.multiply.outer(left, left), left)
 
     def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
-        """Return the same as a linear map of V, of ggᵀ and of the shrinkage g of the mean."""
+        """Return this covariance as a linear map of V, ggᵀ and the shrinkage g of the mean."""
         s = self.eigenvalues
         if not s.size:
             return np.zeros_like(covariance)
