@@ -22,7 +22,7 @@ from stoptime.bounds.balls import (  # isort: skip
     Enclosure, Interval, WorkLimitError, arb, downward, exact, inflation_between, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    COVER_SHARE, Piece, Points, corners, greedy_cover, intervals, least_cover, points_of,
+    COVER_SHARE, Cover, Points, corners, greedy_cover, intervals, least_cover, points_of,
     raised_excess,
 )  # fmt: skip
 from stoptime.bounds.iterates import QUARTER, Iterates
@@ -145,7 +145,7 @@ class Steps:
     flow: Points
     nearest: float
 
-    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, points: Points, d: float, last: int) -> Cover:
         """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
         # factor moves the end to the safe side of its rounding error.

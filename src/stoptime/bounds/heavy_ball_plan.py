@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     alpha: float
 
 
-Cover = Callable[[float], tuple[list[Piece], list[Interval]]]
+Cover = tuple[list[Piece], list[Interval]]  # the pieces, and the gaps that they leave
 
 
 class ProofPlan(NamedTuple):
@@ -146,9 +146,7 @@ def refined_interval(alpha: float, kappa: float, d: float) -> tuple[float, float
     return -low, high
 
 
-def greedy_cover(
-    stops: list[float], ends: tuple[Array, Array], at: float, end: float
-) -> tuple[list[Piece], list[Interval]]:
+def greedy_cover(stops: list[float], ends: tuple[Array, Array], at: float, end: float) -> Cover:
     """Cover the problems from ``at`` to ``end``; return the pieces and the gaps."""
     low, high = ends
     pieces: list[Piece] = []
@@ -167,9 +165,7 @@ def greedy_cover(
     return pieces, gaps
 
 
-def flow_cover(
-    stops: list[float], ends: tuple[Array, Array], d: float, kappa: float
-) -> tuple[list[Piece], list[Interval]]:
+def flow_cover(stops: list[float], ends: tuple[Array, Array], d: float, kappa: float) -> Cover:
     """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and the gaps."""
     # Below the first problem the stop 0 is good enough, and beyond the last one a late stop is.
     return greedy_cover(stops, ends, d / math.sqrt(kappa), _closing_point(d, kappa))
@@ -191,7 +187,7 @@ class Family:
         }
         return points_of(samples)
 
-    def cover(self, d: float) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, d: float) -> Cover:
         """Cover (0, ∞) by problems with |D| ≤ d, up to the distance of the samples."""
         return flow_cover(self.alphas, intervals(self._points, d), d, self.kappa)
 
@@ -235,7 +231,7 @@ def _closing_point(d: float, kappa: float) -> float:
     return float(brentq(lambda a: cap(a) - d, first, 1e3 * first)) * (1 + 1e-9)
 
 
-def least_cover(cover: Cover, low: float, high: float) -> tuple[float, float]:
+def least_cover(cover: Callable[[float], Cover], low: float, high: float) -> tuple[float, float]:
     """Return the least d that covers all problems, and where the last gap found begins."""
     gap = 1.0
     while high - low > 1e-6 * high:

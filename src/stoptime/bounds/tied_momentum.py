@@ -25,7 +25,8 @@ from stoptime.bounds.balls import (  # isort: skip
     verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    CAP_SHARE, COVER_SHARE, Piece, Points, greedy_cover, intervals, least_cover, raised_excess,
+    CAP_SHARE, COVER_SHARE, Cover, Piece, Points, greedy_cover, intervals, least_cover,
+    raised_excess,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball import sinc_slope
 from stoptime.support.arrays import Array
@@ -154,15 +155,13 @@ class Family(NamedTuple):
             a *= 1.02
         return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
 
-    def cover(
-        self, deltas: tuple[float, ...], *levels: float
-    ) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, deltas: tuple[float, ...], *levels: float) -> Cover:
         """Cover all problems by iterates that serve each of these steps, at the lowest |D|."""
         last = self.ends(levels[0])[1]
         k = np.arange(1.0, math.ceil(last / min(deltas)) + 1)
         tables = [self.points(delta, (k + 0.5) * delta)[1] for delta in deltas]
 
-        def at(d: float) -> tuple[list[Piece], list[Interval]]:
+        def at(d: float) -> Cover:
             low, high = zip(*(intervals(table, d) for table in tables), strict=True)
             ends = np.max(low, axis=0), np.min(high, axis=0)
             return greedy_cover(k.tolist(), ends, *self.ends(d)[0])

@@ -12,16 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_X_y
 
+from stoptime.support.checks import (  # isort: skip
+    fraction_below_one, iteration_numbers, list_of_stops, nonnegative, positive_number,
+    whole_number,
+)  # fmt: skip
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.support.arrays import Array
-from stoptime.support.checks import (
-    fraction_below_one,
-    iteration_numbers,
-    list_of_stops,
-    nonnegative,
-    positive_number,
-    whole_number,
-)
 from stoptime.support.progress import progress
 
 MOST_BATCHES = 4000  # that an epoch can draw after any others, up to which moments are exact

@@ -80,7 +80,6 @@ def random_features(
     # the eigenvalues of WWᵀ, with those that are zero where there are more features than inputs
     squares = np.append(0.0, nodes)
     shares = np.append(max(0.0, 1 - 1 / ratio), weights)
-
     linear, other = (1.0, 0.0) if activation is None else _squared_parts(activation)
     tau = linear * squares + other
     explained = np.divide(linear * squares, tau, out=np.zeros_like(tau), where=tau > 0)
