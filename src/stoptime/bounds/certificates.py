@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
+    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
     working_precision,
 )  # fmt: skip
 from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_inflation
@@ -148,7 +148,7 @@ def parameter_error(
 
 
 def proven_guarantee(
-    method: Method, stop: int, penalty: float, eigenvalues: tuple[float, float]
+    method: Method, stop: int, penalty: float, eigenvalues: Interval
 ) -> float | None:
     """Return a proven bound on the inflation of one iterate, for eigenvalues in a range.
 
@@ -164,9 +164,7 @@ def proven_guarantee(
         return None
 
 
-def _iterate_guarantee(
-    method: Any, stop: int, penalty: float, eigenvalues: tuple[float, float]
-) -> Enclosure:
+def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> Enclosure:
     step = exact(method.epsilon)
     rho = (step * exact(penalty)).sqrt()
     reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
