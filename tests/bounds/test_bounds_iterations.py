@@ -10,7 +10,7 @@ import pytest
 
 from bounds.formulas import bessel, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, certificates, every_step, iterates, late_iterates, loops
+from stoptime.bounds import balls, certificates, every_step, iterates, loops
 from stoptime.bounds.plan import plan
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
@@ -94,11 +94,9 @@ def test_tails_and_energies_bound_what_comes_later(method, k):
     g = np.abs(loop(method, theta, k))
     with balls.working_precision():
         for i in range(0, 300, 23):
-            e = iterate.tail(float(theta[i]))
-            if e is not None:
-                cap = balls.upward(e)
-                assert g[i:].max() <= cap + 1e-12
-                assert (np.sin(theta) * g)[i:].max() <= cap * np.sin(theta[i]) + 1e-12
+            cap = balls.upward(iterate.tail(float(theta[i])))
+            assert g[i:].max() <= cap + 1e-12
+            assert (np.sin(theta) * g)[i:].max() <= cap * np.sin(theta[i]) + 1e-12
             cap = balls.upward(iterate.later(balls.exact(float(theta[i]))))
             assert np.abs(loop(method, theta[i], np.arange(k, k + 60))).max() <= cap + 1e-12
 
@@ -140,7 +138,7 @@ def test_brackets_cap_the_imbalance_on_the_whole_interval():
 
 @each_method
 def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
-    found = late_iterates.LateIterates(polynomials(method), 64)
+    found = every_step.LateIterates(polynomials(method), 64)
     u = np.linspace(0.05, 12.0, 60)
     for k in (64, 90, 1000):
         with balls.working_precision():
@@ -303,7 +301,7 @@ def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
             every_step._prove_floor(found, rho, balls.exact(1.001 * heights.min()), angles)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
             every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles[:6])
-        late = late_iterates.LateIterates(found, 500)
+        late = every_step.LateIterates(found, 500)
         sigmas = (balls.exact(1.75), balls.exact(1.76))
         late.prove(sigmas, balls.exact(0.79))
         with pytest.raises(bounds.WorkLimitError):

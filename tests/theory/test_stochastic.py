@@ -232,8 +232,9 @@ def test_epochs_of_few_rows_are_exact(n_and_batch):
     settings = {"momentum": 0.4, "weight_decay": 0.1, "step": 0.05}
     exact = st.stochastic.epochs(X, y, batch_size=batch_size, stops=[1, 4, 7], **settings)
     assert exact.is_exact
-    given = epochs_module.Setting(X, y, 0.05, batch_size, 0.4, 0.1)
-    runs = np.array([*epochs_module._simulated(given, np.array([1, 4, 7]), 20_000, 3)])
+    given = epochs_module.Setting(X, y, batch_size, 0.05, 0.4, 0.1)
+    states = epochs_module._simulated(given, 20_000, 3)
+    runs = np.array([*epochs_module.at_stops(states, np.array([1, 4, 7]))])
     losses = ((runs @ X.T - y) ** 2).mean(axis=2)
     error = losses.std(axis=1) / np.sqrt(20_000)
     assert np.all(np.abs(losses.mean(axis=1) - exact.train_error) < 4 * error + 1e-12)

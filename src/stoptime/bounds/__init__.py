@@ -8,19 +8,15 @@ implicit regularization.
 
 from __future__ import annotations
 
+from stoptime.bounds.products import (  # isort: skip
+    best_guarantees, conjugate_gradient_risk, hardest_spectrum, price_of_products,
+)  # fmt: skip
+from stoptime.bounds.summary import (  # isort: skip
+    BoundsRow, BoundsTable, coupling_counterexample, heavy_ball_theorem, statements, table,
+)  # fmt: skip
 from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import parameter_error, risk_inflation
-from stoptime.bounds.conjugate_gradients import conjugate_gradient_risk
 from stoptime.bounds.friction import FrictionCurve, friction_change, friction_inflation
-from stoptime.bounds.products import best_guarantees, hardest_spectrum, price_of_products
-from stoptime.bounds.summary import (
-    BoundsRow,
-    BoundsTable,
-    coupling_counterexample,
-    heavy_ball_theorem,
-    statements,
-    table,
-)
 
 __all__ = [
     "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -17,9 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from flint import arb
+    from flint import arb as arb  # noqa: PLC0414 - for the annotations of other modules
+else:
+    arb = Any  # python-flint is optional
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
 ENCLOSURE_DIGITS = 12
@@ -113,6 +114,11 @@ def exact(value: float) -> arb:
     return ball(value, 0)
 
 
+def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
+    """Return the enclosure of an inflation 1 + D², given the ends of D²."""
+    return Enclosure(downward(1 + exact(excess)), upward(1 + exact(cap)), float(stop))
+
+
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     """Return the centre and the radius of an interval."""
     low = exact(interval[0])
@@ -154,7 +160,7 @@ def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
 def supremum(
     bracket: Callable[[Box], Bracket], box: Box, *, known: Bracket, tolerance: float
 ) -> Bracket:
-    """Enclose the supremum of a function on ``box`` and outside it, where ``known`` caps it."""
+    """Enclose the supremum of a function: bracketed on ``box``, at most ``known.cap`` elsewhere."""
     # Best first: the box with the highest cap is halved next, until that cap exceeds the largest
     # attained value by at most the tolerance (relative if the supremum exceeds 1).
     best = known

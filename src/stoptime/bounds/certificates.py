@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, WorkLimitError, downward, exact, require_flint, upward, working_precision,
+    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
+    working_precision,
 )  # fmt: skip
-from stoptime.bounds.every_step import every_step_inflation, step_inflation
+from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_inflation
 from stoptime.bounds.filters import BesselFilter, GaussianFilter, MaternFilter, PowerFilter
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import Iterates
@@ -147,7 +148,7 @@ def parameter_error(
 
 
 def proven_guarantee(
-    method: Method, stop: int, penalty: float, eigenvalues: tuple[float, float]
+    method: Method, stop: int, penalty: float, eigenvalues: Interval
 ) -> float | None:
     """Return a proven bound on the inflation of one iterate, for eigenvalues in a range.
 
@@ -163,9 +164,7 @@ def proven_guarantee(
         return None
 
 
-def _iterate_guarantee(
-    method: Any, stop: int, penalty: float, eigenvalues: tuple[float, float]
-) -> Enclosure:
+def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> Enclosure:
     step = exact(method.epsilon)
     rho = (step * exact(penalty)).sqrt()
     reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
@@ -178,7 +177,7 @@ def _iterate_guarantee(
     else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
+    return inflation_between(found.attained, found.cap, stop)
 
 
 class Proofs(NamedTuple):
@@ -271,10 +270,7 @@ def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
 
 
 def _iteration_inflation(
-    method: Any,
-    iterates: Iterates | HeavyBallIterates,
-    argument: float | None,
-    tolerance: float,
+    method: Any, iterates: AnyIterates, argument: float | None, tolerance: float
 ) -> Enclosure:
     if not method.is_tuned:
         return every_step_inflation(method, iterates, argument, tolerance)

@@ -11,42 +11,33 @@ as in the module ``iterates``, where A and B do not depend on a. So for fixed k 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stoptime.bounds.balls import Enclosure, WorkLimitError, downward, exact, upward
-from stoptime.bounds.heavy_ball_plan import (
-    COVER_SHARE,
-    Piece,
-    Points,
-    corners,
-    greedy_cover,
-    intervals,
-    least_cover,
-    points_of,
-)
+from stoptime.bounds.balls import (  # isort: skip
+    Enclosure, Interval, WorkLimitError, arb, downward, exact, inflation_between, upward, verify,
+)  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (  # isort: skip
+    COVER_SHARE, Cover, Points, corners, greedy_cover, intervals, least_cover, points_of,
+    raised_excess,
+)  # fmt: skip
 from stoptime.bounds.iterates import QUARTER, Iterates
-from stoptime.bounds.late_iterates import LateIterates
 from stoptime.bounds.loops import HeavyBallIterates
-from stoptime.bounds.one_variable import flow_inflation, sample
+from stoptime.bounds.one_variable import flow_inflation, imbalance, sample
+from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.support.arrays import Array
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
 EVERY_ITERATE = 64  # up to here a cover may use every iterate
 STRIDES = (8, 2, 1)  # between later ones that it may use
 LARGEST_FIRST = 20_000  # of late iterates
+END_GROWTH = 1.25  # between the phases that are tried as the beginning of the tail
+LAST_END = 1e4  # of these phases
 LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
@@ -54,26 +45,24 @@ WHOLE_REACH = (0.0, 1.0)  # of y = εs
 BELOW_SHARE = 0.2
 ABOVE_SHARE = 0.4
 
+AnyIterates = Iterates | HeavyBallIterates
+
 
 def step_inflation(
-    method: Any, iterates: Iterates | HeavyBallIterates, stop: float | None, tolerance: float
+    method: Any, iterates: AnyIterates, stop: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose C at the step ελ* of the method, or the inflation of one iterate."""
     step = method.epsilon
     rho = exact(step).sqrt()
     if stop is not None:
         found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
-        return _enclosure(found.attained, found.cap, stop)
+        return inflation_between(found.attained, found.cap, stop)
     angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
     k = int(np.argmin(heights))
     best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
     floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
     _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
-    return _enclosure(floor, best.cap, k)
-
-
-def _enclosure(attained: float, cap: float, stop: float) -> Enclosure:
-    return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), float(stop))
+    return inflation_between(floor, best.cap, k)
 
 
 def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
@@ -96,7 +85,7 @@ def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
     return angles, heights
 
 
-def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angles: Array) -> None:
+def _prove_floor(iterates: AnyIterates, rho: arb, d: arb, angles: Array) -> None:
     """Prove that every stop has an angle with |D| ≥ d; ``angles`` has one for the early stops."""
     for k, angle in enumerate(angles.tolist()):
         theta = exact(angle)
@@ -111,10 +100,7 @@ def _prove_floor(iterates: Iterates | HeavyBallIterates, rho: arb, d: arb, angle
 
 
 def every_step_inflation(
-    method: Any,
-    iterates: Iterates | HeavyBallIterates,
-    largest_step: float | None,
-    tolerance: float,
+    method: Any, iterates: AnyIterates, largest_step: float | None, tolerance: float
 ) -> Enclosure:
     """Enclose the supremum of C over all ελ*, or over those up to ``largest_step``."""
     every = max(EVERY_ITERATE, iterates.oscillates_until)
@@ -125,15 +111,12 @@ def every_step_inflation(
     u, f = sample(iterates.flow)
     steps = Steps(iterates, points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
 
-    def excess(d: float, share: float) -> float:
-        return (1 + d**2) * (1 + share * tolerance) - 1
-
     limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
-    least = math.sqrt(excess(math.sqrt(limit.upper - 1), BELOW_SHARE))
+    least = math.sqrt(raised_excess(math.sqrt(limit.upper - 1), BELOW_SHARE * tolerance))
     points = _points(iterates, range(1, every + 1))
     d, worst = least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
-    level = math.sqrt(excess(d, COVER_SHARE))
-    cap = excess(d, ABOVE_SHARE)
+    level = math.sqrt(raised_excess(d, COVER_SHARE * tolerance))
+    cap = raised_excess(d, ABOVE_SHARE * tolerance)
     last = steps.prove_late(every, level, exact(cap).sqrt())
     steps.prove_early(every, last, level, cap)
     upper = upward(1 + exact(cap))
@@ -145,7 +128,7 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> Points:
+def _points(iterates: AnyIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
     rows = {}
     for k in numbers:
@@ -158,11 +141,11 @@ def _points(iterates: Iterates | HeavyBallIterates, numbers: Iterable[int]) -> P
 class Steps:
     """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
-    iterates: Iterates | HeavyBallIterates
+    iterates: AnyIterates
     flow: Points
     nearest: float
 
-    def cover(self, points: Points, d: float, last: int) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, points: Points, d: float, last: int) -> Cover:
         """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
         # factor moves the end to the safe side of its rounding error.
@@ -207,3 +190,65 @@ class Steps:
         for piece in pieces:
             for a in (piece.low, piece.high):
                 self.iterates.at(int(piece.alpha)).prove_excess(1 / exact(a), cap)
+
+
+class LateIterates(NamedTuple):
+    r"""All iterates from ``first`` on, which one proof compares with their flow.
+
+    With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage and the sine are
+
+    .. math:: g = c\,(f(u) + e), \quad 1 - \ell(u) \le c \le 1, \quad |e| \le e(u), \qquad
+              \sin\theta = z/N, \quad 1 - u^2/6N^2 \le z/u \le 1,
+
+    where f is the shrinkage of the flow. None of these distances, which the iterates know, depends
+    on σ, and all of them fall with k from some iterate on.
+    """
+
+    iterates: AnyIterates
+    first: int
+
+    def cap(self, interval: Interval, sigma: arb) -> arb:
+        """Return a cap on |D| over an interval of u, for all these iterates."""
+        first = exact(interval[0])
+        last = exact(interval[1])
+        e = self.iterates.distance(self.first, last)
+        narrowing = self.iterates.narrowing(self.first, last)
+        wide = 1 - narrowing
+        if not wide > 0:
+            return exact(float("inf"))
+        # D without the loss differs from that of the flow by e and by the sine: (1 - f)/u is at
+        # most the root of E T².
+        slower = self.iterates.flow.even_moment(1).sqrt() * narrowing
+        value, variation = imbalance(self.iterates.flow, sigma, interval)
+        full = abs(value) + variation
+        full += last / sigma * (e + narrowing) + sigma * (e / last + slower) / wide
+        # D is linear in c, and -σ/z where c = 0: it is largest at one of both ends. ℓ(u)/u grows.
+        lost = self.iterates.loss(self.first, last) / last
+        if first > 0:
+            lost = lost.min(1 / first)
+        kept = 1 - self.iterates.loss(self.first, first).min(exact(1))
+        return full.max(kept * full + sigma * lost / wide)
+
+    def _end(self, sigmas: tuple[arb, arb], d: arb) -> float | None:
+        """Return a phase beyond which |D| ≤ d is certain, if there is one."""
+        end = self.iterates.flow.tail_start
+        while end < LAST_END and 1 - self.iterates.narrowing(self.first, exact(end)) > 0:
+            if all(self.iterates.beyond(self.first, end, sigma) <= d for sigma in sigmas):
+                return end
+            end *= END_GROWTH
+        return None
+
+    def prove(self, sigmas: tuple[arb, arb], d: arb) -> None:
+        """Prove that all steps with σ ≤ σ₂ for iterate ``first`` have a stop with |D| ≤ d.
+
+        The stop is an iterate, from ``first`` on, whose scale lies between σ₁ and σ₂.
+        """
+        # The ratio of the phases of neighbours falls with k, so no step falls between two iterates.
+        phase, next_phase = (self.iterates.phase(k) for k in (self.first, self.first + 1))
+        if not sigmas[0] * next_phase <= sigmas[1] * phase:
+            raise WorkLimitError("The cover of short steps has a gap.")
+        end = self._end(sigmas, d)
+        if end is None or not self.iterates.distances_fall(self.first):
+            raise WorkLimitError("Not proven: the tail of late iterates stays small.")
+        # |D| is quasi-convex in σ: both ends are enough.
+        verify(lambda box: all(self.cap(box[0], sigma) <= d for sigma in sigmas), ((0.0, end),))

@@ -14,17 +14,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from stoptime.bounds.balls import PRECISION, ball, downward, exact, require_flint, working_precision
+from stoptime.bounds.balls import PRECISION, arb, ball, downward, exact, working_precision
 from stoptime.methods.flows import AcceleratedFlow
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array
 
 ENOUGH_BITS = 80
 SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here
@@ -137,7 +133,7 @@ class MaternFilter(CosineFilter):
 
     def even_moment(self, k: int) -> arb:
         """Return 1 for k = 1; all higher moments are infinite."""
-        return exact(1) if k == 1 else require_flint().arb.pos_inf()
+        return exact(1) if k == 1 else exact(math.inf)
 
     def shrinkage(self, u: arb) -> arb:
         """Return (1 + u)·exp(-u)."""
@@ -197,11 +193,15 @@ class BesselFilter(CosineFilter):
 
     def shrinkage(self, u: arb) -> arb:
         """Return 0F1(ν + 1; -u²/4)."""
-        return _bessel_shrinkage(self._nu, u)
+        return self._of_next_order(0, u)
 
     def slope(self, u: arb) -> arb:
         """Return -u/(2(ν + 1)) times the shrinkage of order ν + 1."""
-        return -u / (2 * (self._nu + 1)) * _bessel_shrinkage(self._nu + 1, u)
+        return -u / (2 * (self._nu + 1)) * self._of_next_order(1, u)
+
+    def _of_next_order(self, shift: int, u: arb) -> arb:
+        """Return the shrinkage of order ν + shift."""
+        return _bessel_shrinkage(self._nu + shift, u)
 
     def tail(self, start: float) -> arb:
         """Return the envelope of u·g divided by start, or that of g if friction < 2."""
@@ -237,16 +237,8 @@ class BesselBand(BesselFilter):
         """The cap 3√3/r² on the second derivative of g by friction, at every u."""
         return 3 * exact(3).sqrt() / exact(self.friction) ** 2
 
-    def shrinkage(self, u: arb) -> arb:
-        """Return a ball with g for all frictions."""
-        return self._between(u, 0)
-
-    def slope(self, u: arb) -> arb:
-        """Return a ball with g' for all frictions."""
-        return -u / (2 * (self._nu + 1)) * self._between(u, 1)
-
-    def _between(self, u: arb, shift: int) -> arb:
-        """Return a ball with the shrinkages of order ν + shift: their ends, and the curvature."""
+    def _of_next_order(self, shift: int, u: arb) -> arb:
+        """Return a ball with the shrinkages of all frictions: both ends, and the curvature."""
         orders = [(exact(r) - 1) / 2 + shift for r in (self.friction, self.last)]
         first, last = (_bessel_shrinkage(nu, u) for nu in orders)
         return first.union(last) + ball(0, self.bend * self.width**2 / 8)
@@ -256,7 +248,6 @@ def _bessel_shrinkage(nu: arb, u: arb) -> arb:
     """Return 0F1(ν + 1; -u²/4)."""
     # |g| ≤ 1 always, because g is the mean of cosines.
     anything = ball(0, 1)
-    value = anything
     # The alternating series cancels for large u, so the precision is raised until enough bits stay.
     for factor in PRECISION_RAISES:
         with working_precision(factor * PRECISION):

@@ -13,6 +13,7 @@ so proofs at the two ends of a cell prove bounds for every friction between them
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,20 +22,16 @@ import numpy as np
 from scipy.optimize import brentq
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, WorkLimitError, ball, downward, exact, require_flint, supremum, upward,
-    verify, working_precision,
+    Box, Bracket, Enclosure, WorkLimitError, arb, ball, downward, exact, require_flint, supremum,
+    upward, verify, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselBand, BesselFilter
 from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at, sample
+from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flint import arb
     from matplotlib.axes import Axes
-
-    from stoptime.support.arrays import Array
 
 WIDEST_CELL = 0.1  # relative to its friction
 STEP_SHARE = 0.9  # of the width that is expected to meet the tolerance

@@ -11,19 +11,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
-
-import numpy as np
-from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, Interval, WorkLimitError, ball, bracket_square, centre_and_radius,
-    downward, exact, supremum, upward, verify,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
+    exact, inflation_between, supremum, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.heavy_ball_plan import Piece, highest, make_plan
-
-if TYPE_CHECKING:
-    from flint import arb
+from stoptime.theory.search import ROUGHLY, lowest_between
 
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
 ERROR_HORIZON = 4.0  # any number above π, see heavy_ball_error
@@ -36,11 +30,9 @@ def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
         return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
     plan = make_plan(kappa, tolerance)
     _prove_cover(plan.pieces, kappa, exact(plan.cap).sqrt())
-    lower = 1.0
     if plan.floor > 0:
         _prove_floor(plan.worst, kappa, exact(plan.floor).sqrt())
-        lower = downward(1 + exact(plan.floor))
-    return Enclosure(lower, upward(1 + exact(plan.cap)), plan.stop)
+    return inflation_between(max(plan.floor, 0.0), plan.cap, plan.stop)
 
 
 def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
@@ -75,7 +67,11 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
     a = exact(worst)
 
     def holds(box: Box) -> bool:
-        y = _witness(worst, sum(box[0]) / 2, kappa)
+        # Where |D| is large is found in floating point. The witness y is valid only inside [1, √κ],
+        # and the end itself is exact, not the rounded root.
+        stop = sum(box[0]) / 2
+        b, _ = highest(worst, stop, kappa)
+        y = exact(math.hypot(1.0, b / stop)).min(exact(kappa).sqrt())
         # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
         c = (y**2 - 1).nonnegative_part().sqrt()
         middle, radius = centre_and_radius(box[0])
@@ -98,15 +94,6 @@ def _late_stop(a: arb, d: arb) -> float:
             return alpha
         alpha *= 1.25
     raise WorkLimitError(f"Not proven: every late stop of the hardest problem, a = {a}, is worse.")
-
-
-def _witness(a: float, alpha: float, kappa: float) -> arb:
-    """Return a y in [1, √κ] where |D| is large, found in floating point."""
-    b, _ = highest(a, alpha, kappa)
-    # A witness is valid only inside [1, √κ]; the end itself is exact, not the rounded root.
-    y = exact(math.hypot(1.0, b / alpha))
-    root = exact(kappa).sqrt()
-    return y.min(root)
 
 
 def shrinkage(a: arb, b: arb) -> arb:
@@ -193,12 +180,10 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
 
     origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.
-    peak = minimize_scalar(
-        lambda b: np.cos(b) - calibration * (1 - np.cos(b)) / b**2,
-        bounds=(0.5, ERROR_HORIZON),
-        method="bounded",
-    ).x
-    undamped = bracket(((0.0, 0.0), (float(peak), float(peak))))
+    peak = lowest_between(
+        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, ERROR_HORIZON, ROUGHLY
+    )
+    undamped = bracket(((0.0, 0.0), (peak, peak)))
     best = max(origin, undamped, key=lambda found: found.attained)
     beyond = (1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
     known = best._replace(cap=upward(beyond))

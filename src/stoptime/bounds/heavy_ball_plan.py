@@ -25,14 +25,7 @@ from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import Interval, WorkLimitError
 from stoptime.support.arrays import Array
-from stoptime.theory.search import (
-    KINK_TOLERANCE,
-    MOST_PEAKS,
-    PEAK_ZOOMS,
-    dips,
-    lowest,
-    lowest_between,
-)
+from stoptime.theory.search import KINK_TOLERANCE, dips, lowest, lowest_between
 
 ROUNDS = 40
 LOG_STOPS = 600
@@ -66,7 +59,7 @@ class Piece(NamedTuple):
     alpha: float
 
 
-Cover = Callable[[float], tuple[list[Piece], list[Interval]]]
+Cover = tuple[list[Piece], list[Interval]]  # the pieces, and the gaps that they leave
 
 
 class ProofPlan(NamedTuple):
@@ -101,7 +94,7 @@ def highest(a: float, alpha: float, kappa: float) -> tuple[float, float]:
 
     grid = phases(alpha, kappa, PEAK_SPACING)
     # Between samples at this distance a peak gains about a thousandth.
-    b, height = lowest(depth, grid, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    b, height = lowest(depth, grid, margin=0.01)
     return b, -height
 
 
@@ -148,14 +141,12 @@ def intervals(points: Points, d: float) -> tuple[Array, Array]:
 def refined_interval(alpha: float, kappa: float, d: float) -> tuple[float, float]:
     """Return the ends of the interval of one stop of the flow, refined between samples."""
     grid = phases(alpha, kappa, PEAK_SPACING)
-    low = lowest(lambda b: -limits(parts(alpha, b), d)[0], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
-    high = lowest(lambda b: limits(parts(alpha, b), d)[1], grid, MOST_PEAKS, PEAK_ZOOMS)[1]
+    low = lowest(lambda b: -limits(parts(alpha, b), d)[0], grid)[1]
+    high = lowest(lambda b: limits(parts(alpha, b), d)[1], grid)[1]
     return -low, high
 
 
-def greedy_cover(
-    stops: list[float], ends: tuple[Array, Array], at: float, end: float
-) -> tuple[list[Piece], list[Interval]]:
+def greedy_cover(stops: list[float], ends: tuple[Array, Array], at: float, end: float) -> Cover:
     """Cover the problems from ``at`` to ``end``; return the pieces and the gaps."""
     low, high = ends
     pieces: list[Piece] = []
@@ -174,9 +165,7 @@ def greedy_cover(
     return pieces, gaps
 
 
-def flow_cover(
-    stops: list[float], ends: tuple[Array, Array], d: float, kappa: float
-) -> tuple[list[Piece], list[Interval]]:
+def flow_cover(stops: list[float], ends: tuple[Array, Array], d: float, kappa: float) -> Cover:
     """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and the gaps."""
     # Below the first problem the stop 0 is good enough, and beyond the last one a late stop is.
     return greedy_cover(stops, ends, d / math.sqrt(kappa), _closing_point(d, kappa))
@@ -198,7 +187,7 @@ class Family:
         }
         return points_of(samples)
 
-    def cover(self, d: float) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, d: float) -> Cover:
         """Cover (0, ∞) by problems with |D| ≤ d, up to the distance of the samples."""
         return flow_cover(self.alphas, intervals(self._points, d), d, self.kappa)
 
@@ -211,14 +200,13 @@ class Family:
         """Return (largest |D|, α) of the best stops of the problem a: local minima, refined."""
         Y1, Y2, starts, _ = self._points
         heights = np.maximum.reduceat(np.abs(a * Y1 - Y2 / a), starts)
-        alphas = self.alphas
 
         def height(log_stop: float) -> float:
             return highest(a, math.exp(log_stop), self.kappa)[1]
 
         # |D| oscillates in α, so the lowest minimum between the stops may be any of the best few.
         deepest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:CANDIDATES]
-        logs = np.log(alphas)
+        logs = np.log(self.alphas)
         found = [float(logs[int(np.argmin(heights))])]
         found += [
             lowest_between(height, logs[i - 1], logs[i + 1], self.width)
@@ -243,7 +231,7 @@ def _closing_point(d: float, kappa: float) -> float:
     return float(brentq(lambda a: cap(a) - d, first, 1e3 * first)) * (1 + 1e-9)
 
 
-def least_cover(cover: Cover, low: float, high: float) -> tuple[float, float]:
+def least_cover(cover: Callable[[float], Cover], low: float, high: float) -> tuple[float, float]:
     """Return the least d that covers all problems, and where the last gap found begins."""
     gap = 1.0
     while high - low > 1e-6 * high:
@@ -264,7 +252,7 @@ def _worst_near(grid: Family, gap: float) -> tuple[float, float]:
     return max((grid.best_stops(a)[0][0], a) for a in (gap, math.exp(log)))
 
 
-def _excess(d: float, share: float) -> float:
+def raised_excess(d: float, share: float) -> float:
     """Return the excess d², raised by a share of the whole constant 1 + d²."""
     return (1 + d**2) * (1 + share) - 1
 
@@ -288,7 +276,7 @@ def _search(kappa: float, least: float, share: float) -> tuple[list[Piece], floa
     near = np.geomspace(grid.width, GAP_WINDOW, NEARBY)
     closer = (worst * np.exp(np.outer([-1, 1], near))).ravel().tolist()
     for _ in range(ROUNDS):
-        level = math.sqrt(_excess(max(floor, least), share))
+        level = math.sqrt(raised_excess(max(floor, least), share))
         best = [(*grid.best_stops(a)[0], a) for a in [worst, *closer]]
         stops = {alpha for _, alpha, _ in best} | reach.keys()
         if level > d:
@@ -319,5 +307,5 @@ def make_plan(kappa: float, tolerance: float) -> ProofPlan:
     least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
     pieces, worst, floor = _search(kappa, least, COVER_SHARE * tolerance)
     stop = next((p.alpha / worst for p in pieces if p.low <= worst <= p.high), 0.0)
-    cap = _excess(max(floor, least), CAP_SHARE * tolerance)
-    return ProofPlan(pieces, worst, cap, _excess(floor, -FLOOR_SHARE * tolerance), stop)
+    cap = raised_excess(max(floor, least), CAP_SHARE * tolerance)
+    return ProofPlan(pieces, worst, cap, raised_excess(floor, -FLOOR_SHARE * tolerance), stop)

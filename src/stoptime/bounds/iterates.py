@@ -14,25 +14,19 @@ coefficients, so g is a characteristic function, as for the flows: g(θ) = E cos
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import eval_gegenbauer
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Box, Bracket, ball, bracket_square, centre_and_radius, exact, supremum, upward,
-    verify, working_precision,
+    PRECISION, Box, Bracket, Interval, arb, ball, bracket_square, centre_and_radius, exact,
+    supremum, upward, verify, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselFilter, CosineFilter, GaussianFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array
 
 PHASE_SPACING = 0.004  # of the grid on which peaks are looked for, in units of 1/√(E T²)
 SEARCHED_PHASES = 12.0  # |D| has its peak before this phase
@@ -96,15 +90,15 @@ class Iterate:
         fourth = (a + 3 * b) / 2
         return m + second, m * (3 * m - 2) + 6 * m * second + fourth
 
-    def tail(self, start: float) -> arb | None:
-        """Return a cap e with |g| ≤ e and sin θ·|g| ≤ e·sin(start) from ``start`` on, if known."""
+    def tail(self, start: float) -> arb:
+        """Return an e with |g| ≤ e and sin θ·|g| ≤ e·sin(start) from ``start`` on, or infinity."""
         # v = sin(θ)^ν·P solves v'' + qv = 0 with q below, which does not fall up to π/2 as ν ≥ 1.
         # So v² + v'²/q never grows once q is positive (Sonin), and it bounds v² from here on.
         theta = exact(start)
         nu = exact(self.order)
         q = (self.degree + nu) ** 2 - nu * (nu - 1) / theta.sin() ** 2
         if not q > 0:
-            return None
+            return exact(math.inf)
         P = self.factor(theta)
         velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
         envelope = (P**2 + velocity**2 / q).sqrt().upper()
@@ -156,9 +150,8 @@ class Iterates:
     b: int
     c: int
     order: float
-    longest: ClassVar[float] = (
-        1 + 1e-12
-    )  # the longest εL; rounding may raise it above 1 where the step is 1/L
+    longest: ClassVar[float] = 1 + 1e-12
+    """The longest εL; rounding may raise it above 1 where the step is 1/L."""
 
     def at(self, k: int) -> Iterate:
         """Return iterate k; nothing is learned at k = 0."""
@@ -267,11 +260,10 @@ def horizon(iterate: Iterate, rho: arb, end: float, level: float) -> tuple[float
     point = 1 / iterate.spread
     while point < end:
         e = iterate.tail(point)
-        if e is not None:
-            sine = exact(point).sin()
-            # Each term of this cap falls in θ.
-            cap = (sine * e / rho + rho * (1 + e) / sine) ** 2
-            if cap < level:
-                return point, upward(cap)
+        sine = exact(point).sin()
+        # Each term of this cap falls in θ.
+        cap = (sine * e / rho + rho * (1 + e) / sine) ** 2
+        if cap < level:
+            return point, upward(cap)
         point *= TAIL_GROWTH
     return end, 0.0

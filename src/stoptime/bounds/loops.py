@@ -14,26 +14,20 @@ for any intervals around ω_j of radius r_j that cover [0, π].
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Bracket, WorkLimitError, centre_and_radius, downward, exact, upward,
+    PRECISION, Bracket, Interval, WorkLimitError, arb, centre_and_radius, downward, exact, upward,
     working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter, GaussianFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flint import arb
-
-    from stoptime.bounds.balls import Interval
-    from stoptime.methods.recurrence import Update
-    from stoptime.support.arrays import Array
+from stoptime.methods.recurrence import Update
+from stoptime.support.arrays import Array
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
 LARGEST_K = 3000  # of a polynomial in closed form

@@ -14,24 +14,18 @@ the page *Certificates* has all proofs.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, Interval, WorkLimitError, bracket_square, centre_and_radius, downward,
-    exact, supremum, upward,
+    Box, Bracket, Enclosure, Interval, WorkLimitError, arb, bracket_square, centre_and_radius,
+    downward, exact, inflation_between, supremum, upward,
 )  # fmt: skip
-from stoptime.theory.search import dips
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flint import arb
-
-    from stoptime.bounds.filters import CosineFilter
-    from stoptime.support.arrays import Array
+from stoptime.bounds.filters import CosineFilter
+from stoptime.support.arrays import Array
+from stoptime.theory.search import ROUGHLY, dips, lowest_between
 
 PEAK_SHARE = 0.9  # lower peaks of |D|, relative to the highest one, are not used as witnesses
 WINDOW = 0.02  # of log σ, around the best σ of the grid
@@ -110,7 +104,7 @@ def inflation_at(
     end = horizon(tail, cosine_filter.tail_start, known)
     beyond = Bracket(known, upward(tail(end)), ((peak, peak),))
     excess = supremum(bracket, ((0.0, end),), known=beyond, tolerance=tolerance)
-    return Enclosure(downward(1 + exact(excess.attained)), upward(1 + exact(excess.cap)), stop)
+    return inflation_between(excess.attained, excess.cap, stop)
 
 
 def imbalance(cosine_filter: CosineFilter, sigma: arb, cell: Interval) -> tuple[arb, arb]:
@@ -186,15 +180,9 @@ def best_stop(cosine_filter: CosineFilter) -> tuple[float, list[float]]:
         return found
 
     natural = 0.5 * math.log(2 / float(cosine_filter.even_moment(1)))
-    window = (natural - 2, natural + 1)
-    start = minimize_scalar(lambda log: heights(log).max(), bounds=window, method="bounded").x
+    start = lowest_between(lambda log: heights(log).max(), natural - 2, natural + 1, ROUGHLY)
     # The variable is an offset from zero, as the optimiser's tolerance is relative to its variable.
-    offset = minimize_scalar(
-        lambda offset: max(peaks(start + offset))[0],
-        bounds=(-WINDOW, WINDOW),
-        method="bounded",
-        options={"xatol": 1e-13},
-    ).x
+    offset = lowest_between(lambda offset: max(peaks(start + offset))[0], -WINDOW, WINDOW, 1e-13)
     places = [at for _, at in peaks(start + offset)]
     return math.exp(start + offset) ** (2 // cosine_filter.order), places
 

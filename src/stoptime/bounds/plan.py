@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.bounds.certificates import proven_guarantee
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
@@ -23,11 +26,6 @@ from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
 
 NO_LONGER_MATTERS = 1.01  # times the risk of the full gradient
 MOST_BATCH_STEPS = 50_000  # of a run whose batches are followed step by step
@@ -110,37 +108,31 @@ class Plan:
         return ax
 
     @property
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> list[list[str]]:
         """The runs as a table of words."""
-        head = ("method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup")
-        size = self._batch_size
-        rows: list[tuple[str, ...]] = [
-            head if size is None else (*head, f"batches of {size}", "enough")
-        ]
+        head = ["method", "iterations", "ridge penalty", "risk at most", "risk here", "speedup"]
+        if self.run.batches is not None:
+            head += [f"batches of {self.run.batches.batch_size}", "enough"]
+        rows = [head]
         for run in self._runs:
             here = "-" if run.expected_inflation is None else f"{run.expected_inflation:.3f} x"
             bound = f"{rounded_up(run.inflation)} x"
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             name = describe(run.method)
-            row: tuple[str, ...] = (name, str(run.iterations), f"{run.penalty:.3g}", bound, here)
-            row = (*row, sooner)
+            row = [name, str(run.iterations), f"{run.penalty:.3g}", bound, here, sooner]
             if run.batches is not None:
-                row = (*row, f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows"))
+                row += [f"{run.batches.cost:.3g} x", str(run.batches.enough or "all rows")]
             rows.append(row)
         return rows
-
-    @property
-    def _batch_size(self) -> int | None:
-        return None if self.run.batches is None else self.run.batches.batch_size
 
     def __str__(self) -> str:
         text = f"Equivalent to ridge with penalty {self.penalty:.4g}:\n{aligned(self._rows)}"
         searched = [describe(run.method) for run in self._runs if not run.proven]
         if searched:
             text += f"\nrisk at most: found by a search and not proven for {', '.join(searched)}"
-        if self._batch_size is not None:
+        if self.run.batches is not None:
             text += (
-                f"\nbatches of {self._batch_size}: risk over that of the full gradient; "
+                f"\nbatches of {self.run.batches.batch_size}: risk over that of the full gradient; "
                 "enough: this batch size adds at most 1 %"
             )
         return text
@@ -278,11 +270,10 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
 
 def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     """Follow the run on batches of this size, and of others until they no longer matter."""
-    method = run.method
-    moves = cast("Iteration", method)
+    method: Any = run.method
     known = isinstance(method, Iteration) and method.follows_flow
     # stride, direct gradient and decay come after momentum, lookahead and weight
-    if not known or moves.update(2)[3:] != (1.0, 0.0, 0.0):
+    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0):
         raise ValueError(
             f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
             f"with a constant step; {method} differs from these."
@@ -299,7 +290,7 @@ def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost
 
     def cost(rows: int) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
-            (state,) = source.followed(moves.coefficients, moves.epsilon, 0.0, rows, stops)
+            (state,) = source.followed(method.coefficients, method.epsilon, 0.0, rows, stops)
             full = np.sum((1 - s * state.gain) ** 2) + level * np.sum(s * state.gain**2)
             found = float(1 + np.sum(state.covariance) / full)
         return found if np.isfinite(found) else np.inf

@@ -13,34 +13,24 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Enclosure, Interval, WorkLimitError, ball, centre_and_radius, downward, exact, upward,
+    Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact, upward,
     verify,
 )  # fmt: skip
+from stoptime.bounds.heavy_ball_plan import (  # isort: skip
+    CAP_SHARE, COVER_SHARE, Cover, Piece, Points, greedy_cover, intervals, least_cover,
+    raised_excess,
+)  # fmt: skip
 from stoptime.bounds.heavy_ball import sinc_slope
-from stoptime.bounds.heavy_ball_plan import (
-    CAP_SHARE,
-    COVER_SHARE,
-    Piece,
-    Points,
-    greedy_cover,
-    intervals,
-    least_cover,
-)
+from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flint import arb
-
-    from stoptime.support.arrays import Array
 
 CLOSEST = 1e-9  # relative lengths of steps that are told apart
 COARSE_SAMPLES = 60  # of c on a unit, to find the hardest step
@@ -117,7 +107,7 @@ def tied_inflation(kappa: float, tolerance: float) -> Enclosure:
     delta = family._replace(samples=COARSE_SAMPLES).hardest()
     d, worst = least_cover(partial(family.cover, (delta,)), 0.1, 2 * kappa**0.25)
     level, cap, floor = (
-        math.sqrt((1 + d**2) * (1 + share * tolerance) - 1)
+        math.sqrt(raised_excess(d, share * tolerance))
         for share in (COVER_SHARE, CAP_SHARE, -CAP_SHARE)
     )
     stop = family.prove_floor(delta, worst, floor)
@@ -165,15 +155,13 @@ class Family(NamedTuple):
             a *= 1.02
         return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
 
-    def cover(
-        self, deltas: tuple[float, ...], *levels: float
-    ) -> tuple[list[Piece], list[Interval]]:
+    def cover(self, deltas: tuple[float, ...], *levels: float) -> Cover:
         """Cover all problems by iterates that serve each of these steps, at the lowest |D|."""
         last = self.ends(levels[0])[1]
         k = np.arange(1.0, math.ceil(last / min(deltas)) + 1)
         tables = [self.points(delta, (k + 0.5) * delta)[1] for delta in deltas]
 
-        def at(d: float) -> tuple[list[Piece], list[Interval]]:
+        def at(d: float) -> Cover:
             low, high = zip(*(intervals(table, d) for table in tables), strict=True)
             ends = np.max(low, axis=0), np.min(high, axis=0)
             return greedy_cover(k.tolist(), ends, *self.ends(d)[0])
@@ -224,8 +212,7 @@ class Family(NamedTuple):
             middle = 0.5 * (low + high)
             # The lower the level of the cover, the more room is left for the steps of the interval.
             search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
-            levels = [share * level for share in ROOM]
-            pieces, gaps = search.cover((low, middle, high), *levels)
+            pieces, gaps = search.cover((low, middle, high), *(share * level for share in ROOM))
             steps = exact(low).union(exact(high))
             if not gaps and all(self._serves(piece, steps, d) for piece in pieces):
                 self._check_ends(pieces, d)

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from stoptime.methods.adaptive import Adam
 from stoptime.methods.registry import get_method
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paths import Path, draw
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import plots
+from stoptime.support.arrays import Array, Floats
 from stoptime.theory import stochastic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from stoptime.methods.adaptive import Adam
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
 
 BATCH_ROWS = 240
 BATCH_FEATURES = 60
@@ -88,14 +87,13 @@ def _bounds_of_batches(ax: Axes, X: Array, beta: Array) -> Rows:
     size = BATCH_SIZES[1]
     step = SMALL_STEP * 2 * size / (len(X) * values.sum())
     steps = np.unique(np.round(np.geomspace(1, 30_000, 40)))
-    found = {
-        "limit, from the spectrum": stochastic.limit,
-        "at most, for any rows": stochastic.upper_bound,
-    }
     exact = stochastic.risk(X, beta, 1.0, step, size, steps[steps <= 1000])
     ax.loglog(exact.stops, exact.batches, color="#0072B2", linewidth=1.8, label="exact")
     rows = _rows("added", "exact", exact.stops, exact.batches)
-    for (label, function), style in zip(found.items(), ("--", ":"), strict=True):
+    for label, function, style in (
+        ("limit, from the spectrum", stochastic.limit, "--"),
+        ("at most, for any rows", stochastic.upper_bound, ":"),
+    ):
         curve = function(values, steps, **known, step=step, batch_size=size)
         ax.loglog(curve.stops, curve.batches, style, color="0.2", linewidth=1.4, label=label)
         rows += _rows("added", label, curve.stops, curve.batches)
@@ -117,8 +115,7 @@ def _simulated(X: Array, beta: Array, step: float, size: int, steps: Array) -> t
     """Return means and standard errors of ‖β - β₀‖² over runs, each with noise of its own."""
     # this uses rows and not the recursion for covariances, so it is an independent check
     rng = np.random.default_rng(1)
-    shape = SIMULATED_RUNS, len(X)
-    responses = X @ beta + rng.standard_normal(shape)
+    responses = X @ beta + rng.standard_normal((SIMULATED_RUNS, len(X)))
     coef = np.zeros((SIMULATED_RUNS, X.shape[1]))
     losses = []
     for k in range(1, int(steps[-1]) + 1):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stoptime.bounds.products import best_guarantees, hardest_spectrum
@@ -11,25 +9,20 @@ from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
 from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.paper.experiment import Experiment
 from stoptime.support import plots
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array
 
 PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty
 MOST_PRODUCTS = 60
 DESCENT_STEPS = np.linspace(0.2, 1.98, 30)  # of gradient descent, in units of 1/L
-COMPARED_ITERATIONS = {
-    "Nesterov, friction 3": Nesterov(),
-    "Nesterov, friction 5": Nesterov(friction=5.0),
-    "ν-method, ν = 1": NuMethod(),
-    "ν-method, ν = 2": NuMethod(nu=2.0),
+COMPARED_ITERATIONS = {  # the method, and the line of its curve
+    "Nesterov, friction 3": (Nesterov(), "-"),
+    "Nesterov, friction 5": (Nesterov(friction=5.0), "--"),
+    "ν-method, ν = 1": (NuMethod(), "-"),
+    "ν-method, ν = 2": (NuMethod(nu=2.0), "--"),
 }
 CURVE_STYLES = {  # the method that lends its colour, and the line
     "optimal iteration": ("ridge", "-"),
-    "Nesterov, friction 3": ("nesterov", "-"),
-    "Nesterov, friction 5": ("nesterov", "--"),
-    "ν-method, ν = 1": ("nu-method", "-"),
-    "ν-method, ν = 2": ("nu-method", "--"),
+    **{label: (method.name, line) for label, (method, line) in COMPARED_ITERATIONS.items()},
     "gradient descent, best step": ("gradient-descent", "-"),
     "conjugate gradients, worst found": ("conjugate-gradient", "-"),
     "conjugate gradients for ridge, worst found": ("conjugate-gradient", "--"),
@@ -49,7 +42,7 @@ def guarantees_by_products(products: int, condition: float) -> dict[str, Array]:
     known = {"largest_eigenvalue": condition, "penalty": 1.0}
     angles = (2 * np.arange(products + 1) + 1) * np.arcsinh(1 / np.sqrt(condition))
     found = {"optimal iteration": np.tanh(angles) ** -2.0}
-    for label, method in COMPARED_ITERATIONS.items():
+    for label, (method, _) in COMPARED_ITERATIONS.items():
         found[label] = best_guarantees(method, products, **known)
     descents = [
         best_guarantees(GradientDescent(c / condition), products, **known) for c in DESCENT_STEPS

@@ -14,6 +14,7 @@ from stoptime.bounds.heavy_ball_plan import make_plan
 from stoptime.bounds.summary import TABLE_CONDITION_NUMBERS, paper_bound
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
@@ -27,8 +28,6 @@ from stoptime.theory.risk import RiskCurve, risk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from stoptime.methods.recurrence import Iteration
 
 __all__ = ["Experiment", "reproduce"]
 

@@ -12,23 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import TINY
+from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 from stoptime.theory import search
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array
 
 Kind = Literal["risk", "parameter", "paper"]
 

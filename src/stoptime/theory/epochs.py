@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_X_y
 
-from stoptime.methods.recurrence import MOST_ITERATIONS
-from stoptime.support.checks import (
-    fraction_below_one,
-    iteration_numbers,
-    list_of_stops,
-    nonnegative,
-    positive_number,
+from stoptime.support.checks import (  # isort: skip
+    fraction_below_one, iteration_numbers, list_of_stops, nonnegative, positive_number,
     whole_number,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.support.arrays import Array
+)  # fmt: skip
+from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.support.arrays import Array
+from stoptime.support.progress import progress
 
 MOST_BATCHES = 4000  # that an epoch can draw after any others, up to which moments are exact
 
@@ -96,8 +89,8 @@ class Setting(NamedTuple):
 
     X: Array
     y: Array
-    step: float
     batch_size: int
+    step: float
     momentum: float
     decay: float
 
@@ -137,28 +130,25 @@ def epochs(
     rows, response = check_X_y(X, y, dtype=np.float64)
     n, p = rows.shape
     size = min(whole_number("batch_size", batch_size, least=1), n)
-    given = Setting(
-        rows,
-        response,
-        positive_number("step", step),
-        size,
-        fraction_below_one("momentum", momentum),
-        float(nonnegative("weight_decay", weight_decay)),
-    )
+    given = Setting(rows, response, size, *checked_sgd(step, momentum, weight_decay))
     found = numbers_of_steps(stops)
     gram = rows.T @ rows / n
     count = whole_number("runs", runs, least=2)
     start = whole_number("seed", seed, least=0)
     errors = None
     with np.errstate(over="ignore", invalid="ignore"):
-        if _batches_of_an_epoch(n, size) <= MOST_BATCHES:
-            second = np.array([*_propagated(given, found)]).reshape(-1, 2 * p + 1, 2 * p + 1)
+        # all batches that an epoch can draw, each after any set of rows already used
+        used = range(0, n, size)
+        if sum(comb(n, one) * comb(n - one, min(size, n - one)) for one in used) <= MOST_BATCHES:
+            second = np.array([*at_stops(_propagated(given), found)])
+            second = second.reshape(-1, 2 * p + 1, 2 * p + 1)
             mean = second[:, :p, -1]
             spread = second[:, :p, :p] - mean[:, :, None] * mean[:, None, :]
             loss = ((mean @ rows.T - response) ** 2).mean(axis=1)
             loss = loss + np.einsum("tij,ji->t", spread, gram)
         else:
-            ends = np.array([*_simulated(given, found, count, start)]).reshape(-1, count, p)
+            ends = np.array([*at_stops(_simulated(given, count, start), found)])
+            ends = ends.reshape(-1, count, p)
             mean = ends.mean(axis=1)
             centred = ends - mean[:, None]
             spread = centred.swapaxes(1, 2) @ centred / (count - 1)
@@ -168,6 +158,12 @@ def epochs(
     if not np.isfinite(loss).all():
         raise ValueError(f"The iterates overflow: a step of {given.step:g} diverges.")
     return Moments(found, mean, loss, errors, gram, np.eye(p), spread)
+
+
+def checked_sgd(step: float, momentum: float, weight_decay: float) -> tuple[float, float, float]:
+    """Return step, momentum and weight decay; refuse those for which no iterate is defined."""
+    decay = float(nonnegative("weight_decay", weight_decay))
+    return positive_number("step", step), fraction_below_one("momentum", momentum), decay
 
 
 def one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
@@ -189,69 +185,67 @@ def numbers_of_steps(stops: ArrayLike) -> Array:
     return found
 
 
-def _batches_of_an_epoch(n: int, size: int) -> int:
-    """Return how many batches, each after a set of rows already used, an epoch can draw."""
-    used = range(0, n, size)
-    return sum(comb(n, one) * comb(n - one, min(size, n - one)) for one in used)
+def at_stops(run: Iterator[Any], stops: Array, *, verbose: bool = False) -> Iterator[Any]:
+    """Yield what a run without end yields after each of these numbers of steps."""
+    wanted = set(iteration_numbers(stops).tolist())
+    start = next(run)
+    if 0 in wanted:
+        yield start
+    for k in progress(range(1, max(wanted, default=0) + 1), "steps", verbose):
+        state = next(run)
+        if k in wanted:
+            yield state
 
 
-def _propagated(given: Setting, stops: Array) -> Iterator[Array]:
+def _propagated(given: Setting) -> Iterator[Array]:
     """Yield E aaᵀ of a = (iterate, last move, 1), summed over the sets of rows used so far."""
     n, p = given.X.shape
-    moves = np.eye(2 * p + 1)
     everything = frozenset(range(n))
     first = np.zeros((2 * p + 1, 2 * p + 1))
     first[-1, -1] = 1.0
     states = {frozenset[int](): first}
-    done = 0
-    for stop in iteration_numbers(stops):
-        for _ in range(done, stop):
-            after: dict[frozenset[int], Array] = {}
-            for used, second in states.items():
-                left = sorted(everything - used)
-                choices = [*combinations(left, min(given.batch_size, len(left)))]
-                for batch in choices:
-                    map_of_batch = _affine(given, moves, [*batch])
-                    moved = map_of_batch @ second @ map_of_batch.T / len(choices)
-                    now = used | frozenset(batch)
-                    # the rows begin anew after an epoch
-                    now = frozenset() if now == everything else now
-                    after[now] = after[now] + moved if now in after else moved
-            states = after
-        done = int(stop)
+    while True:
         yield np.sum([*states.values()], axis=0)
+        after: dict[frozenset[int], Array] = {}
+        for used, second in states.items():
+            left = sorted(everything - used)
+            choices = [*combinations(left, min(given.batch_size, len(left)))]
+            for batch in choices:
+                map_of_batch = _affine(given, [*batch])
+                moved = map_of_batch @ second @ map_of_batch.T / len(choices)
+                now = used | frozenset(batch)
+                # the rows begin anew after an epoch
+                now = frozenset() if now == everything else now
+                after[now] = after[now] + moved if now in after else moved
+        states = after
 
 
-def _affine(given: Setting, identity: Array, batch: list[int]) -> Array:
+def _affine(given: Setting, batch: list[int]) -> Array:
     """Return the matrix by which one step on a batch moves (iterate, last move, 1)."""
     p = given.X.shape[1]
     rows = given.X[batch]
-    found = np.zeros_like(identity)
+    found = np.zeros((2 * p + 1, 2 * p + 1))
     found[p : 2 * p, :p] = -given.step * (rows.T @ rows / len(rows) + given.decay * np.eye(p))
     found[p : 2 * p, p : 2 * p] = given.momentum * np.eye(p)
     found[p : 2 * p, -1] = given.step * (rows.T @ given.y[batch]) / len(rows)
-    found[:p] = found[p : 2 * p] + identity[:p]
+    found[:p] = found[p : 2 * p] + np.eye(p, 2 * p + 1)
     found[-1, -1] = 1.0
     return found
 
 
-def _simulated(given: Setting, stops: Array, runs: int, seed: int) -> Iterator[Array]:
-    """Yield the coefficients of all runs, of shape (runs, n_features), at every stop."""
+def _simulated(given: Setting, runs: int, seed: int) -> Iterator[Array]:
+    """Yield the coefficients of all runs, of shape (runs, n_features), without end."""
     n, p = given.X.shape
     shuffles = _batches(n, given.batch_size, runs, np.random.default_rng(seed))
     coef = np.zeros((runs, p))
     move = np.zeros((runs, p))
-    done = 0
-    for stop in iteration_numbers(stops):
-        for _ in range(done, stop):
-            batch = next(shuffles)
-            rows = given.X[batch]
-            errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
-            gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
-            move = given.momentum * move - given.step * (gradient + given.decay * coef)
-            coef = coef + move
-        done = int(stop)
+    for batch in shuffles:
         yield coef
+        rows = given.X[batch]
+        errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
+        gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
+        move = given.momentum * move - given.step * (gradient + given.decay * coef)
+        coef = coef + move
 
 
 def _batches(n: int, size: int, runs: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:

@@ -13,10 +13,11 @@ In the eigenbasis of H an iteration multiplies entry (i, j) of V by a number, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from itertools import count
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas
@@ -24,18 +25,13 @@ from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from stoptime.methods.iterations import GradientDescent
+from stoptime.methods.recurrence import Coefficients
+from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers
-from stoptime.support.progress import progress
-from stoptime.theory.powers import Leaps
+from stoptime.theory.epochs import at_stops
+from stoptime.theory.powers import Leaps, Vector
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stoptime.methods.recurrence import Coefficients
-    from stoptime.support.arrays import Array
-    from stoptime.theory.powers import Vector
-
-    Moves = Callable[[int], Coefficients]
+Moves = Callable[[int], Coefficients]
 
 BLOCK_ENTRIES = 2**24  # of a temporary array of rows
 STEP_TOLERANCE = 1e-6  # relative error of the largest stable step
@@ -103,22 +99,13 @@ class Source(ABC):
         self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
         *, verbose: bool = False,
     ) -> Iterator[State]:  # fmt: skip
-        """Yield the state at every stop, in ascending order.
+        """Return the states at the stops, in ascending order.
 
         ``moves`` gives the coefficients of every iteration; None means no momentum.
         """
         coefficients = moves or GradientDescent(step).coefficients
         run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
-        state = next(run)
-        numbers = iteration_numbers(stops)
-        steps = iter(progress(range(max(numbers, default=0)), "steps", verbose))
-        done = 0
-        for stop in numbers:
-            for _ in islice(steps, int(stop) - done):
-                state = next(run)
-            done = int(stop)
-            yield state
-        next(steps, None)  # ends the progress line
+        return at_stops(run, stops, verbose=verbose)
 
     def _steps(
         self, coefficients: Moves, rates: Array, step: float, batch_size: float
@@ -157,7 +144,7 @@ class Source(ABC):
             gain = gain + speed
 
     def loop_growth(self, step: float, momentum: float, decay: float, batch_size: float) -> float:
-        r"""Return what the noise of a batch grows to after its response; below 1 it is stable.
+        r"""Return the factor from the noise of a batch to the noise that it causes; stable below 1.
 
         The noise :math:`N_{ij}` of every step adds up to the covariance
 
@@ -200,9 +187,8 @@ class Source(ABC):
     def check_stable(self, step: float, momentum: float, decay: float, batch_size: float) -> None:
         """Raise a ValueError with the largest stable step if the iterates diverge."""
         end = self.largest_step(momentum, decay, np.inf)
-        finite = np.isfinite(batch_size)
         stable = step < end
-        if stable and finite:
+        if stable and np.isfinite(batch_size):
             stable = self.loop_growth(step, momentum, decay, batch_size) < 1
         if not stable:
             limit = self.largest_step(momentum, decay, batch_size)
@@ -261,7 +247,7 @@ class RowSource(Source):
         return self._noise(state.covariance, np.multiply.outer(left, left), left)
 
     def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
-        """Return the same as a linear map of V, of ggᵀ and of the shrinkage g of the mean."""
+        """Return this covariance as a linear map of V, ggᵀ and the shrinkage g of the mean."""
         s = self.eigenvalues
         if not s.size:
             return np.zeros_like(covariance)

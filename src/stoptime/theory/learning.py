@@ -6,26 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import TINY
+from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import positive_number
 from stoptime.support.progress import progress
 from stoptime.theory import limits, search
+from stoptime.theory.limiting_spectrum import Population
+from stoptime.theory.limits import Covariance, Signal
+from stoptime.theory.signals import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-    from stoptime.theory.limiting_spectrum import Population
-    from stoptime.theory.limits import Covariance, Signal
-    from stoptime.theory.signals import Target
 
 SEARCHED_GAINS = (1e-3, 16.0)  # of oscillating methods, in units of the gain of the best ridge
-STOPS_LEFT_OUT = 10  # of the grid of a search for the least risk, at first
+FIRST_STOPS = 10  # every so many stops of the grid are looked at first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +110,7 @@ def _least(
     rate = limits.oscillation(tuned)
     model, check = limits.limit_models(Ridge() if rate else method, population, np.zeros(1), *known)
     # a few stops in each decade find the least risk roughly
-    stops = model.grid(0.0, model.method.horizon)[::STOPS_LEFT_OUT]
+    stops = model.grid(0.0, model.method.horizon)[::FIRST_STOPS]
     stops = np.unique(np.ceil(stops)) if model.method.whole_stops else stops
     best = int(np.argmin(model.total(stops)))
     first, last = stops[[max(best - 1, 0), min(best + 1, len(stops) - 1)]]

@@ -17,20 +17,16 @@ sums of terms of one sign. The eigenvalue is :math:`x = c|u|^2\sum_j w_j\tau_j/|
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from stoptime.support.arrays import EPS, TINY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stoptime.methods.base import Complex
-    from stoptime.support.arrays import Array
+from stoptime.methods.base import Complex
+from stoptime.support.arrays import EPS, TINY, Array
 
 PANEL_NODES = 16  # of the Gauss rule on each panel
 PHASE_PER_PANEL = 6.0

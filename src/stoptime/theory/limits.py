@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, curve_of
 from stoptime.theory.signals import PowerSignal, Target, check_target
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
-    Covariance = tuple[ArrayLike, ArrayLike]
-    Signal = ArrayLike | PowerSignal
+Covariance = tuple[ArrayLike, ArrayLike]
+Signal = ArrayLike | PowerSignal
 
 CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
@@ -94,16 +89,14 @@ def limiting_risk(
 
     Parameters
     ----------
-    method, stops : Method or str, and array-like of shape (n_stops,)
-        The method that draws the path, and non-negative stops; ``inf`` is least squares.
+    method, stops, noise
+        As in :func:`stoptime.risk`.
     aspect : float
         The limit c of p/n, below, at or above one.
     signal : float, array-like of one number per eigenvalue, or PowerSignal
         A number is r² = E‖β₀‖², spread evenly over all directions. An array gives r² by the
         population eigenvalue: a coefficient in that direction has the variance r²/p.
         :func:`stoptime.power_signal` gives the i-th largest eigenvalue the energy :math:`i^{-b}`.
-    noise : float
-        Variance σ² of the noise.
     covariance : pair of array-like, default=(1.0, 1.0)
         Eigenvalues of the covariance Σ of the rows, and how often each occurs, up to a factor.
     target : {"estimation", "prediction"}, default="estimation"
@@ -124,7 +117,7 @@ def limiting_risk(
     t = list_of_stops(stops)
     model, check = limit_models(method, population, t, signal, noise, target)
     curve = curve_of(model, t)
-    return LimitCurve(curve.stops, curve.bias, curve.variance, model, check)
+    return LimitCurve(t, curve.bias, curve.variance, model, check)
 
 
 def limiting_naive_gcv(

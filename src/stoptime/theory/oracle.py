@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
+from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.data import Goal, goals
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Data, Goal, goals
+from stoptime.support.arrays import Floats
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-    from stoptime.support.arrays import Floats
 
 LOG_PENALTIES = -700.0, 700.0  # penalties outside, or their reciprocals, overflow
 PENALTIES_PER_DECADE = 6

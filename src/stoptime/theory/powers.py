@@ -10,23 +10,18 @@ need about 6√k products. See Sachdeva, Vishnoi (2014), Faster algorithms via a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stoptime.support.arrays import Array
 from stoptime.support.progress import progress
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Array
-
-    Vector = tuple[Array, ...]
-    Steps = NDArray[np.intp]
+Vector = tuple[Array, ...]
+Steps = NDArray[np.intp]
 
 TAIL = 37.0  # minus the logarithm of the weights that are left out: they are below rounding
 MOST_CANCELLATION = 100.0  # by which the terms of a sum may exceed it

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
 
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 from stoptime.theory.limits import marchenko_pastur
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,6 @@ def random_features(
     # the eigenvalues of WWᵀ, with those that are zero where there are more features than inputs
     squares = np.append(0.0, nodes)
     shares = np.append(max(0.0, 1 - 1 / ratio), weights)
-
     linear, other = (1.0, 0.0) if activation is None else _squared_parts(activation)
     tau = linear * squares + other
     explained = np.divide(linear * squares, tau, out=np.zeros_like(tau), where=tau > 0)

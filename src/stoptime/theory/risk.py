@@ -10,19 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
+from stoptime.support.arrays import Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
 from stoptime.theory.signals import PowerSignal, Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
 
 COVARIANCE_ROUNDING = 1e-10  # relative error allowed in the symmetry or positivity of a covariance
 STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge
@@ -328,10 +327,6 @@ def _model(
     """Return the model for a target, given the weights of the bias of the estimation error."""
     s = list_of_eigenvalues(eigenvalues)
     level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
-    if len(weight) != len(s):
-        raise ValueError(
-            f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(weight)}."
-        )
     check_target(target)
     if covariance is not None and target == "prediction":
         raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
@@ -339,10 +334,9 @@ def _model(
     if covariance is not None:
         C = _checked_covariance(covariance, len(s))
         error = np.diagonal(C)
-        weight = weight * C if weight.ndim == 2 else weight
-    if weight.ndim == 1:
-        weight = weight * error
-    return RiskModel(get_method(method).tuned_to(s), s, weight, level * error)
+    # with a covariance, the bias of fixed coefficients has a term for each pair of directions
+    bias = weight * (C if weight.ndim == 2 else error)
+    return RiskModel(get_method(method).tuned_to(s), s, bias, level * error)
 
 
 def _checked_covariance(covariance: ArrayLike, p: int) -> Array:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
-from stoptime.support.arrays import EPS
+from stoptime.support.arrays import EPS, Array
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
-
-    Curve = Callable[[Array], Array]
-    Ratio = Callable[[Method, Array, ArrayLike], Array]
+Curve = Callable[[Array], Array]
+Ratio = Callable[[Method, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one
@@ -34,6 +29,7 @@ AMPLITUDE = 1.2  # of an iterate with steps up to 1/L, relative to that of its f
 PHASE_STEP = 1e-5
 LEAST_OSCILLATING = 1e-9  # of the largest eigenvalue: below, an iterate and its flow are in phase
 KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
+ROUGHLY = 1e-5  # width to which a point is searched for that another search refines
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
 
 
@@ -52,7 +48,11 @@ def dips(heights: Array) -> NDArray[np.intp]:
 
 
 def lowest(
-    curve: Curve, grid: Array, most_dips: int, zooms: int, margin: float = np.inf
+    curve: Curve,
+    grid: Array,
+    most_dips: int = MOST_PEAKS,
+    zooms: int = PEAK_ZOOMS,
+    margin: float = np.inf,
 ) -> tuple[float, float]:
     """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
     heights = curve(grid)
@@ -159,7 +159,7 @@ def highest_peak(
         return low, float(ratio(method, np.array(low), stop))
     x = worst_places(method, stop, low, high)
     # the grid is so fine that a peak gains less than one percent between its points
-    found, depth = lowest(lambda x: -ratio(method, x, stop), x, MOST_PEAKS, PEAK_ZOOMS, margin=0.01)
+    found, depth = lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)
     return found, -depth
 
 

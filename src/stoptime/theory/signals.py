@@ -22,18 +22,15 @@ estimation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Array
 
 Target = Literal["estimation", "prediction"]
 
@@ -68,12 +65,16 @@ def power_signal(decay: float) -> PowerSignal:
 
 
 def coordinates_of(signal: ArrayLike | PowerSignal, eigenvalues: Array) -> Array:
-    """Return the coordinates of a signal; refuse all but a list of finite numbers."""
+    """Return the coordinates of a signal; refuse all but one finite number per eigenvalue."""
     given = signal.coordinates(eigenvalues) if isinstance(signal, PowerSignal) else signal
     a = np.asarray(given, dtype=np.float64)
     if a.ndim != 1 or not np.isfinite(a).all():
         raise ValueError(
             f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
+        )
+    if len(a) != len(eigenvalues):
+        raise ValueError(
+            f"signal must have one coordinate per eigenvalue, {len(eigenvalues)}; got {len(a)}."
         )
     return a
 

@@ -10,35 +10,25 @@ with batches B of b rows, momentum μ and weight decay w as in ``torch.optim.SGD
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import HeavyBall
 from stoptime.spectrum.decompose import decompose
-from stoptime.support.checks import (
-    fraction_below_one,
-    is_whole,
-    nonnegative,
-    positive_number,
-    whole_number,
-)
-from stoptime.theory.epochs import Moments, epochs, numbers_of_steps, one_per_column
-from stoptime.theory.fluctuations import RowSource, SpectrumSource, WorstSource
+from stoptime.support.arrays import Array
+from stoptime.support.checks import fraction_below_one, nonnegative, positive_number, whole_number
+from stoptime.theory.epochs import Moments, checked_sgd, epochs, numbers_of_steps, one_per_column
+from stoptime.theory.fluctuations import RowSource, Source, SpectrumSource, State, WorstSource
 from stoptime.theory.risk import list_of_eigenvalues
-from stoptime.theory.signals import check_target, coordinates_of
+from stoptime.theory.signals import Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.support.arrays import Array
-    from stoptime.theory.fluctuations import Source, State
-    from stoptime.theory.signals import Target
 
 __all__ = [
     "BatchRisk", "Moments", "epochs", "largest_step", "limit", "moments", "risk", "upper_bound",
@@ -214,16 +204,12 @@ def limit(
 
     Parameters
     ----------
-    eigenvalues : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included.
-    stops : array-like of shape (n_stops,)
-        Numbers of steps.
+    eigenvalues, noise, n_samples, target
+        As in :func:`stoptime.risk`.
+    stops, step, batch_size, momentum
+        As in :func:`moments`.
     signal : array-like of shape (p,), or float
         Coordinates vᵢᵀβ₀ of the coefficients, or r² = E‖β₀‖², spread evenly.
-    noise, n_samples, target
-        As in :func:`stoptime.risk`.
-    step, batch_size, momentum
-        As in :func:`moments`.
 
     Examples
     --------
@@ -304,10 +290,6 @@ def _spectrum_source(
         squares = np.full(len(s), float(nonnegative("signal", signal)) / len(s))
     else:
         squares = coordinates_of(signal, s) ** 2
-    if len(squares) != len(s):
-        raise ValueError(
-            f"signal must have one coordinate per eigenvalue, {len(s)}; got {len(squares)}."
-        )
     rows = positive_number("n_samples", n_samples)
     if np.count_nonzero(s) > rows:
         raise ValueError(
@@ -319,9 +301,9 @@ def _spectrum_source(
 
 def _batch(batch_size: float) -> float:
     """Return the batch size, a whole number or infinity."""
-    if is_whole(batch_size) or batch_size != np.inf:
-        return float(whole_number("batch_size", batch_size, least=1))
-    return np.inf
+    return (
+        np.inf if batch_size == np.inf else float(whole_number("batch_size", batch_size, least=1))
+    )
 
 
 def _states(
@@ -329,14 +311,9 @@ def _states(
     decay: float = 0.0, *, verbose: bool = False,
 ) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
-    numbers = (
-        positive_number("step", step),
-        fraction_below_one("momentum", momentum),
-        float(nonnegative("weight_decay", decay)),
-        _batch(batch_size),
-    )
-    source.check_stable(*numbers)
-    step, momentum, decay, size = numbers
+    step, momentum, decay = checked_sgd(step, momentum, decay)
+    size = _batch(batch_size)
+    source.check_stable(step, momentum, decay, size)
     found = numbers_of_steps(stops)
     moves = HeavyBall(step, momentum).coefficients if momentum else None
     return source.followed(moves, step, decay, size, found, verbose=verbose), found
