@@ -96,7 +96,8 @@ def risk_inflation(
     usual = proofs.tolerance
     if proofs.by_condition_number:
         if stop is not None:
-            raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
+            name = type(method).__name__
+            raise ValueError(f"{name} takes no stop: its best stop depends on the problem.")
         argument = _checked_condition_number(condition_number)
         usual = usual if argument >= NEARLY_EQUAL else NEARLY_EQUAL_TOLERANCE
     elif condition_number is not None:
