@@ -286,3 +286,15 @@ def test_a_response_in_double_precision_is_centred_first(device):
     coef = st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9).coef_
     assert coef.dtype == torch.float32
     np.testing.assert_allclose(coef.cpu().numpy(), [1, 2, 3, 4], rtol=1e-4)
+
+
+def test_residuals_of_rows_with_unequal_weights_are_tensors(device):
+    X = torch.tensor([[0.35, 0.29], [0.82, 0.03], [0.33, 0.55]], device=device)
+    y = torch.tensor([0.2, 2.1, -1.1], device=device)
+    weights = np.array([3.0, 1.0, 2.0])
+    model = st.StoppedRegressorCV("ridge", fit_intercept=False).fit(X, y, weights)
+    assert model.left_out_residuals_.dtype == X.dtype
+    same = st.StoppedRegressorCV("ridge", fit_intercept=False).fit(
+        X.cpu().numpy(), y.cpu().numpy(), weights
+    )
+    np.testing.assert_allclose(model.left_out_residuals_.cpu(), same.left_out_residuals_, rtol=1e-4)

@@ -11,16 +11,10 @@ from numpy.typing import NDArray
 
 from stoptime.left_out.mixture import Numbers, RidgeMixture, for_real_part
 from stoptime.left_out.rows import by_operators, in_single
-from stoptime.support.arrays import (
-    Array,
-    as_complex,
-    as_real,
-    empty,
-    is_device_array,
-    like,
-    on_host,
-    slices,
-)
+
+from stoptime.support.arrays import (  # isort: skip
+    Array, as_complex, as_real, empty, is_device_array, like, on_host, slices,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import ByTarget, RowBlock

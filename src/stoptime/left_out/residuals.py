@@ -112,6 +112,7 @@ class LeftOut:
         found = self._known.get((method, float(stops[0]))) if shared else None
         if found is None:
             found = self._computed(method, stops, None if shared else own, limit)
+        found = like(self.rows.data.y, found)  # some routes run on the host
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
         return out[:, 0] if self.rows.data.single_target else out
 

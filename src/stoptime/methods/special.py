@@ -27,6 +27,7 @@ Formula = Callable[..., Array]
 RAYLEIGH_TERMS = 22
 RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
 HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
+DIED_OUT = 1e150  # at which every oscillation has died out
 J1_REACH = 1e3  # up to here SciPy's j1 is as accurate as the expansion, and faster
 LARGEST_GAMMA_ARGUMENT = 170.0
 LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
@@ -59,6 +60,7 @@ def _log_decay_over_square(nu: float, u: Array) -> Array:
 
 def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
+    u = np.minimum(u, DIED_OUT)  # t√s may overflow, and infinity has no cosine
     near = u <= series_reach(nu)
     far = u >= (J1_REACH if nu == 1 else _hankel_start(nu))
     cases = [

@@ -109,7 +109,8 @@ class Problem:
         """Return the phase t√s beyond which oscillations are below a level; 0 if unknown."""
         if not self.tuned.oscillates:
             return 0.0
-        phase, time = self.tuned.as_flow().visible_until(level)
+        # a response of zeros leaves no residuals
+        phase, time = self.tuned.as_flow().visible_until(max(level, FAINTEST**2))
         largest = float(self.spectrum.eigenvalues.max(initial=0))
         phase = min(phase, time * sqrt(largest) if largest else 0.0)
         return phase if isfinite(phase) else 0.0
@@ -123,8 +124,9 @@ class Problem:
         inner = stops[(stops > 0) & np.isfinite(stops)]
         if not (visible > 0 and inner.size):
             return np.inf
-        time = (self.tuned.pace * inner.min()) ** (self.tuned.order / 2)
-        return float((max(visible, phase) / time) ** 2)
+        with np.errstate(over="ignore", under="ignore"):  # stops may be of any size
+            time = (self.tuned.pace * inner.min()) ** (self.tuned.order / 2)
+            return float((max(visible, phase) / time) ** 2)
 
     def rough_limit(self, stops: Array, errors: ArrayLike) -> float:
         """Return the limit at stops whose errors, about as large as these, may be rough."""

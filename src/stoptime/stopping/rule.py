@@ -320,7 +320,7 @@ def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_targ
 def first_of_least(choices: list[Choice]) -> int:
     """Return the first choice whose error is the least, up to a tie: methods come in this order."""
     errors = np.array([float(np.mean(choice.error)) for choice in choices])
-    return int(np.argmax(errors - errors.min() <= TIE * abs(errors.min())))
+    return int(np.argmax(errors <= errors.min() + TIE * abs(errors.min())))
 
 
 def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SAME_SIGN_PHASE = np.pi / 2  # t√s between stops: zeros of a shrinkage are farther apart
 FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper than a millionth
 CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
+MOST_WHOLE = 200_000  # iterations that are looked at one by one
 MOST_ROUNDS = 400  # of them for one response: a few seconds
 LEAP = 16.0  # ratio of stops beyond the last finite one
 CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
@@ -86,6 +87,8 @@ class Descent:
 
     def first_crossing(self, stops: Floats) -> float:
         """Return the first crossing of the level at or between ascending stops; NaN if none."""
+        if self.outside > self.level:
+            return np.nan  # what no stop can learn is too much
         crossed = self.excess(stops) <= 0
         first = int(crossed.argmax()) if crossed.any() else len(stops)
         if first == 0 or not self.method.has_filter or not self.method.oscillates:
@@ -112,7 +115,7 @@ class Descent:
 
     def _first_of_whole(self, last: int) -> float:
         """Look at every iteration up to the last one: one run costs little more than its end."""
-        numbers = np.arange(1.0, last + 1)
+        numbers = np.arange(1.0, min(last, MOST_WHOLE) + 1)
         height = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
         start = 0
         for g, _ in self.method.filters(self.s, numbers, height):
@@ -120,7 +123,8 @@ class Descent:
             if crossed.any():
                 return float(numbers[start + int(crossed.argmax())])
             start += g.shape[1]
-        return np.nan
+        # beyond so many iterations an earlier crossing may be missed
+        return float(last) if self.excess(np.array([float(last)]))[0] <= 0 else np.nan
 
     def _leaps(self, last: float) -> Array:
         """Return stops that end where the error is down to the level, which infinity is."""
@@ -379,14 +383,15 @@ class CornerSearch(CurveSearch):
         distance = np.select([sharpest <= BLUNT, sharpest <= STRAIGHT], [4.0, 16.0], np.inf)
         distance **= 1 / self.problem.method.order
         stops = self.curve.stops
-        return bool(np.any(distance * stops[np.argmin(columns, axis=0)] > stops[-1]))
+        with np.errstate(invalid="ignore"):  # nothing lies beyond stop zero, the only one
+            return bool(np.any(distance * stops[np.argmin(columns, axis=0)] > stops[-1]))
 
 
 def _points(problem: Problem, stops: Array) -> Floats:
     """Return logarithms of residual and coefficient norms, (2, n_stops, n_targets)."""
     spectrum = problem.spectrum
     s = spectrum.eigenvalues.astype(np.float64)
-    z = spectrum.response.reshape(len(s), -1).astype(np.float64)
+    z = spectrum.response.reshape(len(s), np.size(spectrum.target_power)).astype(np.float64)
     # only differences of logarithms count, and scaled responses do not overflow
     z = z / np.maximum(np.abs(z).max(axis=0, initial=0), TINY)
     parts = slices(max(len(stops), 1), CORNER_NUMBERS // max(z.size, 1))
