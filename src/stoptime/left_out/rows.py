@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
-MANY_NUMBERS = 2**13  # in all rows, from which on their products take most of the time
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
 REMEMBERED_ON_DEVICE = 8  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
@@ -146,11 +145,6 @@ class Rows:
     def unit(self) -> Array:
         """The unit in which every target is measured."""
         return target_units(self.spectrum)
-
-    @property
-    def are_many(self) -> bool:
-        """Whether products with the rows, and not the work around them, take most of the time."""
-        return len(self.weights) * len(self.eigenvalues) >= MANY_NUMBERS
 
     @property
     def accuracy(self) -> float:

@@ -250,8 +250,10 @@ class CurveSearch:
             # eigenvalues fall to rounding, so the limit is far away whatever happens here
             moves = here < before
         elif np.isinf(stops[-1]):
+            # an error that oscillates may pass its limit
+            ends = np.stack([columns[-1], columns[max(last - 1, 0)]])
             with np.errstate(invalid="ignore"):  # two infinite errors do not differ
-                moves = np.abs(here - columns[-1]) > UNSETTLED * np.minimum(here, columns[-1])
+                moves = (np.abs(here - ends) > UNSETTLED * np.minimum(here, ends)).any(axis=0)
         elif spectrum.is_complete:
             moves = here < (1 - UNSETTLED) * before
         else:

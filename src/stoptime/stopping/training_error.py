@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SAME_SIGN_PHASE = np.pi / 2  # t√s between stops: zeros of a shrinkage are farther apart
 FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper than a millionth
 CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
-MOST_WHOLE = 200_000  # iterations that are looked at one by one
+MOST_WHOLE = 2_000_000  # iterations that are looked at one by one
 MOST_ROUNDS = 400  # of them for one response: a few seconds
 LEAP = 16.0  # ratio of stops beyond the last finite one
 CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
