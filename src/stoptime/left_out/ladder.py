@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,6 @@ class Ladder:
 
     largest: float
     rungs: int
-    is_rough: ClassVar[bool] = True
 
     @classmethod
     def over(cls, eigenvalues: Array, scale: float) -> Ladder:

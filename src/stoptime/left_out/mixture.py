@@ -129,11 +129,6 @@ class Ellipse:
     precision: Precision = EXACT
 
     @property
-    def is_rough(self) -> bool:
-        """Whether mixtures on this ellipse serve a first look only."""
-        return self.precision == ROUGH
-
-    @property
     def _log_radius(self) -> float:
         return self.precision.aliasing / self.count
 
