@@ -154,6 +154,18 @@ def test_values_without_information_give_the_odds_of_the_classes(rng):
     np.testing.assert_allclose(chances[:, 1], 0.25, atol=0.01)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_calibration_does_not_depend_on_units(scale, n_classes, rng):
+    place = rng.integers(n_classes, size=500)
+    decisions = (place == np.arange(n_classes)[:, None]).T + rng.standard_normal((500, n_classes))
+    if n_classes == 2:
+        decisions = decisions[:, 1]
+    slope, shift = calibrated(decisions, place)
+    scaled = calibrated(scale * decisions, place)
+    np.testing.assert_allclose(scaled, [slope / scale, shift * scale], rtol=1e-6, atol=1e-9)
+
+
 def test_probabilities_are_as_good_as_those_of_a_split():
     """Log loss on new rows, against scikit-learn's calibration by five refits."""
     ours, theirs = [], []

@@ -14,6 +14,7 @@ from stoptime import (
     HeavyBallFlow,
     Ridge,
     StoppedRegressor,
+    StoppedRegressorCV,
     decompose,
     get_method,
     path,
@@ -341,3 +342,29 @@ def test_a_sparse_design_is_factored_up_to_a_size(monkeypatch):
     monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1] - 1)
     with pytest.raises(ValueError, match="needs every eigenvalue"):
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0])
+
+
+def test_a_first_look_at_very_many_rows_takes_some_of_them(rng, monkeypatch):
+    X = rng.standard_normal((2000, 10))
+    y = X @ rng.standard_normal((10, 20)) + 3 * rng.standard_normal((2000, 20))
+    searched = StoppedRegressorCV("ridge").fit(X, y)
+    monkeypatch.setattr(left_out, "SAMPLED_ROWS", 250)
+    looked = StoppedRegressorCV("ridge").fit(X, y)
+    np.testing.assert_allclose(looked.stop_, searched.stop_, rtol=1e-3)
+    np.testing.assert_allclose(looked.choice_.error, searched.choice_.error, rtol=1e-9)
+    # errors elsewhere come from an eighth of the rows, scaled by those of least squares
+    errors = leave_one_out(X, y, "ridge", looked.stops_).errors.mean(axis=1)
+    difference = np.abs(looked.errors_.mean(axis=1) / errors - 1)
+    assert difference[looked.choice_.curve.exact].max() < 1e-9
+    assert 1e-6 < difference.max() < 0.05
+
+
+def test_rows_of_high_leverage_are_not_left_to_chance(rng, monkeypatch):
+    X = rng.standard_normal((2000, 10))
+    X[7] = 1e4 * rng.standard_normal(10)
+    y = np.tile(X @ rng.standard_normal(10) + rng.standard_normal(2000), (20, 1)).T
+    y[7] += 1e5
+    searched = StoppedRegressorCV("ridge").fit(X, y)
+    monkeypatch.setattr(left_out, "SAMPLED_ROWS", 250)
+    looked = StoppedRegressorCV("ridge").fit(X, y)
+    np.testing.assert_array_equal(looked.errors_, searched.errors_)

@@ -29,7 +29,7 @@ from stoptime.estimators.probabilities import (
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import like, on_host
+from stoptime.support.arrays import array_namespace, is_device_array, like, on_host
 from stoptime.support.checks import nonnegative
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         self,
         regressor: StoppedRegressorCV,
         X: Any,
-        place: NDArray[np.intp],
+        place: Any,
         sample_weight: Any,
         groups: Any = None,
     ) -> Self:
@@ -110,6 +110,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             )
         weights = self._weights(place, sample_weight)
         response = coded(like(X, place), len(self.classes_))
+        regressor._keeps_left_out = True  # for the probabilities
         self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
@@ -121,7 +122,8 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             self.slope_, self._shift = calibrated(decisions, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(decisions), np.float64)
-                self._shift, self._curves = isotonic(values, place, weights, self._shift)
+                classes = on_host(place)
+                self._shift, self._curves = isotonic(values, classes, weights, self._shift)
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._keep(regressor)
@@ -137,28 +139,38 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
         self.intercept_ = (regressor.intercept_ + self._shift).reshape(-1)
 
-    def _weights(self, place: NDArray[np.intp], sample_weight: Any) -> Floats | None:
+    def _weights(self, place: Any, sample_weight: Any) -> Floats | None:
         """Return sample weights times class weights, on the host; None if there are neither."""
         weights = None if sample_weight is None else np.asarray(on_host(sample_weight), np.float64)
         if self.class_weight is None:
             return weights
-        own = compute_sample_weight(self.class_weight, self.classes_[place])
+        own = compute_sample_weight(self.class_weight, self.classes_[on_host(place)])
         return np.asarray(own if weights is None else own * weights)
 
     _taken_over: ClassVar[tuple[str, ...]] = (
         "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
     )  # fmt: skip
 
-    def _places(self, y: Any) -> NDArray[np.intp]:
-        """Check the labels, store the classes, and return the class of every row."""
+    def _places(self, X: Any, y: Any) -> Any:
+        """Check the labels, store the classes, and return the class of every row.
+
+        Labels on a device stay there if X is on one too.
+        """
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        labels = column_or_1d(on_host(y), warn=True)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        self.classes_, place = np.unique(labels, return_inverse=True)
+        labels = y
+        if not (is_device_array(X) and is_device_array(y) and y.ndim == 1):
+            labels = column_or_1d(on_host(y), warn=True)
+        if getattr(labels.dtype, "kind", None) in {"O", "U", "S"}:
+            check_classification_targets(labels)  # which explains why labels cannot be sorted
+        self.classes_, place = array_namespace(labels).unique_inverse(labels)
+        self.classes_ = on_host(self.classes_)
+        if self.classes_.dtype.kind == "f":
+            assert_all_finite(self.classes_, input_name="y")
+        # where classes are few, as they should be, checking them costs less than checking all rows
+        few = 2 * len(self.classes_) <= len(labels)
+        check_classification_targets(np.repeat(self.classes_, 2) if few else on_host(labels))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
@@ -246,7 +258,7 @@ class StoppedClassifier(_LinearClassifier):
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts the row twice.
         """
-        place = self._places(y)
+        place = self._places(X, y)
         regressor = self._regressor(
             method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
         )
@@ -342,11 +354,11 @@ class StoppedClassifierCV(_LinearClassifier):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        place = self._places(y)
+        place = self._places(X, y)
         folds = None
         if self.cv is not None:
             check_splitter(self.cv, groups)
-            labels = self.classes_[place]
+            labels = self.classes_[on_host(place)]
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None

@@ -304,7 +304,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         if problem.can_leave_out:
             self._left_out_fits = problem.left_out_fits(choice)
             # no side number costs as much as the fit
-            if problem.has_few_targets and problem.left_out.rows.is_read:
+            wanted = problem.has_few_targets or self._keeps_left_out
+            if wanted and problem.left_out.rows.is_read:
                 self._left_out = problem.left_out_rows(choice)
             self._observations = problem.left_out.rows.weights * spectrum.n_observations
         return self

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
-from stoptime.support.arrays import as_float64, like, pairs
+from stoptime.support.arrays import as_float64, constant, like, on_host, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,38 +38,50 @@ if TYPE_CHECKING:
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
 
 
-def calibrated(
-    decisions: Any, place: NDArray[np.intp], weights: Floats | None = None
-) -> tuple[float, float]:
+def calibrated(decisions: Any, place: Any, weights: Any = None) -> tuple[float, float]:
     """Return slope and shift with the least log loss; ``place`` are the true classes of rows.
 
     The decision values may be a tensor: the work is done on its device.
     """
     values = _columns(decisions)
     xp = array_namespace(values)
-    weights = np.ones(len(values)) if weights is None else weights
-    # a weight of 2 counts the row twice, but small weights do not mean few rows
-    weights = weights * (max(weights.sum(), np.count_nonzero(weights)) / weights.sum())
-    weights, wanted = _sums_wanted(values, place, weights)
+    count = float(len(values))
+    if weights is None:
+        weights = constant(values, len(values), 1 / count)
+    else:
+        # a weight of 2 counts the row twice, but small weights do not mean few rows
+        count = max(weights.sum(), np.count_nonzero(weights))
+        weights = like(values, weights / weights.sum())
     is_binary = decisions.ndim == 1
+    # below the largest value of their row, so that exponentials do not overflow, and of size one
+    largest = xp.max(values, axis=1, keepdims=True)
+    values = values - largest
+    unit = float(xp.sum(values * values) / len(values)) ** 0.5 or 1.0
+    values /= unit
+    wanted = _sums_wanted(values, like(values, place), weights, count)
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        logits = float(parameters[0]) * values
-        logits[:, -1] += float(parameters[1])
-        largest = xp.max(logits, axis=1, keepdims=True)
-        logits -= largest  # so that exponentials do not overflow
+        slope, offset = map(float, parameters)
+        logits = slope * values
+        value = -float(parameters @ wanted)
+        if is_binary:
+            # with the offset the other value may be the largest
+            logits[:, -1] += offset
+            top = xp.max(logits, axis=1, keepdims=True)
+            logits -= top
+            value += float(weights @ top[:, 0])
         odds = xp.exp(logits)
         totals = xp.sum(odds, axis=1)
-        value = float(weights @ (largest[:, 0] + xp.log(totals))) - float(parameters @ wanted)
         shares = weights / totals
         slopes = [float(shares @ xp.sum(odds * values, axis=1)), float(shares @ odds[:, -1])]
-        return value, (slopes - wanted) * [1, is_binary]
+        return value + float(weights @ xp.log(totals)), (slopes - wanted) * [1, is_binary]
 
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
-    bounds = [(LEAST_SLOPE, None), (None, None) if is_binary else (0, 0)]
+    bounds = [(LEAST_SLOPE * unit, None), (None, None) if is_binary else (0, 0)]
     options = {"ftol": 1e-15, "gtol": 1e-9}
     found: Any = minimize(loss, [1.0, 0.0], jac=True, bounds=bounds, options=options)
     slope, offset = map(float, found.x)
+    slope /= unit
     return slope, offset / slope
 
 
@@ -140,25 +152,24 @@ def _columns(decisions: Any) -> Any:
 
 
 def _sums_wanted(
-    values: Any, place: NDArray[np.intp], weights: Floats
-) -> tuple[Any, NDArray[np.float64]]:
-    r"""Return the weights beside the values, and the part of the log loss that is linear.
+    values: Any, place: Any, weights: Any, n_observations: float
+) -> NDArray[np.float64]:
+    r"""Return the part of the log loss that is linear in slope and offset; weights add to one.
 
     With the targets T the log loss is :math:`\sum_i w_i (\log\sum_k e^{z_{ik}} - \sum_k T_{ik}
     z_{ik})`, and the second term is the product of slope and offset with the sums returned here.
     """
-    count = values.shape[1]
+    xp = array_namespace(values)
+    n_classes = values.shape[1]
+    member = values[like(values, np.arange(len(place))), place]
+    # the weights of a class, and its weighted sums of values of its own and of all classes
+    parts = [weights, weights * member, weights * xp.sum(values, axis=1)]
+    totals, members, sums = (on_host(xp.bincount(place, one, n_classes)) for one in parts)
     # Platt's targets, which leave a probability to the classes that were not seen
-    totals = np.bincount(place, weights, count)
-    own = ((totals + 1) / (totals + 2))[place]
-    other = (1 - own) / (count - 1)
-    offset = weights @ np.where(place == count - 1, own, other)
-    rows = like(values, np.arange(len(place)))
-    member = values[rows, like(values, place)]
-    weights = like(values, weights)
-    other = like(values, other)
-    sums = (like(values, own) - other) * member + other * values.sum(axis=1)
-    return weights, np.array([float(weights @ sums), float(offset)])
+    own = (n_observations * totals + 1) / (n_observations * totals + 2)
+    other = (1 - own) / (n_classes - 1)
+    offset = other @ totals + (own - other)[-1] * totals[-1]
+    return np.array([(own - other) @ members + other @ sums, offset])
 
 
 class OnLabels:

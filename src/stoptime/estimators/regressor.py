@@ -134,6 +134,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
 class LeavesRowsOut(BaseEstimator):
     """Residuals and predictions of each row by the fit without it, computed when asked for."""
 
+    _keeps_left_out = False  # whether they will be asked for, so that fit computes them at once
     _left_out_fits: LeftOutFits | None
     _left_out: LeftOutRows | None
 

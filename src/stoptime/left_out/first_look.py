@@ -132,6 +132,8 @@ class FirstLook:
     @cached_property
     def scale(self) -> float:
         """The c of all rows, which are alike."""
+        if self.rows.has_one_scale:
+            return float(self.rows.scales[0])
         return float(np.average(self.rows.scales, weights=self.rows.weights))
 
     @cached_property

@@ -23,7 +23,10 @@ from numpy.typing import NDArray
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import WITHOUT_ROWS
-from stoptime.support.arrays import EPS, Array, as_float64, like, on_host, slices
+
+from stoptime.support.arrays import (  # isort: skip
+    EPS, Array, as_float64, constant, is_device_array, like, on_host, slices,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
@@ -32,7 +35,7 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
-REMEMBERED_ON_DEVICE = 8  # blocks on a device, where another product with X costs more
+REMEMBERED_ON_DEVICE = 2  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
@@ -101,28 +104,49 @@ class Rows:
             raise ValueError(
                 f"{self.spectrum} was computed from other data than X and y of shapes {shapes}."
             )
-        if self.n_present < 2 or self.weights.max() > 1 - EPS:
+        if self.n_present < 2 or not (self.has_one_scale or self.weights.max() <= 1 - EPS):
             raise ValueError("Leaving one row out needs at least two rows of positive weight.")
 
     @cached_property
     def weights(self) -> Array:
         """The π: weights divided by their sum."""
+        if self.data.uneven_shares is None:
+            # one number in memory, so that nothing is computed a million times from equal ones
+            return np.broadcast_to(1 / self.data.n_rows, self.data.n_rows)
         return np.asarray(on_host(self.data.shares), np.float64)
 
     @cached_property
     def n_present(self) -> int:
         """Number of rows of positive weight."""
-        return int(np.count_nonzero(self.weights))
+        even = self.data.uneven_shares is None
+        return self.data.n_rows if even else int(np.count_nonzero(self.weights))
+
+    @cached_property
+    def present(self) -> NDArray[np.intp]:
+        """The rows of positive weight."""
+        whole = self.n_present == self.data.n_rows
+        return np.arange(self.n_present) if whole else np.flatnonzero(self.weights)
 
     @cached_property
     def scales(self) -> Array:
         """The c of every row."""
-        return 1 / (1 - self.weights)
+        return self._of_weights(lambda weights: 1 / (1 - weights))
+
+    @cached_property
+    def _stretches(self) -> Array:
+        """The d of every row, if all directions are shrunk."""
+        return self._of_weights(lambda weights: 1 / (1 - weights * self.spectrum.fit_intercept))
+
+    def _of_weights(self, function: Callable[[Array], Array]) -> Array:
+        """Return a function of the weight of every row."""
+        if self.has_one_scale:
+            return np.broadcast_to(function(self.weights[:1]), len(self.weights))
+        return function(self.weights)
 
     @cached_property
     def has_one_scale(self) -> bool:
         """Whether all rows have the same weight."""
-        return bool(np.ptp(self.weights) == 0)
+        return self.data.uneven_shares is None or bool(np.ptp(self.weights) == 0)
 
     @cached_property
     def reach(self) -> float:
@@ -178,6 +202,11 @@ class Rows:
         return self._kept is not None and len(self.weights) * sets <= self._room
 
     @property
+    def keeps_blocks(self) -> bool:
+        """Whether blocks are remembered, so that another look needs no product with X."""
+        return self._kept is not None
+
+    @property
     def is_read(self) -> bool:
         """Whether blocks are remembered by now, so that further residuals cost little."""
         return bool(self._kept)
@@ -218,14 +247,19 @@ class Rows:
 
     def _made(self, index: Index) -> RowBlock:
         scores = self._scores(index)
-        weight = like(scores, self.weights[index])
-        scale = like(scores, self.scales[index])
+        weight = self._beside(scores, self.weights, index)
+        scale = self._beside(scores, self.scales, index)
         free = self.free_scores(index)
         stretch = self._stretch(index, free)
         # divided by √s before the square, which would overflow or underflow for extreme units of X
-        shares = scores / like(scores, np.sqrt(self.eigenvalues))
-        shares *= shares
-        shares *= (weight * stretch)[:, None]
+        unit = np.sqrt(self.eigenvalues)
+        if self.has_one_scale and not free.shape[1]:
+            shares = scores / like(scores, unit / np.sqrt(self.weights[0] * self._stretches[0]))
+            shares *= shares
+        else:
+            shares = scores / like(scores, unit)
+            shares *= shares
+            shares *= (weight * stretch)[:, None]
         targets = as_float64(self.data.y[index]) - self.spectrum.target_mean
         if self.spectrum.geometry is not None:
             response = self.spectrum.geometry.response.reshape(free.shape[1], len(self.unit))
@@ -268,11 +302,13 @@ class Rows:
 
     def _stretch(self, index: Index, free: Array) -> Array:
         """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
+        if not free.shape[1]:
+            return self._beside(free, self._stretches, index)
         leverage = on_host((free**2).sum(axis=1)) + float(self.spectrum.fit_intercept)
         leverage *= self.weights[index]
         # an unshrunk direction that only this row determines has a leverage of one
         alone = leverage > 1 - LEVERAGE_SAFETY * self.data.rounding
-        if free.shape[1] and alone.any():
+        if alone.any():
             row = int(np.arange(len(self.weights))[index][np.argmax(alone)])
             raise ValueError(
                 f"Without row {row} a direction that penalty_matrix does not penalise is not "
@@ -280,12 +316,20 @@ class Rows:
             )
         return like(free, 1 / (1 - leverage))
 
+    def _beside(self, reference: Any, values: Array, index: Index) -> Any:
+        """Return the numbers of some rows where the reference is."""
+        if self.has_one_scale and is_device_array(reference):
+            # made there: moving a million equal numbers would take longer than a product
+            return constant(reference, len(reference), float(values[0]))
+        return like(reference, values[index])
+
     def _rounding(self, shares: Array) -> Array:
         """Estimate the rounding error of the leverages."""
         # the factorisation of XᵀX has the square of the condition number that the SVD of X has
         condition = self.eigenvalues.max(initial=0) / self.eigenvalues
         root = 0.5 if self.spectrum.solver == "svd" else 1.0
-        return LEVERAGE_SAFETY * EPS * (1 + shares**root @ like(shares, condition**root))
+        sizes = shares if root == 1 else shares**root
+        return LEVERAGE_SAFETY * EPS * (1 + sizes @ like(shares, condition**root))
 
 
 def target_units(spectrum: Spectrum) -> Array:

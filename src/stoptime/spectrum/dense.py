@@ -144,7 +144,7 @@ class DenseData(Data):
     @cached_property
     def numbers_at_once(self) -> int:
         """Size of a block of rows and its products that fits a cache, or keeps a GPU busy."""
-        return room_for_numbers(self.X) // 32 if self.on_device else 2**21
+        return room_for_numbers(self.X) // 8 if self.on_device else 2**21
 
     @cached_property
     def shares(self) -> Any:

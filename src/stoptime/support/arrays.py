@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-SMALL_DEVICE = 2**34  # bytes
+SMALL_DEVICE = 2**32  # bytes
 
 
 def is_device_array(values: Any) -> bool:
@@ -40,6 +40,12 @@ def empty(reference: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> An
         xp = array_namespace(reference)
         return xp.empty(shape, dtype=xp.float64, device=reference.device)
     return np.empty(shape, dtype)
+
+
+def constant(reference: Any, count: int, value: float) -> Any:
+    """Return equal numbers of double precision where the reference is."""
+    xp = array_namespace(reference)
+    return xp.full((count,), value, dtype=xp.float64, device=reference.device)
 
 
 def on_host(values: Any) -> Any:
