@@ -85,7 +85,7 @@ def test_a_first_look_needs_one_set_of_ridges_for_all_methods(family, weights, r
         expected = exact.errors(method, stops, standard_errors=True)
         np.testing.assert_allclose(curve.errors, expected.errors, rtol=rtol)
         assert not curve.exact.any()
-        seen = look.residuals(method, stops[7])
+        seen = look.known(method, stops[7])
         assert (seen is not None) == remember
         if remember:
             spread = look.with_spread(method, stops[3:9])

@@ -280,10 +280,27 @@ def test_many_targets_are_computed_at_few_stops(method, rng):
         )
         assert len(curve.nodes) < 40
         assert {0, 101} <= set(curve.nodes)
-    assert Routing(rows, get_method(method), stops)._forms_operators
     (few,) = (part for part in rows.target_blocks(19) if part.data.y.shape[1] == 1)
-    assert not Routing(few, get_method(method), stops)._forms_operators
-    assert Routing(few, get_method(method), stops, np.zeros(1, np.intp))._forms_operators
+    assert forms_operators(Routing(rows, get_method(method), stops))
+    assert not forms_operators(Routing(few, get_method(method), stops))
+    assert forms_operators(Routing(few, get_method(method), stops, np.zeros(1, np.intp)))
+
+
+@pytest.mark.parametrize("method", ["gradient-flow", "nesterov-flow", "critical-flow"])
+def test_several_targets_share_operators_at_few_stops(method, rng, monkeypatch):
+    X, y = rng.standard_normal((60, 12)), rng.standard_normal((60, 10))
+    stops = np.array([0.5, 1.0])
+    rows = rows_of(X, y, None, decompose(X, y))
+    assert forms_operators(Routing(rows, get_method(method), stops))
+    shared = leave_one_out(X, y, method, stops)
+    monkeypatch.setattr(ByMixture, "prefers_operators", lambda self, n_targets: False)
+    assert not forms_operators(Routing(rows, get_method(method), stops))
+    np.testing.assert_allclose(shared.errors, leave_one_out(X, y, method, stops).errors, rtol=1e-12)
+
+
+def forms_operators(routing):
+    _, route = next(routing.parts(np.arange(60)))
+    return routing._forms_operators(route)
 
 
 @pytest.mark.parametrize("last", [30.0, 1e6])  # so late accelerated flow takes secular equations

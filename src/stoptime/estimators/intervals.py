@@ -93,6 +93,10 @@ def jackknife_plus(
 def interval_ends(given: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
     """Return the ends of intervals from left-out predictions, whose first axis are rows."""
     centre = on_host(given)
+    if centre.ndim == 2 and np.ptp(observations) == 0:
+        centre, sizes, place = _undecided(centre, sizes, _place(observations, confidence))
+        lower = -_smallest(sizes - centre, place)
+        return like(given, np.stack([lower, _smallest(sizes + centre, place)], axis=-1))
     reach = sizes[:, None] if centre.ndim > 2 else sizes
     # the lower end is the upper end of the negative response
     lower = -_quantile(reach - centre, observations, confidence)
@@ -107,7 +111,7 @@ def needed_observations(count: float, confidence: float) -> float:
 
 
 def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    return float(_quantile(sizes[:, None], observations, confidence)[0])
+    return float(_quantile(sizes[:, None].copy(), observations, confidence)[0])
 
 
 def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats:
@@ -115,11 +119,38 @@ def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats
     live = observations > 0
     values = values[live]
     counts = observations[live]
-    needed = needed_observations(float(counts.sum()), confidence)
     if np.ptp(counts) == 0:
-        place = max(int(np.ceil(needed / counts[0])), 1) - 1
-        return np.asarray(np.partition(values, place, axis=0)[place])
+        return _smallest(values, _place(counts, confidence))
+    needed = needed_observations(float(counts.sum()), confidence)
     order = np.argsort(values, axis=0)
     reached = np.cumsum(counts[order], axis=0) >= needed
     first = np.take_along_axis(order, np.argmax(reached, axis=0)[None], axis=0)
     return np.asarray(np.take_along_axis(values, first, axis=0)[0])
+
+
+def _place(counts: Floats, confidence: float) -> int:
+    """Return how many values are below the quantile, if all rows count alike."""
+    needed = needed_observations(float(counts.sum()), confidence)
+    return max(int(np.ceil(needed / counts[0])), 1) - 1
+
+
+def _smallest(values: Floats, place: int) -> Floats:
+    """Return the value over the first axis that has so many below it; values are overwritten."""
+    values.partition(place, axis=0)
+    return np.array(values[place])
+
+
+def _undecided(centre: Floats, sizes: Floats, place: int) -> tuple[Floats, Floats, int]:
+    """Return the rows that may be at a place of sizes ± centre, and how many of them are below it.
+
+    The predictions of a new row by all fits are close to each other, so that a row whose residual
+    is far from the quantile of residuals is below or above in any case.
+    """
+    column = sizes[:, 0]
+    middle = np.partition(column, place)[place]
+    room = (centre.max(axis=0) - centre.min(axis=0)).max()
+    # with room for rounding
+    room += 1e-12 * (np.abs(centre).max() + column.max())
+    distance = column - middle
+    rows = np.flatnonzero(~(np.abs(distance) > room))
+    return centre[rows], sizes[rows], place - int(np.count_nonzero(distance < -room))

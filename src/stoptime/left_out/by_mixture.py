@@ -44,6 +44,11 @@ class ByMixture:
         tables = 5 + n_stops if operators else 3
         return tables * (n_penalties + len(self.eigenvalues))
 
+    def prefers_operators(self, n_targets: int) -> bool:
+        """Tell whether operators of these stops cost less than ridges of all these targets."""
+        _, n_penalties, n_stops = self.real_weights.shape
+        return n_stops * (n_penalties + n_targets) < n_penalties * n_targets
+
     @cached_property
     def _is_complex(self) -> bool:
         return np.iscomplexobj(self.mixture.penalties)
@@ -61,9 +66,9 @@ class ByMixture:
         """The table of the ridges, once it is made."""
         return []
 
-    def _times_table(self, rows: Array, block: RowBlock) -> Numbers:
-        """Multiply real rows by the shrinkages of all ridges, in real arithmetic."""
-        product = rows @ self._table(block)
+    def _product(self, rows: Array, table: Array) -> Numbers:
+        """Multiply real rows by a table of all ridges, in real arithmetic."""
+        product = rows @ table
         return as_complex(product) if self._is_complex else product
 
     @property
@@ -107,7 +112,9 @@ class ByMixture:
     def _ridges(self, block: RowBlock, coef: Array) -> Array:
         """Return real and imaginary parts of the ridges' e/d, (n_targets, n_rows, 2·penalties)."""
         coef = like(block.scores, coef)
-        shape = coef.shape[1], len(block.rest), self._table(block).shape[1]
+        table = self._table(block)
+        tables = [table * own[:, None] for own in coef.T]
+        shape = len(tables), len(block.rest), table.shape[1]
         out = empty(block.scores, shape)
         # a few rows at a time: on the host, memory for larger temporary arrays takes half the time
         height = len(block.rest) if is_device_array(out) else CACHED_NUMBERS // shape[2]
@@ -115,7 +122,7 @@ class ByMixture:
             inverse: Any = self._inverse_rests(block, rows)
             for target, residual in enumerate(block.residual.T):
                 # added to the residual at λ = 0: rows of leverage near one keep their digits
-                ridges = self._times_table(block.scores[rows] * coef[:, target], block)
+                ridges = self._product(block.scores[rows], tables[target])
                 ridges += residual[rows, None]
                 ridges *= inverse
                 out[target, rows] = as_real(ridges)
@@ -188,7 +195,7 @@ class ByMixture:
     def _inverse_rests(self, block: RowBlock, rows: Any = ...) -> Numbers:
         """Return 1/(1 - h) of some rows, of shape (n_rows, n_penalties)."""
         # the value at λ = 0 and a sum that vanishes there: the difference 1 - h would cancel
-        rests = self._times_table(block.shares[rows], block)
+        rests = self._product(block.shares[rows], self._table(block))
         rests += block.rest[rows][:, None]
         return 1 / rests
 

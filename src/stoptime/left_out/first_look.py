@@ -98,8 +98,8 @@ class FirstLook:
         every[look.inner] = squares
         return self._curve(look.stops, self.rows.unit**2 * every, exact=~look.inner)
 
-    def residuals(self, method: Method, stop: float) -> Array | None:
-        """Return left-out residuals, (n_rows, n_targets), at a stop that was looked at."""
+    def known(self, method: Method, stop: float) -> Array | None:
+        """Return rough residuals, (n, n_targets), at a stop that was looked at."""
         for stops, route in self._seen.get(method, []):
             place = np.flatnonzero(stops == stop)
             if place.size:

@@ -140,6 +140,11 @@ class LeftOut:
         found.squares[-len(ends) :] = whole.squares
         return found
 
+    def known(self, method: Method, stop: float) -> Array | None:
+        """Return the residuals of all rows, (n, n_targets), if they have been computed."""
+        found = self._known.get((method, stop))
+        return None if found is None else found * like(found, self.rows.unit)
+
     def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)

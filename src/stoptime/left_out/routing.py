@@ -76,8 +76,9 @@ class Routing:
         cheap = cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
         exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
         for group, route in ((light, cheap), (alone, exact)):
-            numbers = route.numbers_per_row(operators=self._forms_operators)
-            few = 0 if self._forms_operators else len(self.stops)
+            by_operators = self._forms_operators(route)
+            numbers = route.numbers_per_row(operators=by_operators)
+            few = 0 if by_operators else len(self.stops)
             numbers += max(few, 2) * self.rows.data.n_targets
             height = self.rows.data.numbers_at_once // numbers
             for index in self.rows.partition(group, height):
@@ -91,12 +92,12 @@ class Routing:
         if self._end.size:
             end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
             yield self._end, (end * stretch)[None]
-        if not self._forms_operators and self.between.size:
+        if self.between.size and not self._forms_operators(route):
             yield self.between, route.residuals(block, self.rows.coef) * stretch
         elif self.between.size:
             # for many targets these products take most of the time: results in single precision do
             # not deserve ones in double precision
-            single = self.rows.data.precision == np.float32
+            single = self._has_many_targets and self.rows.data.precision == np.float32
             at = route.by_target(block, self.rows.coef, single=single)
             for place in range(len(self.between)):
                 yield self.between[place : place + 1], at(place, slice(None))[None]
@@ -119,8 +120,14 @@ class Routing:
         return out
 
     @property
-    def _forms_operators(self) -> bool:
-        return self.own is not None or self.rows.data.n_targets >= MANY_TARGETS
+    def _has_many_targets(self) -> bool:
+        return self.rows.data.n_targets >= MANY_TARGETS
+
+    def _forms_operators(self, route: Route) -> bool:
+        if self.own is not None or self._has_many_targets:
+            return True
+        # ridges that are remembered serve other stops too
+        return not self.rows.remembers and route.prefers_operators(self.rows.data.n_targets)
 
     @cached_property
     def _start(self) -> Places:

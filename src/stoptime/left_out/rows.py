@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
-MOST_REMEMBERED = 2**24  # numbers of blocks that are remembered, 128 MB
+MOST_REMEMBERED = 2**27  # numbers of blocks that are remembered, 1 GB
 REMEMBERED_ON_DEVICE = 2  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
@@ -198,8 +198,8 @@ class Rows:
     @property
     def remembers(self) -> bool:
         """Whether ridges are remembered, so that another look at the rows costs little."""
-        sets = self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
-        return self._kept is not None and len(self.weights) * sets <= self._room
+        numbers = len(self.weights) * self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
+        return self._kept is not None and numbers <= self._room
 
     @property
     def keeps_blocks(self) -> bool:

@@ -181,6 +181,10 @@ class BySecular:
         rank = len(self.eigenvalues)
         return rank * (4 * rank + (5 if operators else 3) * len(self.stops))
 
+    def prefers_operators(self, n_targets: int) -> bool:  # noqa: ARG002 - as of mixtures
+        """Tell whether operators cost less than residuals: never for few targets."""
+        return False
+
     @cached_property
     def _poles(self) -> tuple[Array, Places]:
         """Distinct eigenvalues in units of the largest, and the index of every eigenvalue."""

@@ -135,9 +135,10 @@ def _squared_residuals(problem: Problem, choice: Choice, *, at_any_price: bool) 
         return None
     residuals: Any = problem.looked_residuals(choice)
     if residuals is None:
-        if not (at_any_price or problem.left_out.rows.remembers):
+        if not at_any_price:
             return None
-        residuals = on_host(problem.left_out_residuals(choice))
+        residuals = problem.left_out_residuals(choice)
+    residuals = on_host(residuals)
     squares = (residuals.astype(np.float64).reshape(len(residuals), -1) ** 2).mean(axis=1)
     weights = problem.data.row_weights
     return np.asarray(squares if weights is None else squares * (weights / weights.mean()))

@@ -154,11 +154,11 @@ class Problem:
         return self.left_out.residuals(self.tuned, stop, self.exact_limit(stop, choice.error))
 
     def looked_residuals(self, choice: Choice) -> Array | None:
-        """Return rough residuals, (n, n_targets), at a stop that a search has looked at."""
+        """Return residuals, (n, n_targets), at a stop that a search has computed or looked at."""
         if np.ndim(choice.stop):
             return None
-        looks = (look for _, look in self._memory.values())
-        found = (look.residuals(self.tuned, float(choice.stop)) for look in looks)
+        places = [place for pair in self._memory.values() for place in pair]
+        found = (place.known(self.tuned, float(choice.stop)) for place in places)
         return next((one for one in found if one is not None), None)
 
     def left_out_rows(self, choice: Choice) -> LeftOutRows:

@@ -233,7 +233,8 @@ class StagedSearch(CurveSearch):
     def _between(self, place: int) -> Array:
         """Return the stops of the grid between the neighbours of a place on the curve."""
         stops = self.curve.stops
-        if self.problem.tuned.is_smooth and not (self.problem.has_few_targets or self.per_target):
+        cheap = self.per_target or self.problem.left_out.rows.remembers
+        if self.problem.tuned.is_smooth and not cheap:
             # a parabola through the neighbours is enough, and every stop is a product with all rows
             return np.asarray(stops[max(place - 1, 0) : place + 2], np.float64)
         low = stops[max(place - 1, 0)]
