@@ -293,7 +293,7 @@ def test_several_targets_share_operators_at_few_stops(method, rng, monkeypatch):
     rows = rows_of(X, y, None, decompose(X, y))
     assert forms_operators(Routing(rows, get_method(method), stops))
     shared = leave_one_out(X, y, method, stops)
-    monkeypatch.setattr(ByMixture, "prefers_operators", lambda self, n_targets: False)
+    monkeypatch.setattr(ByMixture, "prefers_operators", lambda *_: False)
     assert not forms_operators(Routing(rows, get_method(method), stops))
     np.testing.assert_allclose(shared.errors, leave_one_out(X, y, method, stops).errors, rtol=1e-12)
 

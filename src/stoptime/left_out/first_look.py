@@ -71,7 +71,7 @@ class FirstLook:
         shared: dict[Any, list[_Look]] = {}
         for method, stops in looks:
             inner = (stops > 0) & np.isfinite(stops)
-            route = self._route(method, stops[inner], limit) if inner.any() else None
+            route = self.route(method, stops[inner], limit) if inner.any() and self._few else None
             if route is None or (not method.reaches_least_squares and np.isinf(stops[-1])):
                 return None
             found.append(_Look(method, stops, inner, route))
@@ -125,9 +125,12 @@ class FirstLook:
 
     @cached_property
     def _is_possible(self) -> bool:
-        few = self.rows.data.n_targets < MANY_TARGETS
         alike = self.rows.scales.max() <= ONE_SCALE * self.rows.scales.min()
-        return bool(few and alike and len(self.rows.eigenvalues))
+        return bool(alike and len(self.rows.eigenvalues))
+
+    @property
+    def _few(self) -> bool:
+        return self.rows.data.n_targets < MANY_TARGETS
 
     @cached_property
     def scale(self) -> float:
@@ -140,8 +143,10 @@ class FirstLook:
     def _ladder(self) -> Ladder:
         return Ladder.over(self.rows.eigenvalues, self.scale)
 
-    def _route(self, method: Method, stops: Array, limit: float) -> ByMixture | None:
-        """Return the mixture of ridges that are shared with other methods, if there is one."""
+    def route(
+        self, method: Method, stops: Array, limit: float = np.inf, n_rows: float = np.inf
+    ) -> ByMixture | None:
+        """Return the mixture of ridges that are shared with other methods, if it is cheapest."""
         if not self._is_possible:
             return None
         s = self.rows.eigenvalues
@@ -150,7 +155,9 @@ class FirstLook:
             mixture = self._ladder.mixture(method, stops, self.scale)
             return None if mixture is None else ByMixture(mixture, scales, s)
         known = tuple(self._ellipses)
-        route = cheapest_route(method, stops, s, scales, limit, known, precision=ROUGH)
+        route = cheapest_route(
+            method, stops, s, scales, limit, known, n_rows=n_rows, precision=ROUGH
+        )
         if not (isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse)):
             return None
         self._ellipses[route.mixture.contour] = None

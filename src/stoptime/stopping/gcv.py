@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
-from stoptime.left_out.curve import standard_error
+from stoptime.left_out.curve import LEAST_ROUGH, standard_error
 from stoptime.left_out.routing import cheapest_route, learned
 from stoptime.left_out.rows import average_row
 from stoptime.methods.registry import get_method
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoptime.left_out.by_mixture import ByMixture
+    from stoptime.left_out.first_look import FirstLook
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
     from stoptime.support.arrays import Array, Floats
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
 LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
 LUCK = 1e-3  # probability that any target's estimate from noise is too low even after it is raised
+SHARED_BY = 4.0  # fits, about, that share the cost of building a mixture of ridges
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -66,7 +72,23 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     return _path_gcv(spectrum, method, stops)[0]
 
 
-def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tuple[Floats, Floats]:
+def rough_path_gcv(look: FirstLook, method: Method, stops: Array) -> Floats:
+    """Return path GCV of a tuned method to about four digits, by ridges that methods share."""
+    spectrum = look.rows.spectrum
+    route_of = partial(look.route, n_rows=SHARED_BY)
+    found = _path_gcv(spectrum, method, stops, route_of)[0]
+    # little is left of such errors where the fit is perfect
+    if found.min() < LEAST_ROUGH * np.mean(look.rows.unit**2):
+        return path_gcv(spectrum, method, stops)
+    return found
+
+
+def _path_gcv(
+    spectrum: Spectrum,
+    method: str | Method,
+    stops: ArrayLike,
+    rough_route: Callable[[Method, Array], ByMixture | None] = lambda *_: None,
+) -> tuple[Floats, Floats]:
     """Return the same, and the share of all directions on which each estimate rests."""
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
@@ -97,7 +119,9 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tup
     end = learned(tuned, s, stops)
     between = (stops > 0) & ~end
     if between.any():
-        found = cheapest_route(tuned, stops[between], s, row.scale, n_rows=1).operators(row)
+        inner = stops[between]
+        route = rough_route(tuned, inner) or cheapest_route(tuned, inner, s, row.scale, n_rows=1)
+        found = route.operators(row)
         alpha[between] = found[0][:, 0]
         slopes[between] = found[1][:, 0]
     if row.rest[0] > 0:

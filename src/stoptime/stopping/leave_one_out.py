@@ -90,10 +90,14 @@ class LeaveOneOut(CurveRule):
 
         The errors of other methods are those of path GCV, in the same ratio to the chosen one.
         """
-        found = []
-        for problem in problems:
-            grid, _ = stops_to_try(problem, stops)
-            found.append(self._lowest(by_gcv(problem, grid), per_target=per_target))
+        survey = Survey(self, problems, stops, per_target=per_target)
+        for one in survey.smooth:
+            one.curve = by_gcv(one.problem, one.grid)
+        window = Window.of(survey.smooth)
+        for one in survey.others:
+            _stops_by_stage(one, window)  # which cuts the grid
+            one.curve = by_gcv(one.problem, one.grid)
+        found = [self._lowest(one.curve, per_target=per_target) for one in survey.searches]
         best = first_of_least(found)
         chosen = self.choose(problems[best], stops, per_target=per_target)
         ratio = float(np.mean(chosen.error)) / float(np.mean(found[best].error))
@@ -152,22 +156,22 @@ class Survey:
             StagedSearch(rule, one, grid, per_target)
             for one, grid in zip(problems, grids, strict=True)
         ]
+        self.smooth = [one for one in self.searches if one.problem.method.is_smooth]
+        self.others = [one for one in self.searches if not one.problem.method.is_smooth]
 
     def look(self) -> None:
         """Look at smooth methods everywhere, and at others where these are good."""
-        smooth = [one for one in self.searches if one.problem.method.is_smooth]
-        others = [one for one in self.searches if not one.problem.method.is_smooth]
-        self._everywhere(smooth)
-        best = min(smooth, key=lambda one: one.curve.pooled().errors.min())
+        self._everywhere(self.smooth)
+        best = min(self.smooth, key=lambda one: one.curve.pooled().errors.min())
         if best.problem.spectrum.reach < np.inf and not best.has_risen():
             # the best stop may be so late that products of X have lost its digits
             try:
                 self._complete(best)
-                self._everywhere(smooth)
+                self._everywhere(self.smooth)
             except ReachError:
                 pass  # no factorisation has more of them
-        if others:
-            self._within(Window.of(smooth), others)
+        if self.others:
+            self._within(Window.of(self.smooth), self.others)
 
     def _complete(self, best: StagedSearch) -> None:
         """Let all searches go on with a spectrum that is accurate at every stop."""

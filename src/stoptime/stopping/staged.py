@@ -16,7 +16,7 @@ import numpy as np
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.stopping.gcv import path_gcv
+from stoptime.stopping.gcv import rough_path_gcv
 from stoptime.stopping.grid import grid_of, spaced_stops, stages
 from stoptime.stopping.rule import MOST_REFINED, CurveSearch, columns_of
 from stoptime.theory.search import dips
@@ -260,7 +260,7 @@ class StagedSearch(CurveSearch):
 def by_gcv(problem: Problem, grid: Array, stride: int = 1) -> ErrorCurve:
     """Return path GCV at some stops of the grid."""
     stops = spaced_stops(problem, grid[np.isfinite(grid)])[::stride]
-    return ErrorCurve(stops, path_gcv(problem.spectrum, problem.tuned, stops), exact=False)
+    return ErrorCurve(stops, rough_path_gcv(problem.first_look, problem.tuned, stops), exact=False)
 
 
 def _rises_after(guard: ErrorCurve, last: float) -> bool:
