@@ -99,11 +99,13 @@ class LeftOut:
         routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
         members = rows.present if members is None else members
         parts = list(routing.parts(members))
-        whole = rows.remembers and len(parts) == 1 and len(members) == len(rows.weights)
+        whole = len(parts) == 1 and len(members) == len(rows.weights) and limit >= rows.reach
+        # of many targets a single stop, which refines the best one and is likely to be chosen
+        whole = whole and rows is self.rows and (rows.remembers or len(stops) == 1)
         for index, route in progress(parts, "leave-one-out", options["verbose"]):
             block = rows.block(index, on_host=route.runs_on_host)
             for places, residuals in routing.residuals(block, route):
-                if whole and limit >= rows.reach:
+                if whole and residuals.dtype != np.float32:
                     kept = zip(places, 1 * residuals, strict=True)
                     self._known |= {(method, float(stops[place])): own for place, own in kept}
                 sums.add(places, block.weight, residuals)
@@ -148,9 +150,9 @@ class LeftOut:
     def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
         """Return the residuals of all rows: all targets at one stop, or each at its own."""
         stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
-        shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
-        found = self._known.get((method, float(stops[0]))) if shared else None
+        found = self._known.get((method, float(stops[0]))) if len(stops) == 1 else None
         if found is None:
+            shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
             found = self._computed(method, stops, None if shared else own, limit)
         found = like(self.rows.data.y, found)  # some routes run on the host
         out = self.rows.data.as_given(found * like(found, self.rows.unit))
