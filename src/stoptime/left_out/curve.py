@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.support.arrays import Array, Floats, is_device_array, on_host
 
 if TYPE_CHECKING:
     from stoptime.left_out.interpolation import Interpolation
@@ -75,17 +75,33 @@ class SquareSums:
         self._rows = rows
         self._curve = curve
         shape = len(curve.nodes), rows.data.n_targets
-        self.squares = np.zeros(shape)
+        self._squares = np.zeros(shape)
         self._weighted_squares, self._fourths = np.zeros((2, *(shape if fourths else (0, 0))))
+        self._on_device: list[tuple[Array, NDArray[np.intp], Any]] = []
 
     def add(self, places: NDArray[np.intp], weight: Array, residuals: Array) -> None:
         """Add residuals of shape (n_places, n_rows, n_targets); they are overwritten."""
         residuals *= residuals
-        self.squares[places] += _weighted(weight, residuals)
+        self._add(self._squares, places, _weighted(weight, residuals))
         if self._fourths.size:
-            self._weighted_squares[places] += _weighted(weight**2, residuals)
+            self._add(self._weighted_squares, places, _weighted(weight**2, residuals))
             residuals *= residuals
-            self._fourths[places] += _weighted(weight**2, residuals)
+            self._add(self._fourths, places, _weighted(weight**2, residuals))
+
+    def _add(self, total: Array, places: NDArray[np.intp], part: Any) -> None:
+        if is_device_array(part):
+            # fetched when the sums are asked for, so that the device need not wait for the host
+            self._on_device.append((total, places, part))
+        else:
+            total[places] += part
+
+    @property
+    def squares(self) -> Array:
+        """The weighted sums of squares, of shape (n_nodes, n_targets)."""
+        while self._on_device:
+            total, places, part = self._on_device.pop()
+            total[places] += on_host(part)
+        return self._squares
 
     @property
     def least(self) -> float:
@@ -100,7 +116,7 @@ class SquareSums:
         """Return their standard errors, the root of n/(n - 1) Σ w²(e² - m)²."""
         n = self._rows.n_present
         extended = self._curve.extended
-        mean = extended(self.squares)
+        mean = extended(self.squares)  # before the others, which are fetched with it
         variance = extended(self._fourths) - 2 * mean * extended(self._weighted_squares)
         variance += mean**2 * (self._rows.weights @ self._rows.weights)
         # rounding may leave a small negative number where all squares are equal
@@ -110,7 +126,7 @@ class SquareSums:
 def _weighted(weight: Array, values: Array) -> Array:
     """Return the weighted sums over the rows of values, of shape (n_places, n_rows, n_targets)."""
     if values.dtype != np.float32:
-        return np.asarray(on_host(weight @ values))
+        return weight @ values
     # a conversion of all values would take longer than their sum: only sums of a few rows are
     # in single precision
     starts = range(0, len(weight), ROWS_IN_SINGLE)

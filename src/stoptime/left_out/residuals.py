@@ -107,7 +107,8 @@ class LeftOut:
             for places, residuals in routing.residuals(block, route):
                 if whole and residuals.dtype != np.float32:
                     kept = zip(places, 1 * residuals, strict=True)
-                    self._known |= {(method, float(stops[place])): own for place, own in kept}
+                    at = routing.stops
+                    self._known |= {(method, float(at[place])): own for place, own in kept}
                 sums.add(places, block.weight, residuals)
             if isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse):
                 self._ellipses[route.mixture.contour] = None
@@ -138,8 +139,9 @@ class LeftOut:
         unlike = abs(found.squares[-1].sum() / share / whole.squares[-1].sum() - 1)
         if unlike > UNLIKE or found.squares[-1].min() < LEAST_ROUGH * share:
             return None
-        found.squares *= whole.squares[-1] / found.squares[-1]
-        found.squares[-len(ends) :] = whole.squares
+        squares = found.squares
+        squares *= whole.squares[-1] / squares[-1]
+        squares[-len(ends) :] = whole.squares
         return found
 
     def known(self, method: Method, stop: float) -> Array | None:
