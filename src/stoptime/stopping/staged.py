@@ -18,7 +18,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import rough_path_gcv
 from stoptime.stopping.grid import grid_of, spaced_stops, stages
-from stoptime.stopping.rule import MOST_REFINED, CurveSearch, columns_of
+from stoptime.stopping.rule import MOST_REFINED, TIE, CurveSearch, columns_of
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
@@ -83,7 +83,11 @@ class StagedSearch(CurveSearch):
     def settle(self) -> None:
         """Make errors around the lowest exact, refine them, and add standard errors."""
         self._near_best()
+        before = self._least
         self.refine()
+        # where a parabola has gained something, a second one may gain more
+        if not self._fills_dips and self._least < (1 - TIE) * before:
+            self.refine()
         if self.rule.standard_errors is None and self.problem.has_few_targets:
             # the choice may be at an end
             chosen = np.asarray(self.curve.stops[self.best], np.float64)
@@ -230,12 +234,19 @@ class StagedSearch(CurveSearch):
             found.append(places[deepest][(errors[places] - curved)[deepest] <= errors.min()])
         return np.unique(np.concatenate(found))
 
+    @property
+    def _fills_dips(self) -> bool:
+        """Whether all stops of the grid are looked at near the lowest error.
+
+        Where each is a product with very many rows, and errors are smooth, parabolas will do.
+        """
+        cheap = self.per_target or self.problem.left_out.rows.remembers
+        return cheap or not self.problem.tuned.is_smooth
+
     def _between(self, place: int) -> Array:
         """Return the stops of the grid between the neighbours of a place on the curve."""
         stops = self.curve.stops
-        cheap = self.per_target or self.problem.left_out.rows.remembers
-        if self.problem.tuned.is_smooth and not cheap:
-            # a parabola through the neighbours is enough, and every stop is a product with all rows
+        if not self._fills_dips:
             return np.asarray(stops[max(place - 1, 0) : place + 2], np.float64)
         low = stops[max(place - 1, 0)]
         high = stops[min(place + 1, len(stops) - 1)]
