@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
 
 TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
-SAMPLED_ROWS = 2**16  # at a first look, if there are many more
+SAMPLED_ROWS = 2**15  # at a first look, if there are many more
 UNLIKE = 0.05  # relative difference of the errors of least squares of these rows and of all
 LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
 

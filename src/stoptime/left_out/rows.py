@@ -35,6 +35,7 @@ LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 DOUBLE_ACCURACY = 1e-12  # relative error that sums over rows may have in double precision
 SINGLE_ACCURACY = 1e-8  # and in single precision, where it is less than rounding
 MOST_REMEMBERED = 2**27  # numbers of blocks that are remembered, 1 GB
+RIDGES_REMEMBERED = 1 / 8  # of this room, for left-out residuals of ridges
 REMEMBERED_ON_DEVICE = 2  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
@@ -199,7 +200,7 @@ class Rows:
     def remembers(self) -> bool:
         """Whether ridges are remembered, so that another look at the rows costs little."""
         numbers = len(self.weights) * self.data.n_targets * MOST_SETS_OF_RIDGES * TYPICAL_RIDGES
-        return self._kept is not None and numbers <= self._room
+        return self._kept is not None and numbers <= RIDGES_REMEMBERED * self._room
 
     @property
     def keeps_blocks(self) -> bool:
