@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,8 @@ class Rows:
             raise ValueError(WITHOUT_ROWS)
         shapes = self.data.n_features, self.data.n_targets
         made_from = self.spectrum.n_features, len(self.unit)
-        if shapes != made_from or not np.isclose(self.data.n_samples, self.spectrum.n_samples):
+        weights = self.data.n_samples, self.spectrum.n_samples
+        if shapes != made_from or not isclose(*weights, rel_tol=1e-5):
             raise ValueError(
                 f"{self.spectrum} was computed from other data than X and y of shapes {shapes}."
             )

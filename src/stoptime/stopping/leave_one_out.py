@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.grid import spaced_stops, stages, stops_to_try
-from stoptime.stopping.rule import CurveRule, first_of_least
+from stoptime.stopping.rule import CurveRule, first_of_least, first_up_to_ties
 from stoptime.stopping.staged import StagedSearch, by_gcv
 
 if TYPE_CHECKING:
@@ -69,19 +69,17 @@ class LeaveOneOut(CurveRule):
         survey = Survey(self, problems, stops, per_target=per_target)
         survey.look()
         searches = survey.searches
-        found = [self._lowest(search.curve, per_target=per_target) for search in searches]
-        hoped = [
-            replace(one, error=search.promise) for one, search in zip(found, searches, strict=True)
-        ]
+        hoped = [float(search.promise.mean()) for search in searches]
         settled = set[int]()
         # errors are made exact until those of other methods cannot be lower
-        while (best := first_of_least(hoped)) not in settled:
+        while (best := first_up_to_ties(hoped)) not in settled:
             searches[best].extend()
             searches[best].settle()
-            found[best] = self._lowest(searches[best].curve, per_target=per_target)
-            hoped[best] = found[best]
+            found = self._lowest(searches[best].curve, per_target=per_target)
+            hoped[best] = float(np.mean(found.error))
             settled.add(best)
-        return found
+        searches[best].add_spread()
+        return [self._lowest(search.curve, per_target=per_target) for search in searches]
 
     def _compared_by_gcv(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool

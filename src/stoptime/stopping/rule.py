@@ -321,8 +321,13 @@ def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_targ
 
 def first_of_least(choices: list[Choice]) -> int:
     """Return the first choice whose error is the least, up to a tie: methods come in this order."""
-    errors = np.array([float(np.mean(choice.error)) for choice in choices])
-    return int(np.argmax(errors <= errors.min() + TIE * abs(errors.min())))
+    return first_up_to_ties([float(np.mean(choice.error)) for choice in choices])
+
+
+def first_up_to_ties(errors: list[float]) -> int:
+    """Return the place of the first error that is the least, or equal to it up to a tie."""
+    least = min(errors)
+    return next(place for place, one in enumerate(errors) if one <= least + TIE * abs(least))
 
 
 def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:

@@ -71,6 +71,7 @@ class StagedSearch(CurveSearch):
         if not has_risen:
             self.extend()
         self.settle()
+        self.add_spread()
         return self.curve
 
     def extend(self) -> None:
@@ -81,13 +82,16 @@ class StagedSearch(CurveSearch):
             super().extend()
 
     def settle(self) -> None:
-        """Make errors around the lowest exact, refine them, and add standard errors."""
+        """Make errors around the lowest exact, and refine them."""
         self._near_best()
         before = self._least
         self.refine()
         # where a parabola has gained something, a second one may gain more
         if not self._fills_dips and self._least < (1 - TIE) * before:
             self.refine()
+
+    def add_spread(self) -> None:
+        """Add standard errors, if the rule asks for them where they are cheap."""
         if self.rule.standard_errors is None and self.problem.has_few_targets:
             # the choice may be at an end
             chosen = np.asarray(self.curve.stops[self.best], np.float64)
