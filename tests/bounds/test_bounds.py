@@ -7,6 +7,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from bounds.formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
@@ -157,10 +158,55 @@ def test_heavy_ball_with_a_large_condition_number():
     assert max(problems) == pytest.approx(found.upper, rel=0.01)
 
 
+def hardest_of_few(kappa):
+    """The constant of a small condition number, by nested searches in floating point."""
+    y = np.hypot(1, np.sqrt(kappa - 1) * np.linspace(0, 1, 65))
+    stops = np.linspace(0.01, 14, 1400)
+    shrinkages = np.array([oscillation(alpha, alpha * y) for alpha in stops])
+
+    def height(a, g):
+        return np.abs(a * y * g - (1 - g) / (a * y)).max(axis=-1)
+
+    def least(log_a):
+        a = np.exp(log_a)
+        heights = height(a, shrinkages)
+        dips = 1 + np.flatnonzero((heights[1:-1] <= heights[:-2]) & (heights[1:-1] <= heights[2:]))
+        best = [
+            minimize_scalar(
+                lambda alpha: height(a, oscillation(alpha, alpha * y)),
+                bounds=(stops[i - 1], stops[i + 1]),
+                method="bounded",
+                options={"xatol": 1e-9},
+            ).fun
+            for i in dips[np.argsort(heights[dips])[:6]]
+        ]
+        return min(best)
+
+    problems = np.linspace(-1, 2.5, 36)
+    i = int(np.argmax([least(log_a) for log_a in problems]))
+    around = np.linspace(problems[i - 1], problems[i + 1], 41)
+    j = int(np.argmax([least(log_a) for log_a in around]))
+    peak = minimize_scalar(
+        lambda log_a: -least(log_a),
+        bounds=(around[j - 1], around[j + 1]),
+        method="bounded",
+        options={"xatol": 1e-8},
+    )
+    return 1 + peak.fun**2
+
+
+# Up to about 1.41 the hardest problem has one best stop, which moves with it, then it has two.
+@pytest.mark.parametrize("kappa", [1.01, 1.3, 1.46])
+def test_heavy_ball_with_similar_eigenvalues(kappa):
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
+    assert found.width <= 1e-6
+    assert found.lower - 1e-9 <= hardest_of_few(kappa) <= found.upper
+
+
 def test_heavy_ball_with_almost_equal_eigenvalues():
     found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1 + 1e-9)
     assert found.lower == 1.0
-    assert found.width <= 1e-3
+    assert found.width <= 1e-6
 
 
 # --- parameter error ------------------------------------------------------------------------------

@@ -4,13 +4,16 @@ r"""Certificates of heavy-ball flow: risk inflation by condition number, and par
 
 with D as in the module ``heavy_ball_plan``. For fixed α and y, |D| is quasi-convex in a: over an
 interval of a it is largest at one of the two ends. So a finite list of intervals, each with one
-stop, proves the upper end.
+stop, proves the upper end. Where the best stop moves smoothly with the problem, a curve of stops
+takes the place of very many intervals.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
@@ -29,37 +32,154 @@ def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
     if kappa == 1:
         return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
     plan = make_plan(kappa, tolerance)
-    _prove_cover(plan.pieces, kappa, exact(plan.cap).sqrt())
+    _prove_cover(plan.moving, plan.pieces, kappa, exact(plan.cap).sqrt())
     if plan.floor > 0:
         _prove_floor(plan.worst, kappa, exact(plan.floor).sqrt())
     return inflation_between(max(plan.floor, 0.0), plan.cap, plan.stop)
 
 
-def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
+def _prove_cover(moving: Interval | None, pieces: list[Piece], kappa: float, d: arb) -> None:
     """Prove that every problem a > 0 has a stop with |D| ≤ d for all y."""
     root = exact(kappa).sqrt()
     # The stop α = 0 has g = 1 and D = ay ≤ a√κ.
-    if not exact(pieces[0].low) * root <= d:
-        raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
+    reached = (d / root).lower()
+    if moving is not None:
+        curve = MovingStop(exact(kappa))
+        # The problem a(α) depends continuously on α, so none is left out between its ends.
+        if not curve.problem(exact(moving[0]))[0] <= reached:
+            raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
+        end = upward((exact(kappa) - 1).sqrt())
+        verify(lambda box: curve.cap(*box) <= d, (moving, (0.0, end)))
+        reached = curve.problem(exact(moving[1]))[0].lower()
+    for piece in pieces:
+        if not exact(piece.low) <= reached:
+            raise WorkLimitError("The cover of all problems has a gap.")
+        reached = exact(piece.high)
     # A late stop α = 2L + 4 has |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a. With
     # L = log(a√κ) ≥ 0 all terms fall in a: what holds here holds for every larger a.
-    a = exact(pieces[-1].high)
-    L = (a * root).log()
+    L = (reached * root).log()
     g = (5 + 2 * L) * (-4 - 2 * L).exp()
-    if not (L >= 0 and a * root * g + (1 + g) / a <= d):
+    if not (L >= 0 and reached * root * g + (1 + g) / reached <= d):
         raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
-    if any(left.high < right.low for left, right in pairwise(pieces)):
-        raise WorkLimitError("The cover of all problems has a gap.")
     for piece in pieces:
         _prove_piece(piece, kappa, d)
 
 
 def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
     """Prove |D| ≤ d at both ends of the interval, which is enough for all of it."""
-    alpha = exact(piece.alpha)
-    ends = (alpha / exact(piece.low), alpha / exact(piece.high))
-    whole = (0.0, upward(alpha * (exact(kappa) - 1).sqrt()))
-    verify(lambda box: all(cap <= d for cap in caps(alpha, box[0], ends)), (whole,))
+    stop = Steps(exact(0), exact(piece.alpha))
+    ends = [exact(piece.low), exact(piece.high)]
+
+    def holds(box: Box) -> bool:
+        return all(abs(D) + distance <= d for D, distance in imbalances(stop, box[0], ends))
+
+    verify(holds, ((0.0, upward((exact(kappa) - 1).sqrt())),))
+
+
+class Steps(NamedTuple):
+    r"""Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
+
+    The heavy ball with the momentum η = (1 - √(εμ))² has with √η = e^{-δ}, N = k + 1/2, α = Nδ
+
+    .. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
+              + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2),
+
+    where c² = y² - 1, which tends to heavy-ball flow as δ → 0.
+    """
+
+    delta: arb
+    alpha: arb
+
+    @classmethod
+    def of(cls, delta: arb, k: float) -> Steps:
+        """Return iterate k at these steps."""
+        return cls(delta, (exact(k) + 0.5) * delta)
+
+    def shrinkage(self, c: arb) -> tuple[arb, arb]:
+        """Return g and its slope in c."""
+        half = self.delta / 2
+        S = half.sinh()
+        x = c * S
+        cosine = (1 - x**2).sqrt()
+        # asin(x)/x and sinh(x)/x grow, so their values at both ends enclose them.
+        speed = self.alpha * _between(lambda v: v.sinh() / v, half)
+        m = speed * _between(lambda v: v.asin() / v, x)
+        phase = c * m
+        C = half.cosh() / cosine
+        decay = (-self.alpha).exp()
+        g = decay * (C * phase.cos() + m * phase.sinc())
+        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
+        most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
+        m_slope = speed * S * exact(0).union(most)
+        C_slope = C * S * x / cosine**2
+        turn = speed / cosine
+        slope = C_slope * phase.cos() - C * turn * phase.sin()
+        slope += m_slope * phase.sinc() + m * sinc_slope(phase) * turn
+        return g, decay * slope
+
+
+def _between(increasing: Callable[[arb], arb], x: arb) -> arb:
+    """Return the values of an increasing function of x ≥ 0 whose limit at 0 is 1."""
+    low, high = x.lower(), x.upper()
+    first = increasing(low) if low > 0 else exact(1)
+    last = increasing(high) if high > 0 else exact(1)
+    return first.union(last)
+
+
+def imbalances(steps: Steps, cell: Interval, problems: list[arb]) -> list[tuple[arb, arb]]:
+    """Return D at the centre of a cell of c and a cap on its distance from there, by problem."""
+    middle, radius = centre_and_radius(cell)
+    c = ball(middle, radius)
+    value = steps.shrinkage(middle)[0]
+    g_slope = steps.shrinkage(c)[1]
+    # The mean-value form, for g too: 1 - g is small where a is.
+    g = ball(value, abs(g_slope) * radius)
+    found = []
+    for a in problems:
+        centre = a * (1 + middle**2).sqrt()
+        ay = a * (1 + c**2).sqrt()
+        growth = ay * g + (1 - g) / ay  # of D with log(ay)
+        slope = c / (1 + c**2) * growth + (ay + 1 / ay) * g_slope
+        found.append((centre * value - (1 - value) / centre, abs(slope) * radius))
+    return found
+
+
+@dataclass(frozen=True)
+class MovingStop:
+    """Stops α that each serve the one problem a(α) with D(√κ) = -D(1); see ``heavy_ball_plan``."""
+
+    kappa: arb
+
+    def problem(self, alpha: arb, radius: arb | float = 0) -> tuple[arb, arb]:
+        """Return a and its slope for all stops within ``radius`` of ``alpha``."""
+        root = self.kappa.sqrt()
+        g1, slope1 = _over_stops(alpha, radius, exact(0))
+        g2, slope2 = _over_stops(alpha, radius, (self.kappa - 1).sqrt())
+        above = 1 - g1 + (1 - g2) / root
+        below = g1 + root * g2
+        a = (above / below).sqrt()
+        return a, -a / 2 * ((slope1 + slope2 / root) / above + (slope1 + root * slope2) / below)
+
+    def cap(self, stops: Interval, places: Interval) -> arb:
+        """Return a cap on |D| at a(α), for α in ``stops`` and c = √(y² - 1) in ``places``."""
+        alpha, radius = centre_and_radius(stops)
+        c = centre_and_radius(places)[0]
+        # The mean-value form, first in α at the centre of the places, then in c for all stops.
+        a, a_slope = self.problem(alpha, radius)
+        g, g_slope = _over_stops(alpha, radius, c)
+        y = (1 + c**2).sqrt()
+        slope = a_slope * (y * g + (1 - g) / (a**2 * y)) + (a * y + 1 / (a * y)) * g_slope
+        ((_, over_places),) = imbalances(Steps(exact(0), ball(alpha, radius)), places, [a])
+        ay = self.problem(alpha)[0] * y
+        g = shrinkage(alpha, c * alpha)
+        return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + over_places
+
+
+def _over_stops(alpha: arb, radius: arb | float, c: arb) -> tuple[arb, arb]:
+    """Return g and its slope in α at c = √(y² - 1), for stops within ``radius`` of ``alpha``."""
+    stops = ball(alpha, radius)
+    slope = -(1 + c**2) * stops * (-stops).exp() * (c * stops).sinc()
+    return ball(shrinkage(alpha, c * alpha), abs(slope) * radius), slope
 
 
 def _prove_floor(worst: float, kappa: float, d: arb) -> None:
@@ -74,10 +194,7 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
         y = exact(math.hypot(1.0, b / stop)).min(exact(kappa).sqrt())
         # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
         c = (y**2 - 1).nonnegative_part().sqrt()
-        middle, radius = centre_and_radius(box[0])
-        alpha = ball(middle, radius)
-        slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
-        g = ball(shrinkage(middle, c * middle), abs(slope) * radius)
+        g, _ = _over_stops(*centre_and_radius(box[0]), c)
         # g appears once in this form, so its radius is not counted twice.
         D = (a * y + 1 / (a * y)) * g - 1 / (a * y)
         return bool(D.abs_lower() >= d)
@@ -120,37 +237,6 @@ def sinc_slope(b: arb) -> arb:
         return -b / 3 * (-b * b / 4).hypgeom_0f1(exact(5) / 2)
     # The ball is too wide for both; |sinc'| ≤ 1/2 holds everywhere.
     return ball(0, 0.5)
-
-
-def caps(a: arb, interval: Interval, taus: tuple[arb, ...]) -> list[arb]:
-    """Return a cap on |P/τ - τQ| over an interval of b for each τ, with P = u·g, Q = (1 - g)/u."""
-    middle, radius = centre_and_radius(interval)
-    u = (a**2 + middle**2).sqrt()
-    g = shrinkage(a, middle)
-    P_slope, Q_slope = slopes(a, middle, radius)
-    # The mean-value form: the value at the centre, and all slopes times the radius.
-    return [
-        abs(u * g / tau - tau * ((1 - g) / u)) + abs(P_slope / tau - tau * Q_slope) * radius
-        for tau in taus
-    ]
-
-
-def slopes(a: arb, middle: arb, radius: arb) -> tuple[arb, arb]:
-    """Return balls with all slopes of P and Q in b within ``radius`` of ``middle``."""
-    b = ball(middle, radius)
-    u = (a**2 + b**2).sqrt()
-    g = shrinkage(a, b)
-    g_slope = slope_in_frequency(a, b)
-    P_slope = b / u * g + u * g_slope
-    if u > 1:
-        return P_slope, -(g_slope + (1 - g) * b / u**2) / u
-    # Near zero, dividing by powers of a wide ball loses all digits. Q = uφ and |φ''| ≤ 1/12 avoid
-    # it: only the values at the centre, which is a thin ball, are divided.
-    u_squared = a**2 + middle**2
-    phi = (1 - shrinkage(a, middle)) / u_squared
-    phi_slope = -(slope_in_frequency(a, middle) + 2 * middle * phi) / u_squared
-    phi_slopes = ball(phi_slope, radius / 12)
-    return P_slope, b / u * ball(phi, abs(phi_slopes) * radius) + u * phi_slopes
 
 
 def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
