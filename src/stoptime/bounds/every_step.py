@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -29,9 +30,10 @@ from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, imbalance, sample
 from stoptime.support.arrays import Array
-from stoptime.theory.search import stop_with_gain
+from stoptime.theory.search import lowest, stop_with_gain
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
+CLOSE_LOOK = 1.03  # times the lowest peak of |D|
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
 EVERY_ITERATE = 64  # up to here a cover may use every iterate
 STRIDES = (8, 2, 1)  # between later ones that it may use
@@ -57,31 +59,42 @@ def step_inflation(
     if stop is not None:
         found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
         return inflation_between(found.attained, found.cap, stop)
-    angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
+    angles, heights = _peaks(method, iterates, iterates.last(stop_with_gain(method)))
     k = int(np.argmin(heights))
     best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
-    floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
+    floor = max(0.0, best.attained - BELOW_SHARE * tolerance * max(1.0, best.attained))
     _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
     return inflation_between(floor, best.cap, k)
 
 
-def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
+def _peaks(method: Any, iterates: AnyIterates, last: int) -> tuple[Array, Array]:
     """Return the angle where |D| is largest, and |D| there, for every stop before ``last``."""
+    step = method.epsilon
     if last > MOST_STOPS:
         raise WorkLimitError(
             f"At the step {step:g} the proof that no stop is better than the best one needs {last} "
             "stops, which would take too long: give the stop, or take a larger step."
         )
     theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
-    sine = np.sin(theta)
-    rho = math.sqrt(step)
-    run = method.with_params(step=1.0).run(sine**2, np.array(1.0))
+    unit = method.with_params(step=1.0)
+
+    def height(sine: Array, g: Array) -> Array:
+        return np.abs(sine * g / math.sqrt(step) - math.sqrt(step) * (1 - g) / sine)
+
     found = []
-    for g in islice(run, last):
-        height = np.abs(sine * g / rho - rho * (1 - g) / sine)
-        i = int(np.argmax(height))
-        found.append((theta[i], height[i]))
+    for g in islice(unit.run(np.sin(theta) ** 2, np.array(1.0)), last):
+        at = height(np.sin(theta), g)
+        found.append((theta[at.argmax()], at.max()))
     angles, heights = np.array(found).T
+    # The peaks of fast oscillations lie between these angles, and a good stop needs a close look.
+    for k in np.flatnonzero(heights < CLOSE_LOOK * heights.min()).tolist():
+        sine, g = iterates.at(k).sample(QUARTER)
+        near = np.arcsin(sine[max(0, height(sine, g).argmax() - 1) :][:3])
+        place, depth = lowest(
+            lambda at, k=k: -height(np.sin(at), unit.shrinkage(np.sin(at) ** 2, k)), near
+        )
+        if -depth > heights[k]:
+            angles[k], heights[k] = place, -depth
     return angles, heights
 
 
@@ -130,11 +143,13 @@ def every_step_inflation(
 
 def _points(iterates: AnyIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
-    rows = {}
-    for k in numbers:
-        sine, g = iterates.at(k).sample(QUARTER)
-        rows[float(k)] = corners(np.array([sine * g, (1 - g) / sine]))
-    return points_of(rows)
+    return points_of({float(k): _corners(iterates, k) for k in numbers})
+
+
+@lru_cache(maxsize=LARGEST_FIRST)
+def _corners(iterates: AnyIterates, k: int) -> Array:
+    sine, g = iterates.at(k).sample(QUARTER)
+    return corners(np.array([sine * g, (1 - g) / sine]))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from stoptime.methods.recurrence import Update
 from stoptime.support.arrays import Array
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
-LARGEST_K = 3000  # of a polynomial in closed form
+LARGEST_K = 10_000  # of a polynomial in closed form
 LOST_BITS = 1.3  # in each step of a loop at most, as balls grow by 1 + √2
 OVERLAP = 1 + 1e-9  # of neighbouring cells, whose centres are rounded
 FINEST = 2.0**-40
@@ -143,12 +143,17 @@ class HeavyBallIterate:
         )
         sine = np.sin(theta[1:])
         half = (1 + self.eta - sine**2) / 2
-        # The roots z of z² - 2hz + η; the small number keeps equal ones apart.
-        root = np.sqrt(half**2 - self.eta + 0j)
-        root[np.abs(root) < APART] = APART
-        z, w = half + root, half - root
-        g = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
-        return sine, g.real
+        q = math.sqrt(self.eta)
+        # Without oscillation the roots z of z² - 2hz + η are real, then they are q·exp(±iψ). The
+        # small number keeps equal ones apart.
+        slow = half[half > q]
+        root = np.maximum(np.sqrt(slow**2 - self.eta), APART)
+        z, w = slow + root, slow - root
+        slow = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
+        psi = np.maximum(np.arccos(half[half <= q] / q), APART)
+        fast = q**self.k * (np.sin((self.k + 1) * psi) - q * np.sin(self.k * psi)) / np.sin(psi)
+        # The sine grows, and what oscillates comes last.
+        return sine, np.concatenate([slow, fast])
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ class HeavyBallIterates:
     @property
     def oscillates_until(self) -> int:
         """An iterate from which on most of the oscillation, of size η^(k/2), has gone."""
-        return math.ceil(4 / (1 - math.sqrt(self.eta)))
+        return math.ceil(8 / (1 - math.sqrt(self.eta)))
 
     def phase(self, k: int) -> arb:
         """Return N = √G, where G is the sum of (1 - η^j)/(1 - η), j ≤ k: the slope of -g at 0."""
