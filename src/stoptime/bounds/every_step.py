@@ -90,11 +90,13 @@ def _peaks(method: Any, iterates: AnyIterates, last: int) -> tuple[Array, Array]
     for k in np.flatnonzero(heights < CLOSE_LOOK * heights.min()).tolist():
         sine, g = iterates.at(k).sample(QUARTER)
         near = np.arcsin(sine[max(0, height(sine, g).argmax() - 1) :][:3])
-        place, depth = lowest(
-            lambda at, k=k: -height(np.sin(at), unit.shrinkage(np.sin(at) ** 2, k)), near
-        )
-        if -depth > heights[k]:
-            angles[k], heights[k] = place, -depth
+
+        def depth(at: Array, k: int = k) -> Array:
+            return -height(np.sin(at), unit.shrinkage(np.sin(at) ** 2, k))
+
+        place, least = lowest(depth, near)
+        if -least > heights[k]:
+            angles[k], heights[k] = place, -least
     return angles, heights
 
 

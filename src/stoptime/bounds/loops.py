@@ -146,14 +146,13 @@ class HeavyBallIterate:
         q = math.sqrt(self.eta)
         # Without oscillation the roots z of z² - 2hz + η are real, then they are q·exp(±iψ). The
         # small number keeps equal ones apart.
-        slow = half[half > q]
-        root = np.maximum(np.sqrt(slow**2 - self.eta), APART)
-        z, w = slow + root, slow - root
-        slow = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
+        start = half[half > q]
+        root = np.maximum(np.sqrt(start**2 - self.eta), APART)
+        z, w = start + root, start - root
+        start = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
         psi = np.maximum(np.arccos(half[half <= q] / q), APART)
-        fast = q**self.k * (np.sin((self.k + 1) * psi) - q * np.sin(self.k * psi)) / np.sin(psi)
-        # The sine grows, and what oscillates comes last.
-        return sine, np.concatenate([slow, fast])
+        rest = q**self.k * (np.sin((self.k + 1) * psi) - q * np.sin(self.k * psi)) / np.sin(psi)
+        return sine, np.concatenate([start, rest])
 
 
 @dataclass(frozen=True)
