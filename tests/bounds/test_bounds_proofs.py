@@ -269,7 +269,6 @@ def test_caps_at_balanced_problems_hold_for_every_value(kappa):
     rng = np.random.default_rng(1)
     end = np.sqrt(kappa - 1)
     with balls.working_precision():
-        curve = heavy_ball.MovingStop(balls.exact(kappa))
         for alpha, width in rng.uniform([1e-3, 0], [3, 0.1], (40, 2)).tolist():
             low, high = np.sort(rng.uniform(0, end, 2)).tolist()
             stops = np.linspace(alpha, alpha + width, 41)
@@ -278,8 +277,10 @@ def test_caps_at_balanced_problems_hold_for_every_value(kappa):
             y = np.hypot(1, np.linspace(low, high, 31))[:, None]
             g = oscillation(stops, stops * y)
             values = np.abs(problems * y * g - (1 - g) / (problems * y))
-            assert float(curve.problem(balls.exact(alpha))[0]) == pytest.approx(problems[0])
-            cap = float(curve.cap((alpha, alpha + width), (low, high)).upper())
+            first, _ = heavy_ball.balanced(balls.exact(kappa), balls.exact(alpha))
+            assert float(first) == pytest.approx(problems[0])
+            cell = ((alpha, alpha + width), (low, high))
+            cap = balls.upward(heavy_ball.moving_cap(balls.exact(kappa), *cell))
             assert values.max() <= cap + 1e-12
             assert cap <= values.max() + 5 * (width + high - low)
 

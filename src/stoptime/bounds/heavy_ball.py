@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
@@ -44,13 +43,13 @@ def _prove_cover(moving: Interval | None, pieces: list[Piece], kappa: float, d: 
     # The stop α = 0 has g = 1 and D = ay ≤ a√κ.
     reached = (d / root).lower()
     if moving is not None:
-        curve = MovingStop(exact(kappa))
         # The problem a(α) depends continuously on α, so none is left out between its ends.
-        if not curve.problem(exact(moving[0]))[0] <= reached:
+        first, last = (balanced(exact(kappa), exact(alpha))[0] for alpha in moving)
+        if not first <= reached:
             raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
-        end = upward((exact(kappa) - 1).sqrt())
-        verify(lambda box: curve.cap(*box) <= d, (moving, (0.0, end)))
-        reached = curve.problem(exact(moving[1]))[0].lower()
+        places = (0.0, upward((exact(kappa) - 1).sqrt()))
+        verify(lambda box: moving_cap(exact(kappa), *box) <= d, (moving, places))
+        reached = last.lower()
     for piece in pieces:
         if not exact(piece.low) <= reached:
             raise WorkLimitError("The cover of all problems has a gap.")
@@ -144,35 +143,30 @@ def imbalances(steps: Steps, cell: Interval, problems: list[arb]) -> list[tuple[
     return found
 
 
-@dataclass(frozen=True)
-class MovingStop:
-    """Stops α that each serve the one problem a(α) with D(√κ) = -D(1); see ``heavy_ball_plan``."""
+def balanced(kappa: arb, alpha: arb, radius: arb | float = 0) -> tuple[arb, arb]:
+    """Return the problem a(α) with D(√κ) = -D(1) and its slope, within ``radius`` of ``alpha``."""
+    root = kappa.sqrt()
+    g1, slope1 = _over_stops(alpha, radius, exact(0))
+    g2, slope2 = _over_stops(alpha, radius, (kappa - 1).sqrt())
+    above = 1 - g1 + (1 - g2) / root
+    below = g1 + root * g2
+    a = (above / below).sqrt()
+    return a, -a / 2 * ((slope1 + slope2 / root) / above + (slope1 + root * slope2) / below)
 
-    kappa: arb
 
-    def problem(self, alpha: arb, radius: arb | float = 0) -> tuple[arb, arb]:
-        """Return a and its slope for all stops within ``radius`` of ``alpha``."""
-        root = self.kappa.sqrt()
-        g1, slope1 = _over_stops(alpha, radius, exact(0))
-        g2, slope2 = _over_stops(alpha, radius, (self.kappa - 1).sqrt())
-        above = 1 - g1 + (1 - g2) / root
-        below = g1 + root * g2
-        a = (above / below).sqrt()
-        return a, -a / 2 * ((slope1 + slope2 / root) / above + (slope1 + root * slope2) / below)
-
-    def cap(self, stops: Interval, places: Interval) -> arb:
-        """Return a cap on |D| at a(α), for α in ``stops`` and c = √(y² - 1) in ``places``."""
-        alpha, radius = centre_and_radius(stops)
-        c = centre_and_radius(places)[0]
-        # The mean-value form, first in α at the centre of the places, then in c for all stops.
-        a, a_slope = self.problem(alpha, radius)
-        g, g_slope = _over_stops(alpha, radius, c)
-        y = (1 + c**2).sqrt()
-        slope = a_slope * (y * g + (1 - g) / (a**2 * y)) + (a * y + 1 / (a * y)) * g_slope
-        ((_, over_places),) = imbalances(Steps(exact(0), ball(alpha, radius)), places, [a])
-        ay = self.problem(alpha)[0] * y
-        g = shrinkage(alpha, c * alpha)
-        return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + over_places
+def moving_cap(kappa: arb, stops: Interval, places: Interval) -> arb:
+    """Return a cap on |D| at a(α), for α in ``stops`` and c = √(y² - 1) in ``places``."""
+    alpha, radius = centre_and_radius(stops)
+    c = centre_and_radius(places)[0]
+    # The mean-value form, first in α at the centre of the places, then in c for all stops.
+    a, a_slope = balanced(kappa, alpha, radius)
+    g, g_slope = _over_stops(alpha, radius, c)
+    y = (1 + c**2).sqrt()
+    slope = a_slope * (y * g + (1 - g) / (a**2 * y)) + (a * y + 1 / (a * y)) * g_slope
+    ((_, over_places),) = imbalances(Steps(exact(0), ball(alpha, radius)), places, [a])
+    ay = balanced(kappa, alpha)[0] * y
+    g = shrinkage(alpha, c * alpha)
+    return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + over_places
 
 
 def _over_stops(alpha: arb, radius: arb | float, c: arb) -> tuple[arb, arb]:

@@ -172,18 +172,6 @@ def greedy_cover(stops: list[float], ends: tuple[Array, Array], at: float, end: 
     return pieces, gaps
 
 
-def balanced(alpha: float, kappa: float) -> float:
-    """Return the problem a(α), infinite where there is none."""
-    Y1, Y2 = parts(alpha, np.array([0.0, alpha * math.sqrt(kappa - 1)])).sum(axis=1)
-    return math.sqrt(Y2 / Y1) if Y1 > 0 else math.inf
-
-
-def moving_height(alpha: float, kappa: float) -> float:
-    """Return the largest |D| of the problem a(α) at the stop α, infinite where there is none."""
-    a = balanced(alpha, kappa)
-    return highest(a, alpha, kappa)[1] if a < math.inf else math.inf
-
-
 @dataclass(frozen=True)
 class Family:
     """Stops α in growing order, each with the points (Y₁, Y₂) it can produce."""
@@ -200,17 +188,22 @@ class Family:
         }
         return points_of(samples)
 
+    def balanced(self, alpha: float) -> tuple[float, float]:
+        """Return the problem a(α) and its largest |D| at the stop α, infinite if there is none."""
+        Y1, Y2 = parts(alpha, np.array([0.0, alpha * math.sqrt(self.kappa - 1)])).sum(axis=1)
+        a = math.sqrt(Y2 / Y1) if Y1 > 0 else math.inf
+        return a, highest(a, alpha, self.kappa)[1] if Y1 > 0 else NO_PROBLEM
+
     @cached_property
-    def _moving_heights(self) -> list[tuple[float, float, float]]:
+    def _moving(self) -> list[tuple[float, float, float]]:
         """Stops in growing order, a(α) and the largest |D| there, with all peaks among them."""
-
-        def depth(alpha: float) -> float:
-            return -moving_height(alpha, self.kappa)
-
         alphas = self.alphas
-        peaks = dips(np.array([depth(alpha) for alpha in alphas])).tolist()
-        at_peaks = [lowest_between(depth, alphas[i - 1], alphas[i + 1], ROUGHLY) for i in peaks]
-        return [(at, balanced(at, self.kappa), -depth(at)) for at in sorted([*alphas, *at_peaks])]
+        inner = dips(-np.array([self.balanced(alpha)[1] for alpha in alphas])).tolist()
+        peaks = [
+            lowest_between(lambda at: -self.balanced(at)[1], alphas[i - 1], alphas[i + 1], ROUGHLY)
+            for i in inner
+        ]
+        return [(alpha, *self.balanced(alpha)) for alpha in sorted([*alphas, *peaks])]
 
     def moving(self, d: float) -> Interval | None:
         """Return stops, from an early one on, that all have |D| ≤ d at their problems a(α)."""
@@ -218,15 +211,12 @@ class Family:
             return None
         # For small α the problem is about α/√2, and the stop 0 serves a ≤ d/√κ.
         first = good = d / math.sqrt(self.kappa)
-        end = _closing_point(d, self.kappa)
-        for alpha, problem, height in self._moving_heights:
+        for alpha, problem, height in self._moving:
             if height > d:
-                # An infinite height is cut off for the search.
-                return first, brentq(
-                    lambda at: min(moving_height(at, self.kappa), 2 * d) - d, good, alpha
-                )
+                good = brentq(lambda at: min(self.balanced(at)[1] - d, d), good, alpha)
+                break
             good = max(good, alpha)
-            if problem > end:
+            if problem > _closing_point(d, self.kappa):
                 break
         return first, good
 
@@ -237,7 +227,7 @@ class Family:
     def cover_by(self, stops: list[float], ends: tuple[Array, Array], d: float) -> Cover:
         """Cover the problems that neither a moving stop nor a late one serves by other stops."""
         moving = self.moving(d)
-        start = balanced(moving[1], self.kappa) if moving else d / math.sqrt(self.kappa)
+        start = self.balanced(moving[1])[0] if moving else d / math.sqrt(self.kappa)
         # The factor moves the start to the safe side of its rounding error.
         return greedy_cover(stops, ends, start * (1 - 1e-9), _closing_point(d, self.kappa))
 
@@ -307,8 +297,10 @@ def raised_excess(d: float, share: float) -> float:
     return (1 + d**2) * (1 + share) - 1
 
 
-def _search(kappa: float, least: float, share: float) -> ProofPlan:
-    """Return a cover of all problems, and the worst one; cap and floor are still without room."""
+def make_plan(kappa: float, tolerance: float) -> ProofPlan:
+    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
+    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
+    share = COVER_SHARE * tolerance
     root = math.sqrt(kappa)
     last = 2 * math.log(root / least) + 4  # the late stop of the largest a that may be needed
     linear = min(MAX_LINEAR_STOPS, math.ceil(2 * LINEAR_REACH * root))
@@ -337,9 +329,11 @@ def _search(kappa: float, least: float, share: float) -> ProofPlan:
         ends = np.array([*reach.values()]).T
         pieces, gaps = grid.cover_by([*reach], (ends[0], ends[1]), d)
         if not gaps:
+            cap = raised_excess(max(floor, least), CAP_SHARE * tolerance)
+            below = raised_excess(floor, -FLOOR_SHARE * tolerance)
             # The hardest problem often has two equally good stops.
             stop = min(at for height, at in grid.best_stops(worst) if height <= d) / worst
-            return ProofPlan(grid.moving(d), pieces, worst, max(floor, least) ** 2, floor**2, stop)
+            return ProofPlan(grid.moving(d), pieces, worst, cap, below, stop)
         # Either the best stops of a gap close it, or one of its problems is worse than the worst.
         if max(best)[0] > d:
             floor, worst = _worst_near(grid, max(best)[2])
@@ -350,14 +344,3 @@ def _search(kappa: float, least: float, share: float) -> ProofPlan:
         f"The cover of all problems with condition number {kappa:g} needs too many stops: use a "
         "larger tolerance, such as 1e-3."
     )
-
-
-def make_plan(kappa: float, tolerance: float) -> ProofPlan:
-    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
-    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
-    found = _search(kappa, least, COVER_SHARE * tolerance)
-    cap, floor = (
-        (1 + excess) * (1 + share * tolerance) - 1
-        for excess, share in ((found.cap, CAP_SHARE), (found.floor, -FLOOR_SHARE))
-    )
-    return found._replace(cap=cap, floor=floor)
