@@ -258,8 +258,11 @@ def test_a_false_cover_and_a_false_floor_are_refused():
         early = heavy_ball.Piece(0.05, 0.2, 0.7)
         with pytest.raises(bounds.WorkLimitError, match="largest a"):
             heavy_ball._prove_cover(None, [early], 100.0, balls.exact(1.0))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
+        stop = heavy_ball.Steps(balls.exact(0), balls.exact(piece.alpha))
+        assert not heavy_ball.serves(stop, piece, 100.0, balls.exact(0.5))
+        late = heavy_ball.Piece(0.05, 30.0, 0.7)
+        with pytest.raises(bounds.WorkLimitError, match="one stop"):
+            heavy_ball._prove_cover(None, [late], 100.0, balls.exact(1.0))
         with pytest.raises(bounds.WorkLimitError):
             heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
 

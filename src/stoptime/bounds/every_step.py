@@ -30,7 +30,7 @@ from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, imbalance, sample
 from stoptime.support.arrays import Array
-from stoptime.theory.search import lowest, stop_with_gain
+from stoptime.theory.search import stop_with_gain
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
 CLOSE_LOOK = 1.03  # times the lowest peak of |D|
@@ -44,7 +44,7 @@ LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
 # Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
-BELOW_SHARE = 0.2
+BELOW_SHARE = 0.3
 ABOVE_SHARE = 0.4
 
 AnyIterates = Iterates | HeavyBallIterates
@@ -76,27 +76,22 @@ def _peaks(method: Any, iterates: AnyIterates, last: int) -> tuple[Array, Array]
             "stops, which would take too long: give the stop, or take a larger step."
         )
     theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
-    unit = method.with_params(step=1.0)
 
     def height(sine: Array, g: Array) -> Array:
         return np.abs(sine * g / math.sqrt(step) - math.sqrt(step) * (1 - g) / sine)
 
     found = []
-    for g in islice(unit.run(np.sin(theta) ** 2, np.array(1.0)), last):
+    run = method.with_params(step=1.0).run(np.sin(theta) ** 2, np.array(1.0))
+    for g in islice(run, last):
         at = height(np.sin(theta), g)
         found.append((theta[at.argmax()], at.max()))
     angles, heights = np.array(found).T
     # The peaks of fast oscillations lie between these angles, and a good stop needs a close look.
     for k in np.flatnonzero(heights < CLOSE_LOOK * heights.min()).tolist():
         sine, g = iterates.at(k).sample(QUARTER)
-        near = np.arcsin(sine[max(0, height(sine, g).argmax() - 1) :][:3])
-
-        def depth(at: Array, k: int = k) -> Array:
-            return -height(np.sin(at), unit.shrinkage(np.sin(at) ** 2, k))
-
-        place, least = lowest(depth, near)
-        if -least > heights[k]:
-            angles[k], heights[k] = place, -least
+        at = height(sine, g)
+        if at.max() > heights[k]:
+            angles[k], heights[k] = math.asin(sine[at.argmax()]), at.max()
     return angles, heights
 
 

@@ -54,36 +54,44 @@ def _prove_cover(moving: Interval | None, pieces: list[Piece], kappa: float, d: 
         if not exact(piece.low) <= reached:
             raise WorkLimitError("The cover of all problems has a gap.")
         reached = exact(piece.high)
-    # A late stop α = 2L + 4 has |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a. With
-    # L = log(a√κ) ≥ 0 all terms fall in a: what holds here holds for every larger a.
-    L = (reached * root).log()
-    g = (5 + 2 * L) * (-4 - 2 * L).exp()
-    if not (L >= 0 and reached * root * g + (1 + g) / reached <= d):
+    if not late_cap(reached, exact(kappa)) <= d:
         raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
     for piece in pieces:
-        _prove_piece(piece, kappa, d)
+        if not serves(Steps(exact(0), exact(piece.alpha)), piece, kappa, d):
+            raise WorkLimitError(f"Not proven: one stop is good enough for {piece}.")
 
 
-def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
-    """Prove |D| ≤ d at both ends of the interval, which is enough for all of it."""
-    stop = Steps(exact(0), exact(piece.alpha))
-    ends = [exact(piece.low), exact(piece.high)]
+def late_cap(a: arb, kappa: arb, longest: float = 0.0) -> arb:
+    """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
+    L = (a * kappa.sqrt()).log()
+    half = exact(longest) / 2
+    x = (kappa - 1).sqrt() * half.sinh()
+    # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
+    C = half.cosh() / (1 - x**2).sqrt()
+    M = _between(lambda v: v.sinh() / v, half) * _between(lambda v: v.asin() / v, x)
+    g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
+    return a * kappa.sqrt() * g + (1 + g) / a if L >= 0 else exact(math.inf)
 
-    def holds(box: Box) -> bool:
-        return all(abs(D) + distance <= d for D, distance in imbalances(stop, box[0], ends))
 
-    verify(holds, ((0.0, upward((exact(kappa) - 1).sqrt())),))
+def serves(steps: Steps, piece: Piece, kappa: float, d: arb) -> bool:
+    """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
+    waiting = [(0.0, upward((exact(kappa) - 1).sqrt()))]
+    while waiting:
+        low, high = waiting.pop()
+        found = imbalances(steps, (low, high), [exact(piece.low), exact(piece.high)])
+        if all(abs(value) + variation <= d for value, variation in found):
+            continue
+        # Shorter cells would not help where the steps differ by more.
+        if all(variation < value.rad() for value, variation in found):
+            return False
+        waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
+    return True
 
 
 class Steps(NamedTuple):
-    r"""Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
+    """Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
 
-    The heavy ball with the momentum η = (1 - √(εμ))² has with √η = e^{-δ}, N = k + 1/2, α = Nδ
-
-    .. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
-              + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2),
-
-    where c² = y² - 1, which tends to heavy-ball flow as δ → 0.
+    The heavy ball with the momentum η = (1 - √(εμ))² has √η = e^{-δ} and α = (k + 1/2)δ.
     """
 
     delta: arb

@@ -22,7 +22,7 @@ from stoptime.bounds.heavy_ball_plan import (  # isort: skip
     CAP_SHARE, COVER_SHARE, Cover, Piece, Points, greedy_cover, intervals, least_cover,
     raised_excess,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball import Steps, imbalances
+from stoptime.bounds.heavy_ball import Steps, imbalances, late_cap, serves
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
 
@@ -76,22 +76,10 @@ class Family(NamedTuple):
         starts = np.arange(len(alphas)) * len(c)
         return c, Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
 
-    def late_cap(self, a: arb) -> arb:
-        """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
-        root = exact(self.kappa).sqrt()
-        L = (a * root).log()
-        half = exact(self.longest) / 2
-        x = (exact(self.kappa) - 1).sqrt() * half.sinh()
-        # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
-        C = half.cosh() / (1 - x**2).sqrt()
-        M = half.sinh() / half * x.asin() / x
-        g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
-        return a * root * g + (1 + g) / a if L >= 0 else exact(math.inf)
-
     def ends(self, d: float) -> tuple[Interval, float]:
         """Return the problems that neither the stop 0 nor a late one serves, and the last α."""
         a = 1 / d
-        while not self.late_cap(exact(a)) <= d:
+        while not late_cap(exact(a), exact(self.kappa), self.longest) <= d:
             a *= 1.02
         return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
 
@@ -154,7 +142,9 @@ class Family(NamedTuple):
             search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
             pieces, gaps = search.cover((low, middle, high), *(share * level for share in ROOM))
             steps = exact(low).union(exact(high))
-            if not gaps and all(self._serves(piece, steps, d) for piece in pieces):
+            if not gaps and all(
+                serves(Steps.of(steps, piece.alpha), piece, self.kappa, d) for piece in pieces
+            ):
                 self._check_ends(pieces, d)
             elif high - low > CLOSEST * high:
                 waiting += [(low, middle), (middle, high)]
@@ -165,23 +155,8 @@ class Family(NamedTuple):
 
     def _check_ends(self, pieces: list[Piece], d: arb) -> None:
         served = exact(pieces[0].low) * exact(self.kappa).sqrt() <= d
-        if not (served and self.late_cap(exact(pieces[-1].high)) <= d):
+        if not (served and late_cap(exact(pieces[-1].high), exact(self.kappa), self.longest) <= d):
             raise WorkLimitError("Not proven: the first and the last problems have a good stop.")
-
-    def _serves(self, piece: Piece, delta: arb, d: arb) -> bool:
-        """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
-        steps = Steps.of(delta, piece.alpha)
-        waiting = [(0.0, upward((exact(self.kappa) - 1).sqrt()))]
-        while waiting:
-            low, high = waiting.pop()
-            found = imbalances(steps, (low, high), [exact(piece.low), exact(piece.high)])
-            if all(abs(value) + variation <= d for value, variation in found):
-                continue
-            # Shorter cells would not help where the steps differ by more.
-            if all(variation < value.rad() for value, variation in found):
-                return False
-            waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
-        return True
 
     def prove_short_steps(self, level: float, d: arb) -> float:
         """Prove the claim for all δ up to some length, which is returned."""
