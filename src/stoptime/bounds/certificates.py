@@ -59,8 +59,7 @@ def risk_inflation(
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
         flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
-        without bound as the momentum tends to 1. The flows are GradientFlow, AcceleratedFlow,
-        CriticalFlow and HeavyBallFlow.
+        without bound as the momentum tends to 1.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.

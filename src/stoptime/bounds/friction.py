@@ -6,8 +6,7 @@ by friction have caps that hold for every u,
 
 .. math:: |\partial_r g| \le 2/r, \qquad |\partial_r^2 g| \le 3\sqrt3/r^2,
 
-so proofs at the two ends of a cell prove bounds for every friction between them. The page
-*Certificates* has the proofs.
+so proofs at the two ends of a cell prove bounds for every friction between them.
 """
 
 from __future__ import annotations

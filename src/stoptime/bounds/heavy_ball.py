@@ -220,16 +220,6 @@ def shrinkage(a: arb, b: arb) -> arb:
     return (-a).exp() * (b.cos() + a * b.sinc())
 
 
-def slope_in_damping(a: arb, b: arb) -> arb:
-    """Return the derivative of g in a."""
-    return (-a).exp() * ((1 - a) * b.sinc() - b.cos())
-
-
-def slope_in_frequency(a: arb, b: arb) -> arb:
-    """Return the derivative of g in b."""
-    return (-a).exp() * (a * sinc_slope(b) - b.sin())
-
-
 def sinc_slope(b: arb) -> arb:
     """Return (cos b - sinc b)/b, the derivative of sinc, for b ≥ 0."""
     if b > 1:
@@ -258,10 +248,11 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
         # Taylor's formula to second order. Caps on the second derivatives: of φ 1/4, 1/8, 1/12
         # (aa, ab, bb), of g 3, 3/2, 1.
         variation = (c / 8 + exact(1.5)) * a_radius * b_radius
-        for x, radius, g_slope, curvature in (
-            (a, a_radius, slope_in_damping(a, b), c / 4 + 3),
-            (b, b_radius, slope_in_frequency(a, b), c / 12 + 1),
+        for x, radius, undamped, curvature in (
+            (a, a_radius, (1 - a) * b.sinc() - b.cos(), c / 4 + 3),
+            (b, b_radius, a * sinc_slope(b) - b.sin(), c / 12 + 1),
         ):
+            g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
         return bracket_square(box, c * phi - g, variation)

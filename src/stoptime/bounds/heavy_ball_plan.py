@@ -10,9 +10,7 @@ for all y form an interval, in closed form, and the constant is the least 1 + d�
 intervals of all α cover a ∈ (0, ∞).
 
 Where the best stop moves smoothly with the problem, each α serves few others. So the first problems
-have a stop that moves: every α of some range serves the one problem a(α) with D(√κ) = -D(1),
-
-.. math:: a(\alpha)^2 = \frac{Y_2(1) + Y_2(\sqrt\kappa)}{Y_1(1) + Y_1(\sqrt\kappa)}.
+have a stop that moves: every α of some range serves the one problem a(α) with D(√κ) = -D(1).
 """
 
 from __future__ import annotations

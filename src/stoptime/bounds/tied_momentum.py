@@ -142,9 +142,8 @@ class Family(NamedTuple):
             search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
             pieces, gaps = search.cover((low, middle, high), *(share * level for share in ROOM))
             steps = exact(low).union(exact(high))
-            if not gaps and all(
-                serves(Steps.of(steps, piece.alpha), piece, self.kappa, d) for piece in pieces
-            ):
+            found = (serves(Steps.of(steps, one.alpha), one, self.kappa, d) for one in pieces)
+            if not gaps and all(found):
                 self._check_ends(pieces, d)
             elif high - low > CLOSEST * high:
                 waiting += [(low, middle), (middle, high)]
