@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import mpmath
@@ -16,6 +17,7 @@ from stoptime.methods.ridge import Ridge
 
 flint = pytest.importorskip("flint")
 
+SPECTRA = 2000 if "STOPTIME_SOAK" in os.environ else 200
 FRICTIONS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 21.0, 50.0)
 INFLATION = {
     2: 2.0577,
@@ -142,6 +144,23 @@ def test_heavy_ball_with_equal_eigenvalues_is_ridge():
     found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1)
     assert found.lower == found.upper == 1.0
     assert HeavyBallFlow(1.0).shrinkage(1.0, found.stop) == pytest.approx(0.5, rel=1e-15)
+
+
+@pytest.mark.parametrize("kappa", [1.3, 10.0])
+def test_random_spectra_do_not_refute_the_heavy_ball(kappa):
+    """Bayes risk over that of the best ridge on random spectra, at the best of many stops."""
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
+    rng = np.random.default_rng(4)
+    stops = np.linspace(0.0, 12, 801)[:, None]
+    worst = 1.0
+    for a in np.exp(rng.uniform(-2, 2.5, SPECTRA)).tolist():
+        # often the two ends of the spectrum alone, which are the hardest
+        share = rng.uniform(0, 1, 6) ** rng.choice([0.2, 1, 5])
+        y = np.sqrt(1 + (kappa - 1) * np.append(rng.choice([0, 1], 2), share[: rng.integers(0, 6)]))
+        g = oscillation(stops, stops * y)
+        risk = np.sum(g**2 + (1 - g) ** 2 / (a * y) ** 2, axis=1)
+        worst = max(worst, risk.min() / np.sum(1 / (1 + (a * y) ** 2)))
+    assert 1 < worst <= found.upper
 
 
 def test_heavy_ball_theorem_is_far_from_sharp():
