@@ -373,6 +373,27 @@ def test_limits_are_compared_with_random_designs(monkeypatch):
     assert "NuMethod" in limits.worst(rows)
 
 
+def test_limits_without_the_effect_of_finite_designs(monkeypatch):
+    monkeypatch.setattr(limits, "methods", lambda *_: [st.Ridge(), st.HeavyBallFlow(0.5)])
+    (row,) = limits.compare("two-point", 0.5, 400, 12, "Ridge", halve=True)
+    assert row["method"] == "Ridge()"
+    assert row["extrapolated"] <= 5 * row["extrapolated_error"]
+    # two and one times independent errors
+    assert 1.5 < row["extrapolated_error"] / row["standard_error"] < 4
+    assert row["extrapolated_beyond"] in {0.0, row["extrapolated"]}
+
+
+def test_every_saved_limit_agrees_with_simulation():
+    """Within one percent or three standard errors; else without the effect of order 1/n."""
+    rows = json.loads(limits.RESULTS.read_text(encoding="utf-8"))
+    assert len(rows) == 325
+    missed = [row for row in rows if row["beyond"] > 0]
+    assert len(missed) == 3
+    assert {row["covariance"] for row in missed} == {"spiked"}
+    assert all(row["method"].startswith("HeavyBall") for row in missed)
+    assert all(row["extrapolated_beyond"] == 0 for row in missed)
+
+
 def test_the_page_shows_the_saved_limits():
     rows = json.loads(limits.RESULTS.read_text(encoding="utf-8"))
     assert limits.table(rows) in (page.ROOT / "docs" / "beyond.md").read_text(encoding="utf-8")

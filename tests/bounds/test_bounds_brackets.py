@@ -196,23 +196,26 @@ def test_tail_is_the_envelope_of_an_oscillator(friction):
         assert float(found) == pytest.approx(float(expected), rel=1e-12)
 
 
-@pytest.mark.parametrize("b", [0.0, 0.2, 0.7, 1.5, 4.0])
-@pytest.mark.parametrize("a", [0.1, 0.6, 2.0])
-def test_caps_have_the_values_and_slopes_of_their_functions(a, b):
+@pytest.mark.parametrize("c", [0.0, 0.2, 0.7, 1.5, 4.0])
+@pytest.mark.parametrize("alpha", [0.1, 0.6, 2.0])
+def test_the_heavy_ball_has_the_values_and_slopes_of_its_imbalance(alpha, c):
     radius = 2.0**-31
 
-    def parts(b):
-        u = mp.sqrt(a**2 + b**2)
-        return u * damped(a, b), (1 - damped(a, b)) / u
+    def imbalance(a, c):
+        g = damped(alpha, alpha * c)
+        ay = a * mp.sqrt(1 + c**2)
+        return ay * g - (1 - g) / ay
 
+    problems = (0.01, 0.7, 100.0)
     with mp.workdps(40), balls.working_precision():
-        centre = mp.mpf(b + radius)
-        found = heavy_ball.slopes(*map(balls.exact, (a, b + radius, radius)))
-        truth = [mp.diff(lambda b, i=i: parts(b)[i], centre) for i in (0, 1)]
-        for slope, expected in zip(found, truth, strict=True):
-            assert float(slope.mid()) == pytest.approx(float(expected), abs=1e-7)
-            assert float(slope.rad()) < 1e-7
-        for tau in (0.01, 0.7, 100.0):
-            (cap,) = heavy_ball.caps(balls.exact(a), (b, b + 2 * radius), (balls.exact(tau),))
-            value, slope = (abs(p / tau - tau * q) for p, q in (parts(centre), truth))
-            assert float(cap) == pytest.approx(float(value + slope * radius), rel=1e-13)
+        stop = heavy_ball.Steps(balls.exact(0), balls.exact(alpha))
+        cell = (c, c + 2 * radius)
+        found = heavy_ball.imbalances(stop, cell, [balls.exact(a) for a in problems])
+        for a, (value, distance) in zip(problems, found, strict=True):
+            centre = mp.mpf(c + radius)
+            slope = mp.diff(lambda c, a=a: imbalance(a, c), centre)
+            assert float(value) == pytest.approx(float(imbalance(a, centre)), rel=1e-13)
+            scale = radius * (a + 1 / a)
+            assert float(distance.upper()) == pytest.approx(
+                abs(float(slope)) * radius, abs=1e-7 * scale
+            )

@@ -260,6 +260,31 @@ def test_the_constant_of_every_step_is_valid_and_tight(method, largest, value):
     assert found.lower - 0.02 <= max(ratios) <= found.upper
 
 
+HARD_STEP = 0.003979  # for the momentum 0.99; its best stops are 217 and 221
+
+
+def test_peaks_of_fast_oscillations_are_found_between_the_angles():
+    method = HeavyBall(HARD_STEP, 0.99)
+    _, heights = every_step._peaks(method, loops.HeavyBallIterates(0.99), 230)
+    y = np.sin(np.linspace(1e-4, np.pi / 2, 200_001)) ** 2
+    close = np.flatnonzero(heights <= 1.001 * heights.min())
+    assert set(close) == {217, 221}
+    for k in close.tolist():
+        ratio = risk_ratio(y / HARD_STEP, method.with_params(step=1.0).shrinkage(y, k)).max()
+        assert 1 + heights[k] ** 2 == pytest.approx(ratio, rel=1e-5)
+
+
+@pytest.mark.skipif("STOPTIME_SOAK" not in os.environ, reason="a proof of half a minute: make soak")
+def test_the_constant_of_a_large_momentum():
+    method = HeavyBall(momentum=0.99)
+    found = bounds.risk_inflation(method)
+    assert found.width <= 1e-4 * found.upper
+    ratios = worst_ratios(method, HARD_STEP, 1500, points=20_001).max(axis=0)
+    assert ratios.min() == pytest.approx(found.lower, rel=2e-3)
+    assert ratios.min() <= found.upper
+    assert int(found.stop) in np.flatnonzero(ratios <= 1.002 * ratios.min())
+
+
 def test_random_spectra_and_steps_do_not_refute_the_constants():
     rng = np.random.default_rng(2)
     methods = [GradientDescent(), Nesterov(), NuMethod(), HeavyBall(momentum=0.9)]
@@ -294,7 +319,7 @@ def test_one_iterate_at_one_step():
 def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
     with balls.working_precision():
         found = polynomials(Nesterov())
-        angles, heights = every_step._peaks(Nesterov(0.05), 0.05, 200)
+        angles, heights = every_step._peaks(Nesterov(0.05), found, 200)
         rho = balls.exact(0.05).sqrt()
         every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
         with pytest.raises(bounds.WorkLimitError, match="no better"):

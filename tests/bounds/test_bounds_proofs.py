@@ -237,29 +237,72 @@ def test_precision_is_restored():
 def test_caps_of_the_oscillator_hold_for_every_value():
     rng = np.random.default_rng(0)
     with balls.working_precision():
-        for alpha, low, width, tau in rng.uniform(
-            [0.01, 0, 0, 0.2], [3, 8, 1, 4], (60, 4)
-        ).tolist():
-            b = np.linspace(low, low + width, 301)
-            u = np.hypot(alpha, b)
-            g = oscillation(alpha, u)
-            values = np.abs(u * g / tau - tau * (1 - g) / u)
-            (cap,) = heavy_ball.caps(balls.exact(alpha), (low, low + width), (balls.exact(tau),))
-            assert values.max() <= float(cap.upper()) + 1e-12
-            assert float(cap.upper()) <= values.max() + 6 * (tau + 9 / tau) * width
+        for alpha, low, width, a in rng.uniform([0.01, 0, 0, 0.2], [3, 8, 1, 4], (60, 4)).tolist():
+            cell = (low / alpha, (low + width) / alpha)
+            y = np.hypot(1, np.linspace(*cell, 301))
+            g = oscillation(alpha, alpha * y)
+            values = np.abs(a * y * g - (1 - g) / (a * y))
+            stop = heavy_ball.Steps(balls.exact(0), balls.exact(alpha))
+            ((value, distance),) = heavy_ball.imbalances(stop, cell, [balls.exact(a)])
+            cap = balls.upward(abs(value) + distance)
+            tau = alpha / a
+            assert values.max() <= cap + 1e-12
+            assert cap <= values.max() + 6 * (tau + 9 / tau) * width
 
 
 def test_a_false_cover_and_a_false_floor_are_refused():
     with balls.working_precision():
         piece = heavy_ball.Piece(0.5, 1.2, 0.7)
-        with pytest.raises(bounds.WorkLimitError, match="smallest a"):
-            heavy_ball._prove_cover([piece], 100.0, balls.exact(1.0))
+        with pytest.raises(bounds.WorkLimitError, match="gap"):
+            heavy_ball._prove_cover(None, [piece], 100.0, balls.exact(1.0))
+        early = heavy_ball.Piece(0.05, 0.2, 0.7)
         with pytest.raises(bounds.WorkLimitError, match="largest a"):
-            heavy_ball._prove_cover([heavy_ball.Piece(0.05, 0.2, 0.7)], 100.0, balls.exact(1.0))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_piece(piece, 100.0, balls.exact(0.5))
+            heavy_ball._prove_cover(None, [early], 100.0, balls.exact(1.0))
+        stop = heavy_ball.Steps(balls.exact(0), balls.exact(piece.alpha))
+        assert not heavy_ball.serves(stop, piece, 100.0, balls.exact(0.5))
+        late = heavy_ball.Piece(0.05, 30.0, 0.7)
+        with pytest.raises(bounds.WorkLimitError, match="one stop"):
+            heavy_ball._prove_cover(None, [late], 100.0, balls.exact(1.0))
         with pytest.raises(bounds.WorkLimitError):
             heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
+
+
+@pytest.mark.parametrize("kappa", [1.001, 1.3, 1.9])
+def test_caps_at_balanced_problems_hold_for_every_value(kappa):
+    rng = np.random.default_rng(1)
+    end = np.sqrt(kappa - 1)
+    with balls.working_precision():
+        for alpha, width in rng.uniform([1e-3, 0], [3, 0.1], (40, 2)).tolist():
+            low, high = np.sort(rng.uniform(0, end, 2)).tolist()
+            stops = np.linspace(alpha, alpha + width, 41)
+            g1, g2 = (oscillation(stops, stops * y) for y in (1.0, np.sqrt(kappa)))
+            problems = np.sqrt((1 - g1 + (1 - g2) / np.sqrt(kappa)) / (g1 + np.sqrt(kappa) * g2))
+            y = np.hypot(1, np.linspace(low, high, 31))[:, None]
+            g = oscillation(stops, stops * y)
+            values = np.abs(problems * y * g - (1 - g) / (problems * y))
+            first, _ = heavy_ball.balanced(balls.exact(kappa), balls.exact(alpha))
+            assert float(first) == pytest.approx(problems[0])
+            cell = ((alpha, alpha + width), (low, high))
+            cap = balls.upward(heavy_ball.moving_cap(balls.exact(kappa), *cell))
+            assert values.max() <= cap + 1e-12
+            assert cap <= values.max() + 5 * (width + high - low)
+
+
+def test_a_false_curve_of_stops_is_refused(monkeypatch):
+    monkeypatch.setattr(balls, "WORK_LIMIT", 2000)
+    plan = heavy_ball_plan.make_plan(1.3, 1e-4)
+    assert not plan.pieces
+    first, last = plan.moving
+    with balls.working_precision():
+        d = balls.exact(plan.cap).sqrt()
+        heavy_ball._prove_cover(plan.moving, [], 1.3, d)
+        for moving, level, message in [
+            ((2 * first, last), d, "smallest a"),
+            ((first, last - 1), d, "largest a"),
+            (plan.moving, 0.99 * d, "boxes"),
+        ]:
+            with pytest.raises(bounds.WorkLimitError, match=message):
+                heavy_ball._prove_cover(moving, [], 1.3, level)
 
 
 @pytest.mark.parametrize("kappa", [5.0, 100.0])
@@ -300,7 +343,7 @@ def test_the_problems_of_one_stop_end_where_the_imbalance_reaches_the_level(alph
         assert ends == pytest.approx([d, d], rel=1e-9)
 
 
-@pytest.mark.parametrize("kappa", [9.0, 60.0])
+@pytest.mark.parametrize("kappa", [1.2, 9.0, 60.0])
 def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
     plan = heavy_ball_plan.make_plan(kappa, 1e-2)
     y = np.linspace(1, np.sqrt(kappa), 20_001)

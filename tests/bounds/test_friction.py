@@ -329,6 +329,51 @@ def test_up_to_the_change_the_overshoot_is_the_constant(r):
     assert found.stop == pytest.approx(place * np.sqrt(m / (1 + m)), rel=1e-5)
 
 
+def best_scale(r):
+    """The scale with the least peak of |D|, by a search in floating point."""
+    u = np.linspace(0.05, 15, 30_001)
+    g = bessel(r, u)
+    found = minimize_scalar(
+        lambda sigma: np.abs(u * g / sigma - sigma * (1 - g) / u).max(),
+        bounds=(1.3, 3.5),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return found.x
+
+
+def test_the_best_stop_is_least_where_the_worst_case_changes():
+    found = bounds.friction_change()
+    assert best_scale(CHANGE) == pytest.approx(found.stop, abs=2e-6)
+    frictions = np.append(
+        CHANGE + np.geomspace(-2.26, -1e-3, 12), CHANGE + np.geomspace(1e-3, 4, 12)
+    )
+    for r in frictions.tolist():
+        assert best_scale(r) > found.stop + 0.05 * abs(r - CHANGE)
+
+
+@pytest.mark.parametrize("r", [2.1, 3.3, 4.2])
+def test_best_stops_of_a_cell_are_bounded_before_the_change(r):
+    with balls.working_precision():
+        bound = float(friction._earliest(r, r + 0.01))
+    found = [best_scale(one) for one in (r, r + 0.005, r + 0.01)]
+    assert min(found) - 0.02 < bound < min(found)
+
+
+@pytest.mark.parametrize("r", [4.27, 5.0, 8.5])
+def test_best_stops_of_a_cell_are_bounded_beyond_the_change(r):
+    with balls.working_precision():
+        least, cell = best_scale(r), (r, 1.002 * r)
+        assert friction._later(balls.exact(0.995 * least), *cell, 1e-6)
+        assert not friction._later(balls.exact(1.0001 * least), *cell, 1e-6)
+        assert not friction._later(balls.exact(0.9 * least), r, 1.2 * r, 1e-6)  # too wide a cell
+
+
+def test_a_rough_change_contains_a_sharp_one():
+    rough, sharp = (bounds.friction_change(tolerance=tolerance) for tolerance in (0.9, 1e-6))
+    assert rough.lower < sharp.lower < sharp.upper < rough.upper
+
+
 @pytest.mark.parametrize("r", [4.27, 4.5, 6.0, 9.0])
 def test_beyond_the_change_the_constant_is_larger(r):
     assert bounds.risk_inflation(AcceleratedFlow(r)).lower > (1 + 2 * overshoot(r)[1]) ** 2

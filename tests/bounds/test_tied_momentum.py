@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoptime import bounds
-from stoptime.bounds import balls, tied_momentum
+from stoptime.bounds import balls, heavy_ball, tied_momentum
 from stoptime.methods.iterations import HeavyBall
 
 pytest.importorskip("flint")
@@ -38,8 +38,8 @@ def test_caps_hold_for_all_steps_and_eigenvalues_of_a_box():
             cell = (start, start + float(rng.choice([1e-3, 0.05])))
             a = float(rng.uniform(0.1, 4))
             delta = (-(1 - balls.exact(low)).log()).union(-(1 - balls.exact(high)).log())
-            steps = tied_momentum.Steps.of(delta, float(k))
-            value, variation = tied_momentum.imbalance(steps, cell, balls.exact(a))
+            steps = heavy_ball.Steps.of(delta, float(k))
+            ((value, variation),) = heavy_ball.imbalances(steps, cell, [balls.exact(a)])
             y = np.hypot(1, np.linspace(*cell, 40))
             found = [np.abs(imbalance(p, k, y, a)).max() for p in np.linspace(low, high, 5)]
             assert max(found) <= balls.upward(abs(value) + variation) + 1e-9

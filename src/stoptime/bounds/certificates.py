@@ -29,21 +29,15 @@ from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
 HEAVY_BALL_TOLERANCE = 1e-6
-NEARLY_EQUAL = 1.5  # for smaller condition numbers the default tolerance is this one:
-NEARLY_EQUAL_TOLERANCE = 1e-3
 ITERATION_TOLERANCE = 1e-4
 PLAN_TOLERANCE = 1e-5
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
 def risk_inflation(
-    method: str | Method,
-    *,
-    stop: float | None = None,
-    condition_number: float | None = None,
-    largest_step: float | None = None,
-    tolerance: float | None = None,
-) -> Enclosure:
+    method: str | Method, *, stop: float | None = None, condition_number: float | None = None,
+    largest_step: float | None = None, tolerance: float | None = None,
+) -> Enclosure:  # fmt: skip
     r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
 
     .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}
@@ -65,8 +59,7 @@ def risk_inflation(
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
         flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
-        without bound as the momentum tends to 1. The flows are GradientFlow, AcceleratedFlow,
-        CriticalFlow and HeavyBallFlow.
+        without bound as the momentum tends to 1.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
@@ -77,8 +70,8 @@ def risk_inflation(
         For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-4 for
-        iterations, and 1e-6 for heavy-ball flow, or 1e-3 if its κ < 1.5, where the best stop moves
-        smoothly with the problem. If the proof would need too much work, WorkLimitError is raised.
+        iterations, and 1e-6 for heavy-ball flow. If the proof would need too much work,
+        WorkLimitError is raised.
 
     Examples
     --------
@@ -93,20 +86,18 @@ def risk_inflation(
     if largest_step is not None and (not proofs.by_step or method.is_tuned):
         raise ValueError('largest_step is for iterations with step="auto" only.')
     argument: float | None = None
-    usual = proofs.tolerance
     if proofs.by_condition_number:
         if stop is not None:
             name = type(method).__name__
             raise ValueError(f"{name} takes no stop: its best stop depends on the problem.")
         argument = _checked_condition_number(condition_number)
-        usual = usual if argument >= NEARLY_EQUAL else NEARLY_EQUAL_TOLERANCE
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBall() and HeavyBallFlow only.")
     elif proofs.by_step:
         argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
         argument = positive_number("stop", stop)
-    width = positive_number("tolerance", usual if tolerance is None else tolerance)
+    width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
     return _proven(proofs.inflation, *proofs.filter(method), argument, width)
 
 

@@ -1,11 +1,8 @@
-r"""Certificates of iterations: the best stop at one step, and the worst step.
+"""Certificates of iterations: the best stop at one step, and the worst step.
 
-.. math:: C(\varepsilon) = \min_{k \ge 0} \max_{0 \le s \le 1/\varepsilon}\ (1 + x) g_k^2
-          + \frac{(1 + x)(1 - g_k)^2}{x}, \qquad x = s/\lambda^*
-
-depends on the step through a² = 1/ελ* alone: with y = εs the inflation is 1 + D² and D = aA - B/a
-as in the module ``iterates``, where A and B do not depend on a. So for fixed k the steps with
-|D| ≤ d for all y form an interval, and a cover of all a > 0 by such intervals proves sup C.
+The constant depends on the step through a² = 1/ελ* alone: the inflation is 1 + D² and D = aA - B/a,
+where A and B of the module ``iterates`` do not depend on a. So for fixed k the steps with |D| ≤ d
+for all y = εs form an interval, and a cover of all a > 0 by such intervals proves sup C.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -32,6 +30,7 @@ from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
 
 WITNESS_RATIO = 1.001  # of neighbouring angles at which |D| is compared
+CLOSE_LOOK = 1.03  # times the lowest peak of |D|
 MOST_STOPS = 20_000  # that are excluded one by one, at one step
 EVERY_ITERATE = 64  # up to here a cover may use every iterate
 STRIDES = (8, 2, 1)  # between later ones that it may use
@@ -42,7 +41,7 @@ LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
 # Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
-BELOW_SHARE = 0.2
+BELOW_SHARE = 0.3
 ABOVE_SHARE = 0.4
 
 AnyIterates = Iterates | HeavyBallIterates
@@ -57,31 +56,39 @@ def step_inflation(
     if stop is not None:
         found = iterates.at(int(stop)).largest_excess(rho, WHOLE_REACH, tolerance)
         return inflation_between(found.attained, found.cap, stop)
-    angles, heights = _peaks(method, step, iterates.last(stop_with_gain(method)))
+    angles, heights = _peaks(method, iterates, iterates.last(stop_with_gain(method)))
     k = int(np.argmin(heights))
     best = iterates.at(k).largest_excess(rho, WHOLE_REACH, (1 - BELOW_SHARE) * tolerance)
-    floor = max(0.0, best.attained - BELOW_SHARE * tolerance)
+    floor = max(0.0, best.attained - BELOW_SHARE * tolerance * max(1.0, best.attained))
     _prove_floor(iterates, rho, exact(floor).sqrt(), angles)
     return inflation_between(floor, best.cap, k)
 
 
-def _peaks(method: Any, step: float, last: int) -> tuple[Array, Array]:
+def _peaks(method: Any, iterates: AnyIterates, last: int) -> tuple[Array, Array]:
     """Return the angle where |D| is largest, and |D| there, for every stop before ``last``."""
+    step = method.epsilon
     if last > MOST_STOPS:
         raise WorkLimitError(
             f"At the step {step:g} the proof that no stop is better than the best one needs {last} "
             "stops, which would take too long: give the stop, or take a larger step."
         )
     theta = QUARTER / WITNESS_RATIO ** np.arange(math.log(10 * last) / math.log(WITNESS_RATIO))
-    sine = np.sin(theta)
-    rho = math.sqrt(step)
-    run = method.with_params(step=1.0).run(sine**2, np.array(1.0))
+
+    def height(sine: Array, g: Array) -> Array:
+        return np.abs(sine * g / math.sqrt(step) - math.sqrt(step) * (1 - g) / sine)
+
     found = []
+    run = method.with_params(step=1.0).run(np.sin(theta) ** 2, np.array(1.0))
     for g in islice(run, last):
-        height = np.abs(sine * g / rho - rho * (1 - g) / sine)
-        i = int(np.argmax(height))
-        found.append((theta[i], height[i]))
+        at = height(np.sin(theta), g)
+        found.append((theta[at.argmax()], at.max()))
     angles, heights = np.array(found).T
+    # The peaks of fast oscillations lie between these angles, and a good stop needs a close look.
+    for k in np.flatnonzero(heights < CLOSE_LOOK * heights.min()).tolist():
+        sine, g = iterates.at(k).sample(QUARTER)
+        at = height(sine, g)
+        if at.max() > heights[k]:
+            angles[k], heights[k] = math.asin(sine[at.argmax()]), at.max()
     return angles, heights
 
 
@@ -130,11 +137,13 @@ def every_step_inflation(
 
 def _points(iterates: AnyIterates, numbers: Iterable[int]) -> Points:
     """Return the points (A, B) of some iterates."""
-    rows = {}
-    for k in numbers:
-        sine, g = iterates.at(k).sample(QUARTER)
-        rows[float(k)] = corners(np.array([sine * g, (1 - g) / sine]))
-    return points_of(rows)
+    return points_of({float(k): _corners(iterates, k) for k in numbers})
+
+
+@lru_cache(maxsize=LARGEST_FIRST)
+def _corners(iterates: AnyIterates, k: int) -> Array:
+    sine, g = iterates.at(k).sample(QUARTER)
+    return corners(np.array([sine * g, (1 - g) / sine]))
 
 
 @dataclass(frozen=True)
@@ -193,15 +202,11 @@ class Steps:
 
 
 class LateIterates(NamedTuple):
-    r"""All iterates from ``first`` on, which one proof compares with their flow.
+    """All iterates from ``first`` on, which one proof compares with their flow.
 
-    With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage and the sine are
-
-    .. math:: g = c\,(f(u) + e), \quad 1 - \ell(u) \le c \le 1, \quad |e| \le e(u), \qquad
-              \sin\theta = z/N, \quad 1 - u^2/6N^2 \le z/u \le 1,
-
-    where f is the shrinkage of the flow. None of these distances, which the iterates know, depends
-    on σ, and all of them fall with k from some iterate on.
+    With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage is g = c·(f(u) + e), where f is
+    that of the flow, 1 - ℓ(u) ≤ c ≤ 1 and |e| ≤ e(u), and sin θ = z/N with 1 - u²/6N² ≤ z/u ≤ 1.
+    These distances, which the iterates know, fall with k from some iterate on.
     """
 
     iterates: AnyIterates

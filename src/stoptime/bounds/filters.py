@@ -5,8 +5,7 @@ Each is a characteristic function of a symmetric random variable T,
 .. math:: g(u) = E \cos(uT), \qquad |g| \le 1, \qquad |g''| \le E T^2, \qquad \varphi(0) = E T^2/2
 
 with φ = (1 - g)/u². So one evaluation at the centre of a cell and a few moments of T bound g on the
-whole cell, and no special function is ever evaluated on a wide ball. The page *Certificates* has
-the proof of every bound in this file.
+whole cell, and no special function is ever evaluated on a wide ball.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ by friction have caps that hold for every u,
 
 .. math:: |\partial_r g| \le 2/r, \qquad |\partial_r^2 g| \le 3\sqrt3/r^2,
 
-so proofs at the two ends of a cell prove bounds for every friction between them. The page
-*Certificates* has the proofs.
+so proofs at the two ends of a cell prove bounds for every friction between them.
 """
 
 from __future__ import annotations
@@ -111,12 +110,9 @@ class Node(NamedTuple):
 
 
 def friction_inflation(
-    low: float = 2.0,
-    high: float = 21.0,
-    *,
-    tolerance: float = 1e-3,
+    low: float = 2.0, high: float = 21.0, *, tolerance: float = 1e-3,
     progress: Callable[[str], None] | None = None,
-) -> FrictionCurve:
+) -> FrictionCurve:  # fmt: skip
     r"""Enclose the risk inflation of accelerated flow for every friction of an interval.
 
     .. math:: C(r) = \min_{\tau} \max_{x \ge 0}\ (1 + x) g_r^2 + \frac{(1 + x)(1 - g_r)^2}{x},
@@ -179,6 +175,7 @@ def _curve(
     )
 
 
+@lru_cache(maxsize=256)
 def _node(friction: float, tolerance: float) -> Node:
     """Prove a cap on |D| at one friction and a good scale."""
     found = BesselFilter(friction)
@@ -257,6 +254,11 @@ class Overshoot(NamedTuple):
         """The least |D| at its place over all scales."""
         return 2 * (self.m * (1 + self.m)).sqrt()
 
+    @property
+    def scale(self) -> arb:
+        """The scale at which |D| is least at its place."""
+        return self.place * (self.m / (1 + self.m)).sqrt()
+
 
 def friction_change(*, tolerance: float = 1e-6) -> Enclosure:
     r"""Enclose the friction r* up to which the first overshoot alone determines the inflation.
@@ -267,7 +269,8 @@ def friction_change(*, tolerance: float = 1e-6) -> Enclosure:
     Both statements are proven for all frictions outside the enclosure. Up to r* the inflation falls
     strictly, because m does, and the best stop is τ = u₀·sqrt(m/(1 + m)), where u₀ is the place of
     the minimum. Beyond r* the bias at small eigenvalues limits how early one may stop. The ``stop``
-    of the enclosure is τ at r*.
+    of the enclosure is τ at r*, the least of all best stops: every friction up to 9 outside the
+    enclosure has a later one, and no friction has one that is earlier by the tolerance.
 
     Examples
     --------
@@ -285,8 +288,11 @@ def _change(half: float) -> Enclosure:
         centre = brentq(lambda r: _margin(r, r, fine), *CHANGE_WINDOW, xtol=fine)
         verify(lambda box: _overshoot_is_worst(*box[0], fine), ((2.0, centre - half),))
         verify(lambda box: _bias_is_worse(*box[0], fine), ((centre + half, LAST_COMPARED),))
-        at = _overshoot(centre)
-        stop = float(at.place * (at.m / (1 + at.m)).sqrt())
+        stop = float(_overshoot(centre).scale)
+        tau = exact(stop)
+        verify(lambda box: _earliest(*box[0]) > tau, ((2.0, centre - half),))
+        verify(lambda box: _later(tau, *box[0], fine), ((centre + half, LAST_COMPARED),))
+        verify(lambda box: _later(tau - half, *box[0], fine), ((centre - half, centre + half),))
     return Enclosure(centre - half, centre + half, stop)
 
 
@@ -321,12 +327,17 @@ def _bias_peak(friction: float, sigma: arb, end: arb, tolerance: float) -> Brack
     return supremum(bracket, ((0.0, downward(end)),), known=nothing, tolerance=tolerance)
 
 
+def _earliest(low: float, high: float) -> arb:
+    """Return a lower bound of the scales that are best for the overshoot, on a cell of r."""
+    # With r, u₀ grows and m falls.
+    return Overshoot(_overshoot(low).place, _overshoot(high).m).scale
+
+
 def _margin(low: float, high: float, tolerance: float) -> float:
     """Return a lower bound of the overshoot's |D| less the bias peak's D, on a cell of r."""
-    # With r, u₀ grows and m falls, and g grows for u ≤ u₀. So these ends have the least margin.
+    # g grows with r for u ≤ u₀. So these ends have the least margin.
     last = _overshoot(high)
-    sigma = _overshoot(low).place * (last.m / (1 + last.m)).sqrt()
-    peak = _bias_peak(high, sigma, last.place.upper(), tolerance)
+    peak = _bias_peak(high, _earliest(low, high), last.place.upper(), tolerance)
     return downward(last.floor - exact(peak.cap))
 
 
@@ -349,6 +360,17 @@ def _overshoot_is_worst(low: float, high: float, tolerance: float) -> bool:
 def _bias_is_worse(low: float, high: float, tolerance: float) -> bool:
     """Prove that a smaller u has a larger |D| at the scale that is best for the overshoot."""
     first = _overshoot(low)
-    sigma = _overshoot(high).place * (first.m / (1 + first.m)).sqrt()
+    sigma = Overshoot(_overshoot(high).place, first.m).scale
     peak = _bias_peak(low, sigma, first.place.lower(), tolerance)
     return bool(first.floor < peak.attained)
+
+
+def _later(tau: arb, low: float, high: float, tolerance: float) -> bool:
+    """Prove that every best stop on a cell of r is later than τ."""
+    if high > low * (1 + WIDEST_CELL):
+        return False
+    # Earlier stops and more friction have a larger D at the place of this peak. A stop whose D
+    # exceeds a cap on the constant of the cell is not the best one.
+    peak = _bias_peak(low, tau, _overshoot(low).place.lower(), tolerance)
+    _, caps = _chords(_node(low, tolerance), _node(high, tolerance))
+    return bool(1 + exact(peak.attained) ** 2 > caps.max())

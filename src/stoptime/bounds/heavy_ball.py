@@ -4,13 +4,15 @@ r"""Certificates of heavy-ball flow: risk inflation by condition number, and par
 
 with D as in the module ``heavy_ball_plan``. For fixed α and y, |D| is quasi-convex in a: over an
 interval of a it is largest at one of the two ends. So a finite list of intervals, each with one
-stop, proves the upper end.
+stop, proves the upper end. Where the best stop moves smoothly with the problem, a curve of stops
+takes the place of very many intervals.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
+from typing import NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
@@ -29,37 +31,157 @@ def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
     if kappa == 1:
         return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
     plan = make_plan(kappa, tolerance)
-    _prove_cover(plan.pieces, kappa, exact(plan.cap).sqrt())
+    _prove_cover(plan.moving, plan.pieces, kappa, exact(plan.cap).sqrt())
     if plan.floor > 0:
         _prove_floor(plan.worst, kappa, exact(plan.floor).sqrt())
     return inflation_between(max(plan.floor, 0.0), plan.cap, plan.stop)
 
 
-def _prove_cover(pieces: list[Piece], kappa: float, d: arb) -> None:
+def _prove_cover(moving: Interval | None, pieces: list[Piece], kappa: float, d: arb) -> None:
     """Prove that every problem a > 0 has a stop with |D| ≤ d for all y."""
     root = exact(kappa).sqrt()
     # The stop α = 0 has g = 1 and D = ay ≤ a√κ.
-    if not exact(pieces[0].low) * root <= d:
-        raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
-    # A late stop α = 2L + 4 has |g| ≤ (1 + α)e^{-α}, so |D| ≤ (5 + 2L)e^{-4-L} + (1 + |g|)/a. With
-    # L = log(a√κ) ≥ 0 all terms fall in a: what holds here holds for every larger a.
-    a = exact(pieces[-1].high)
-    L = (a * root).log()
-    g = (5 + 2 * L) * (-4 - 2 * L).exp()
-    if not (L >= 0 and a * root * g + (1 + g) / a <= d):
-        raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
-    if any(left.high < right.low for left, right in pairwise(pieces)):
-        raise WorkLimitError("The cover of all problems has a gap.")
+    reached = (d / root).lower()
+    if moving is not None:
+        # The problem a(α) depends continuously on α, so none is left out between its ends.
+        first, last = (balanced(exact(kappa), exact(alpha))[0] for alpha in moving)
+        if not first <= reached:
+            raise WorkLimitError("Not proven: stopping at 0 is good enough for the smallest a.")
+        places = (0.0, upward((exact(kappa) - 1).sqrt()))
+        verify(lambda box: moving_cap(exact(kappa), *box) <= d, (moving, places))
+        reached = last.lower()
     for piece in pieces:
-        _prove_piece(piece, kappa, d)
+        if not exact(piece.low) <= reached:
+            raise WorkLimitError("The cover of all problems has a gap.")
+        reached = exact(piece.high)
+    if not late_cap(reached, exact(kappa)) <= d:
+        raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
+    for piece in pieces:
+        if not serves(Steps(exact(0), exact(piece.alpha)), piece, kappa, d):
+            raise WorkLimitError(f"Not proven: one stop is good enough for {piece}.")
 
 
-def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
-    """Prove |D| ≤ d at both ends of the interval, which is enough for all of it."""
-    alpha = exact(piece.alpha)
-    ends = (alpha / exact(piece.low), alpha / exact(piece.high))
-    whole = (0.0, upward(alpha * (exact(kappa) - 1).sqrt()))
-    verify(lambda box: all(cap <= d for cap in caps(alpha, box[0], ends)), (whole,))
+def late_cap(a: arb, kappa: arb, longest: float = 0.0) -> arb:
+    """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
+    L = (a * kappa.sqrt()).log()
+    half = exact(longest) / 2
+    x = (kappa - 1).sqrt() * half.sinh()
+    # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
+    C = half.cosh() / (1 - x**2).sqrt()
+    M = _between(lambda v: v.sinh() / v, half) * _between(lambda v: v.asin() / v, x)
+    g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
+    return a * kappa.sqrt() * g + (1 + g) / a if L >= 0 else exact(math.inf)
+
+
+def serves(steps: Steps, piece: Piece, kappa: float, d: arb) -> bool:
+    """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
+    waiting = [(0.0, upward((exact(kappa) - 1).sqrt()))]
+    while waiting:
+        low, high = waiting.pop()
+        found = imbalances(steps, (low, high), [exact(piece.low), exact(piece.high)])
+        if all(abs(value) + variation <= d for value, variation in found):
+            continue
+        # Shorter cells would not help where the steps differ by more.
+        if all(variation < value.rad() for value, variation in found):
+            return False
+        waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
+    return True
+
+
+class Steps(NamedTuple):
+    """Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
+
+    The heavy ball with the momentum η = (1 - √(εμ))² has √η = e^{-δ} and α = (k + 1/2)δ.
+    """
+
+    delta: arb
+    alpha: arb
+
+    @classmethod
+    def of(cls, delta: arb, k: float) -> Steps:
+        """Return iterate k at these steps."""
+        return cls(delta, (exact(k) + 0.5) * delta)
+
+    def shrinkage(self, c: arb) -> tuple[arb, arb]:
+        """Return g and its slope in c."""
+        half = self.delta / 2
+        S = half.sinh()
+        x = c * S
+        cosine = (1 - x**2).sqrt()
+        # asin(x)/x and sinh(x)/x grow, so their values at both ends enclose them.
+        speed = self.alpha * _between(lambda v: v.sinh() / v, half)
+        m = speed * _between(lambda v: v.asin() / v, x)
+        phase = c * m
+        C = half.cosh() / cosine
+        decay = (-self.alpha).exp()
+        g = decay * (C * phase.cos() + m * phase.sinc())
+        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
+        most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
+        m_slope = speed * S * exact(0).union(most)
+        C_slope = C * S * x / cosine**2
+        turn = speed / cosine
+        slope = C_slope * phase.cos() - C * turn * phase.sin()
+        slope += m_slope * phase.sinc() + m * sinc_slope(phase) * turn
+        return g, decay * slope
+
+
+def _between(increasing: Callable[[arb], arb], x: arb) -> arb:
+    """Return the values of an increasing function of x ≥ 0 whose limit at 0 is 1."""
+    low, high = x.lower(), x.upper()
+    first = increasing(low) if low > 0 else exact(1)
+    last = increasing(high) if high > 0 else exact(1)
+    return first.union(last)
+
+
+def imbalances(steps: Steps, cell: Interval, problems: list[arb]) -> list[tuple[arb, arb]]:
+    """Return D at the centre of a cell of c and a cap on its distance from there, by problem."""
+    middle, radius = centre_and_radius(cell)
+    c = ball(middle, radius)
+    value = steps.shrinkage(middle)[0]
+    g_slope = steps.shrinkage(c)[1]
+    # The mean-value form, for g too: 1 - g is small where a is.
+    g = ball(value, abs(g_slope) * radius)
+    found = []
+    for a in problems:
+        centre = a * (1 + middle**2).sqrt()
+        ay = a * (1 + c**2).sqrt()
+        growth = ay * g + (1 - g) / ay  # of D with log(ay)
+        slope = c / (1 + c**2) * growth + (ay + 1 / ay) * g_slope
+        found.append((centre * value - (1 - value) / centre, abs(slope) * radius))
+    return found
+
+
+def balanced(kappa: arb, alpha: arb, radius: arb | float = 0) -> tuple[arb, arb]:
+    """Return the problem a(α) with D(√κ) = -D(1) and its slope, within ``radius`` of ``alpha``."""
+    root = kappa.sqrt()
+    g1, slope1 = _over_stops(alpha, radius, exact(0))
+    g2, slope2 = _over_stops(alpha, radius, (kappa - 1).sqrt())
+    above = 1 - g1 + (1 - g2) / root
+    below = g1 + root * g2
+    a = (above / below).sqrt()
+    return a, -a / 2 * ((slope1 + slope2 / root) / above + (slope1 + root * slope2) / below)
+
+
+def moving_cap(kappa: arb, stops: Interval, places: Interval) -> arb:
+    """Return a cap on |D| at a(α), for α in ``stops`` and c = √(y² - 1) in ``places``."""
+    alpha, radius = centre_and_radius(stops)
+    c = centre_and_radius(places)[0]
+    # The mean-value form, first in α at the centre of the places, then in c for all stops.
+    a, a_slope = balanced(kappa, alpha, radius)
+    g, g_slope = _over_stops(alpha, radius, c)
+    y = (1 + c**2).sqrt()
+    slope = a_slope * (y * g + (1 - g) / (a**2 * y)) + (a * y + 1 / (a * y)) * g_slope
+    ((_, over_places),) = imbalances(Steps(exact(0), ball(alpha, radius)), places, [a])
+    ay = balanced(kappa, alpha)[0] * y
+    g = shrinkage(alpha, c * alpha)
+    return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + over_places
+
+
+def _over_stops(alpha: arb, radius: arb | float, c: arb) -> tuple[arb, arb]:
+    """Return g and its slope in α at c = √(y² - 1), for stops within ``radius`` of ``alpha``."""
+    stops = ball(alpha, radius)
+    slope = -(1 + c**2) * stops * (-stops).exp() * (c * stops).sinc()
+    return ball(shrinkage(alpha, c * alpha), abs(slope) * radius), slope
 
 
 def _prove_floor(worst: float, kappa: float, d: arb) -> None:
@@ -74,10 +196,7 @@ def _prove_floor(worst: float, kappa: float, d: arb) -> None:
         y = exact(math.hypot(1.0, b / stop)).min(exact(kappa).sqrt())
         # At y = 1 rounding may make y² - 1 a ball around zero, whose root is not defined.
         c = (y**2 - 1).nonnegative_part().sqrt()
-        middle, radius = centre_and_radius(box[0])
-        alpha = ball(middle, radius)
-        slope = -(y**2) * alpha * (-alpha).exp() * (c * alpha).sinc()
-        g = ball(shrinkage(middle, c * middle), abs(slope) * radius)
+        g, _ = _over_stops(*centre_and_radius(box[0]), c)
         # g appears once in this form, so its radius is not counted twice.
         D = (a * y + 1 / (a * y)) * g - 1 / (a * y)
         return bool(D.abs_lower() >= d)
@@ -101,16 +220,6 @@ def shrinkage(a: arb, b: arb) -> arb:
     return (-a).exp() * (b.cos() + a * b.sinc())
 
 
-def slope_in_damping(a: arb, b: arb) -> arb:
-    """Return the derivative of g in a."""
-    return (-a).exp() * ((1 - a) * b.sinc() - b.cos())
-
-
-def slope_in_frequency(a: arb, b: arb) -> arb:
-    """Return the derivative of g in b."""
-    return (-a).exp() * (a * sinc_slope(b) - b.sin())
-
-
 def sinc_slope(b: arb) -> arb:
     """Return (cos b - sinc b)/b, the derivative of sinc, for b ≥ 0."""
     if b > 1:
@@ -120,37 +229,6 @@ def sinc_slope(b: arb) -> arb:
         return -b / 3 * (-b * b / 4).hypgeom_0f1(exact(5) / 2)
     # The ball is too wide for both; |sinc'| ≤ 1/2 holds everywhere.
     return ball(0, 0.5)
-
-
-def caps(a: arb, interval: Interval, taus: tuple[arb, ...]) -> list[arb]:
-    """Return a cap on |P/τ - τQ| over an interval of b for each τ, with P = u·g, Q = (1 - g)/u."""
-    middle, radius = centre_and_radius(interval)
-    u = (a**2 + middle**2).sqrt()
-    g = shrinkage(a, middle)
-    P_slope, Q_slope = slopes(a, middle, radius)
-    # The mean-value form: the value at the centre, and all slopes times the radius.
-    return [
-        abs(u * g / tau - tau * ((1 - g) / u)) + abs(P_slope / tau - tau * Q_slope) * radius
-        for tau in taus
-    ]
-
-
-def slopes(a: arb, middle: arb, radius: arb) -> tuple[arb, arb]:
-    """Return balls with all slopes of P and Q in b within ``radius`` of ``middle``."""
-    b = ball(middle, radius)
-    u = (a**2 + b**2).sqrt()
-    g = shrinkage(a, b)
-    g_slope = slope_in_frequency(a, b)
-    P_slope = b / u * g + u * g_slope
-    if u > 1:
-        return P_slope, -(g_slope + (1 - g) * b / u**2) / u
-    # Near zero, dividing by powers of a wide ball loses all digits. Q = uφ and |φ''| ≤ 1/12 avoid
-    # it: only the values at the centre, which is a thin ball, are divided.
-    u_squared = a**2 + middle**2
-    phi = (1 - shrinkage(a, middle)) / u_squared
-    phi_slope = -(slope_in_frequency(a, middle) + 2 * middle * phi) / u_squared
-    phi_slopes = ball(phi_slope, radius / 12)
-    return P_slope, b / u * ball(phi, abs(phi_slopes) * radius) + u * phi_slopes
 
 
 def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
@@ -170,10 +248,11 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
         # Taylor's formula to second order. Caps on the second derivatives: of φ 1/4, 1/8, 1/12
         # (aa, ab, bb), of g 3, 3/2, 1.
         variation = (c / 8 + exact(1.5)) * a_radius * b_radius
-        for x, radius, g_slope, curvature in (
-            (a, a_radius, slope_in_damping(a, b), c / 4 + 3),
-            (b, b_radius, slope_in_frequency(a, b), c / 12 + 1),
+        for x, radius, undamped, curvature in (
+            (a, a_radius, (1 - a) * b.sinc() - b.cos(), c / 4 + 3),
+            (b, b_radius, a * sinc_slope(b) - b.sin(), c / 12 + 1),
         ):
+            g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
         return bracket_square(box, c * phi - g, variation)

@@ -8,6 +8,9 @@ In the variables a = √(μ/λ*), α = √μ·t and y = √(s/μ) ∈ [1, √κ]
 where g = e^{-α}(cos cα + sin(cα)/c) and c² = y² - 1. So for a given α the problems a with |D| ≤ d
 for all y form an interval, in closed form, and the constant is the least 1 + d² at which the
 intervals of all α cover a ∈ (0, ∞).
+
+Where the best stop moves smoothly with the problem, each α serves few others. So the first problems
+have a stop that moves: every α of some range serves the one problem a(α) with D(√κ) = -D(1).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import Interval, WorkLimitError
 from stoptime.support.arrays import Array
-from stoptime.theory.search import KINK_TOLERANCE, dips, lowest, lowest_between
+from stoptime.theory.search import KINK_TOLERANCE, ROUGHLY, dips, lowest, lowest_between
 
 ROUNDS = 40
 LOG_STOPS = 600
@@ -42,6 +45,7 @@ HULL_FROM = 200  # samples; for fewer, a convex hull costs more than it saves
 CANDIDATES = 4
 NO_PROBLEM = 1e100
 CANDIDATE_HEIGHT = 1.1  # relative to the lowest one on the grid
+SMOOTH = 2.0  # the largest condition number that has moving stops: more are served by few stops
 
 # Shares of the tolerance: the error of the search, and the margins that make the proofs succeed.
 SEARCH_SHARE = 0.1
@@ -65,7 +69,8 @@ Cover = tuple[list[Piece], list[Interval]]  # the pieces, and the gaps that they
 class ProofPlan(NamedTuple):
     """The claims to be proven: a cover at level ``cap``, and ``floor`` at the problem ``worst``."""
 
-    pieces: list[Piece]
+    moving: Interval | None  # each stop α in it serves the problem a(α)
+    pieces: list[Piece]  # from there on
     worst: float
     cap: float
     floor: float
@@ -165,12 +170,6 @@ def greedy_cover(stops: list[float], ends: tuple[Array, Array], at: float, end: 
     return pieces, gaps
 
 
-def flow_cover(stops: list[float], ends: tuple[Array, Array], d: float, kappa: float) -> Cover:
-    """Cover (0, ∞) by problems with |D| ≤ d; return the pieces and the gaps."""
-    # Below the first problem the stop 0 is good enough, and beyond the last one a late stop is.
-    return greedy_cover(stops, ends, d / math.sqrt(kappa), _closing_point(d, kappa))
-
-
 @dataclass(frozen=True)
 class Family:
     """Stops α in growing order, each with the points (Y₁, Y₂) it can produce."""
@@ -187,9 +186,48 @@ class Family:
         }
         return points_of(samples)
 
+    def balanced(self, alpha: float) -> tuple[float, float]:
+        """Return the problem a(α) and its largest |D| at the stop α, infinite if there is none."""
+        Y1, Y2 = parts(alpha, np.array([0.0, alpha * math.sqrt(self.kappa - 1)])).sum(axis=1)
+        a = math.sqrt(Y2 / Y1) if Y1 > 0 else math.inf
+        return a, highest(a, alpha, self.kappa)[1] if Y1 > 0 else NO_PROBLEM
+
+    @cached_property
+    def _moving(self) -> list[tuple[float, float, float]]:
+        """Stops in growing order, a(α) and the largest |D| there, with all peaks among them."""
+        alphas = self.alphas
+        inner = dips(-np.array([self.balanced(alpha)[1] for alpha in alphas])).tolist()
+        peaks = [
+            lowest_between(lambda at: -self.balanced(at)[1], alphas[i - 1], alphas[i + 1], ROUGHLY)
+            for i in inner
+        ]
+        return [(alpha, *self.balanced(alpha)) for alpha in sorted([*alphas, *peaks])]
+
+    def moving(self, d: float) -> Interval | None:
+        """Return stops, from an early one on, that all have |D| ≤ d at their problems a(α)."""
+        if self.kappa > SMOOTH:
+            return None
+        # For small α the problem is about α/√2, and the stop 0 serves a ≤ d/√κ.
+        first = good = d / math.sqrt(self.kappa)
+        for alpha, problem, height in self._moving:
+            if height > d:
+                good = brentq(lambda at: min(self.balanced(at)[1] - d, d), good, alpha)
+                break
+            good = max(good, alpha)
+            if problem > _closing_point(d, self.kappa):
+                break
+        return first, good
+
     def cover(self, d: float) -> Cover:
         """Cover (0, ∞) by problems with |D| ≤ d, up to the distance of the samples."""
-        return flow_cover(self.alphas, intervals(self._points, d), d, self.kappa)
+        return self.cover_by(self.alphas, intervals(self._points, d), d)
+
+    def cover_by(self, stops: list[float], ends: tuple[Array, Array], d: float) -> Cover:
+        """Cover the problems that neither a moving stop nor a late one serves by other stops."""
+        moving = self.moving(d)
+        start = self.balanced(moving[1])[0] if moving else d / math.sqrt(self.kappa)
+        # The factor moves the start to the safe side of its rounding error.
+        return greedy_cover(stops, ends, start * (1 - 1e-9), _closing_point(d, self.kappa))
 
     def useful(self, d: float) -> list[float]:
         """Return the stops that have |D| ≤ d at some problem, up to the distance of the samples."""
@@ -257,8 +295,10 @@ def raised_excess(d: float, share: float) -> float:
     return (1 + d**2) * (1 + share) - 1
 
 
-def _search(kappa: float, least: float, share: float) -> tuple[list[Piece], float, float]:
-    """Return a cover of all problems, the worst one, and |D| of its best stop."""
+def make_plan(kappa: float, tolerance: float) -> ProofPlan:
+    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
+    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
+    share = COVER_SHARE * tolerance
     root = math.sqrt(kappa)
     last = 2 * math.log(root / least) + 4  # the late stop of the largest a that may be needed
     linear = min(MAX_LINEAR_STOPS, math.ceil(2 * LINEAR_REACH * root))
@@ -285,27 +325,20 @@ def _search(kappa: float, least: float, share: float) -> tuple[list[Piece], floa
             reach = {}
         reach |= {alpha: refined_interval(alpha, kappa, d) for alpha in stops - reach.keys()}
         ends = np.array([*reach.values()]).T
-        pieces, gaps = flow_cover([*reach], (ends[0], ends[1]), d, kappa)
+        pieces, gaps = grid.cover_by([*reach], (ends[0], ends[1]), d)
         if not gaps:
-            return pieces, worst, floor
+            cap = raised_excess(max(floor, least), CAP_SHARE * tolerance)
+            below = raised_excess(floor, -FLOOR_SHARE * tolerance)
+            # The hardest problem often has two equally good stops.
+            stop = min(at for height, at in grid.best_stops(worst) if height <= d) / worst
+            return ProofPlan(grid.moving(d), pieces, worst, cap, below, stop)
         # Either the best stops of a gap close it, or one of its problems is worse than the worst.
         if max(best)[0] > d:
             floor, worst = _worst_near(grid, max(best)[2])
         closer = [a for gap in gaps for a in np.linspace(*gap, GAP_POINTS).tolist()]
         if len(closer) > MOST_STOPS_ADDED:
             break
-    # Where the best stop moves smoothly with the problem, as for κ below 2, each stop serves a very
-    # short interval of problems.
     raise WorkLimitError(
         f"The cover of all problems with condition number {kappa:g} needs too many stops: use a "
         "larger tolerance, such as 1e-3."
     )
-
-
-def make_plan(kappa: float, tolerance: float) -> ProofPlan:
-    """Find the constant of a condition number > 1 in floating point, and the claims to prove."""
-    least = math.sqrt(SEARCH_SHARE * tolerance)  # below this the constant counts as 1
-    pieces, worst, floor = _search(kappa, least, COVER_SHARE * tolerance)
-    stop = next((p.alpha / worst for p in pieces if p.low <= worst <= p.high), 0.0)
-    cap = raised_excess(max(floor, least), CAP_SHARE * tolerance)
-    return ProofPlan(pieces, worst, cap, raised_excess(floor, -FLOOR_SHARE * tolerance), stop)

@@ -5,10 +5,8 @@ With y = εs = sin²θ and ρ² = ελ*, the risk inflation of iterate k at the 
 .. math:: D = \frac{A(\theta)}{\rho} - \rho B(\theta), \qquad
           A = g \sin\theta, \quad B = (1 - g)/\sin\theta \ge 0.
 
-For all three methods :math:`g = \cos^m\theta \cdot P(\cos\theta)`, where P is the Gegenbauer
-polynomial of some degree and order with P(1) = 1. Both factors are sums of cosines with positive
-coefficients, so g is a characteristic function, as for the flows: g(θ) = E cos(θT). The page
-*Certificates* has all proofs.
+For all three methods g = cos(θ)^m·P(cos θ) with a Gegenbauer polynomial P, P(1) = 1. Both factors
+are sums of cosines with positive coefficients, so that g(θ) = E cos(θT), as for the flows.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-r"""The guarantee of any iteration after few steps, from its loop alone.
+"""The guarantee of any iteration after few steps, from its loop alone.
 
-The shrinkage of iterate k is a polynomial of degree k in y = εs, so the excess
-D² = ((1 + x)g - 1)²/x, x = y/ρ², is one of degree n = 2k + 1. With y = m - h·cos ω on an interval,
-it is a trigonometric polynomial of degree n in ω. If M is its maximum, its distance from M/2 is at
-most M/2, and Bernstein's inequality bounds its second derivative by n²M/2. As the slope vanishes
-at the maximum,
-
-.. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
-
-for any intervals around ω_j of radius r_j that cover [0, π].
+The excess D² = ((1 + x)g - 1)²/x, x = y/ρ², is a polynomial of degree n = 2k + 1 in y = εs, and
+with y = m - h·cos ω a trigonometric one. By Bernstein's inequality its maximum M is at most the
+largest D²(ω_j) + n²r_j²M/4, for any intervals around ω_j of radius r_j that cover [0, π].
 """
 
 from __future__ import annotations
@@ -30,7 +24,7 @@ from stoptime.methods.recurrence import Update
 from stoptime.support.arrays import Array
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
-LARGEST_K = 3000  # of a polynomial in closed form
+LARGEST_K = 10_000  # of a polynomial in closed form
 LOST_BITS = 1.3  # in each step of a loop at most, as balls grow by 1 + √2
 OVERLAP = 1 + 1e-9  # of neighbouring cells, whose centres are rounded
 FINEST = 2.0**-40
@@ -143,12 +137,16 @@ class HeavyBallIterate:
         )
         sine = np.sin(theta[1:])
         half = (1 + self.eta - sine**2) / 2
-        # The roots z of z² - 2hz + η; the small number keeps equal ones apart.
-        root = np.sqrt(half**2 - self.eta + 0j)
-        root[np.abs(root) < APART] = APART
-        z, w = half + root, half - root
-        g = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
-        return sine, g.real
+        q = math.sqrt(self.eta)
+        # Without oscillation the roots z of z² - 2hz + η are real, then they are q·exp(±iψ). The
+        # small number keeps equal ones apart.
+        start = half[half > q]
+        root = np.maximum(np.sqrt(start**2 - self.eta), APART)
+        z, w = start + root, start - root
+        start = (z ** (self.k + 1) * (1 - w) - w ** (self.k + 1) * (1 - z)) / (z - w)
+        psi = np.maximum(np.arccos(half[half <= q] / q), APART)
+        rest = q**self.k * (np.sin((self.k + 1) * psi) - q * np.sin(self.k * psi)) / np.sin(psi)
+        return sine, np.concatenate([start, rest])
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ class HeavyBallIterates:
     @property
     def oscillates_until(self) -> int:
         """An iterate from which on most of the oscillation, of size η^(k/2), has gone."""
-        return math.ceil(4 / (1 - math.sqrt(self.eta)))
+        return math.ceil(8 / (1 - math.sqrt(self.eta)))
 
     def phase(self, k: int) -> arb:
         """Return N = √G, where G is the sum of (1 - η^j)/(1 - η), j ≤ k: the slope of -g at 0."""

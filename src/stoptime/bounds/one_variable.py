@@ -4,11 +4,8 @@ With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 +
 
 .. math:: D = \frac{A(u)}{\sigma} - \sigma B(u), \qquad A(u) = u g(u), \quad B(u) = (1 - g(u))/u.
 
-The stop enters only through σ, and every |D(σ, u)| is a quasi-convex function of σ, as B ≥ 0. The
-parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u².
-
-The caps on derivatives of g and φ are those of :class:`stoptime.bounds.filters.CosineFilter`, and
-the page *Certificates* has all proofs.
+Every |D(σ, u)| is a quasi-convex function of σ, as B ≥ 0. The parameter error is the supremum of
+h², where h = c·φ - g and φ = (1 - g)/u². The page *Certificates* has all proofs.
 """
 
 from __future__ import annotations

@@ -116,13 +116,9 @@ def best_guarantees(
 
 
 def conjugate_gradient_risk(
-    gains: ArrayLike,
-    *,
-    eigenvalues: ArrayLike,
-    signal: ArrayLike | PowerSignal,
-    noise: float,
+    gains: ArrayLike, *, eigenvalues: ArrayLike, signal: ArrayLike | PowerSignal, noise: float,
     n_samples: float,
-) -> Array:
+) -> Array:  # fmt: skip
     r"""Return an upper bound of the in-sample prediction risk of conjugate gradients.
 
     .. math:: \frac1n E\|X(\hat\beta_T - \beta_0)\|^2 \le (1 + \sqrt2)\Bigl(
@@ -155,14 +151,9 @@ def conjugate_gradient_risk(
     """
     T = np.atleast_1d(nonnegative("gains", gains, infinite=True))
     flow = risk(
-        GradientFlow(),
-        T / 2,
-        eigenvalues=eigenvalues,
-        signal=signal,
-        noise=noise,
-        n_samples=n_samples,
-        target="prediction",
-    )
+        GradientFlow(), T / 2, eigenvalues=eigenvalues, signal=signal, noise=noise,
+        n_samples=n_samples, target="prediction",
+    )  # fmt: skip
     s = flow.model.eigenvalues
     with np.errstate(invalid="ignore"):  # an infinite gain learns nothing where s = 0
         learned = np.where(s > 0, np.minimum(1, np.multiply.outer(T, s)), 0.0).sum(axis=1)

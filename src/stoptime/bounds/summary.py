@@ -109,42 +109,33 @@ def statements(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> 
 
 
 def _claims(condition_numbers: Iterable[float]) -> list[Claim]:
-    gradient = GradientFlow()
-    nesterov = AcceleratedFlow()
-    heavy_ball = HeavyBallFlow()
-    claims: list[Claim] = [
-        ("gradient flow / ridge", 1.0786, partial(risk_inflation, gradient)),
-        ("gradient flow / ridge, t = 1/λ*", 1.2147, partial(risk_inflation, gradient, stop=1.0)),
-        ("accelerated flow / ridge", 1.5991, partial(risk_inflation, nesterov)),
-        ("accelerated flow, parameter error", 0.7657, partial(parameter_error, nesterov)),
-        ("heavy-ball flow, parameter error", 25.0, partial(parameter_error, heavy_ball)),
-    ]
-    for kappa in condition_numbers:
-        certify = partial(risk_inflation, heavy_ball, condition_number=kappa)
-        h = float(heavy_ball_theorem(kappa))
-        claims.append((f"heavy-ball flow / ridge, κ = {kappa:g}", h, certify))
-    for friction in SHARPER_FRICTION:
-        certify = partial(risk_inflation, AcceleratedFlow(friction))
-        claims.append((f"accelerated flow / ridge, friction {friction:g}", None, certify))
-    claims.append(
-        ("accelerated flow, friction where the worst case changes", None, friction_change)
-    )
-    certify = partial(risk_inflation, CriticalFlow())
-    claims.append(("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, certify))
-    for times in TABLE_TIMES:
-        certify = partial(risk_inflation, IteratedRidge(times))
-        claims.append((f"ridge iterated {times} times / ridge", None, certify))
-    certify = partial(parameter_error, CriticalFlow(), calibration=2.2712)
-    claims.append(("critically damped flow, parameter error, λ = 2.2712/t²", None, certify))
-    for name, method in CERTIFIED_ITERATIONS.items():
-        claims.append((f"{name} / ridge, any step ≤ 1/L", None, partial(risk_inflation, method)))
-    certify = partial(risk_inflation, HeavyBall(), condition_number=10.0)
-    claims.append(("heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L", None, certify))
-    certify = partial(parameter_error, nesterov, calibration=5.0)
-    claims.append(("accelerated flow, parameter error, λ = 5/t²", None, certify))
-    certify = partial(parameter_error, gradient, calibration=0.79)
-    claims.append(("gradient flow, parameter error, λ = 0.79/t", None, certify))
-    return claims
+    gradient, nesterov, heavy_ball = GradientFlow(), AcceleratedFlow(), HeavyBallFlow()
+    inflation = partial(partial, risk_inflation)
+    error = partial(partial, parameter_error)
+    known = [(kappa, float(heavy_ball_theorem(kappa))) for kappa in condition_numbers]
+    return [
+        ("gradient flow / ridge", 1.0786, inflation(gradient)),
+        ("gradient flow / ridge, t = 1/λ*", 1.2147, inflation(gradient, stop=1.0)),
+        ("accelerated flow / ridge", 1.5991, inflation(nesterov)),
+        ("accelerated flow, parameter error", 0.7657, error(nesterov)),
+        ("heavy-ball flow, parameter error", 25.0, error(heavy_ball)),
+        *((f"heavy-ball flow / ridge, κ = {k:g}", h, inflation(heavy_ball, condition_number=k))
+          for k, h in known),
+        *((f"accelerated flow / ridge, friction {r:g}", None, inflation(AcceleratedFlow(r)))
+          for r in SHARPER_FRICTION),
+        ("accelerated flow, friction where the worst case changes", None, friction_change),
+        ("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, inflation(CriticalFlow())),
+        *((f"ridge iterated {times} times / ridge", None, inflation(IteratedRidge(times)))
+          for times in TABLE_TIMES),
+        ("critically damped flow, parameter error, λ = 2.2712/t²", None,
+         error(CriticalFlow(), calibration=2.2712)),
+        *((f"{name} / ridge, any step ≤ 1/L", None, inflation(method))
+          for name, method in CERTIFIED_ITERATIONS.items()),
+        ("heavy ball with tied momentum / ridge, κ = 10, any step ≤ 1/L", None,
+         inflation(HeavyBall(), condition_number=10.0)),
+        ("accelerated flow, parameter error, λ = 5/t²", None, error(nesterov, calibration=5.0)),
+        ("gradient flow, parameter error, λ = 0.79/t", None, error(gradient, calibration=0.79)),
+    ]  # fmt: skip
 
 
 def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:

@@ -1,19 +1,13 @@
-r"""Certificates of the heavy ball whose momentum is tied to its step, η = (1 - √(εμ))².
+"""Certificates of the heavy ball whose momentum is tied to its step, η = (1 - √(εμ))².
 
-Put √η = e^{-δ}, N = k + 1/2, α = Nδ, y = √(s/μ) and c² = y² - 1. Then
-
-.. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
-          + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2),
-
-which tends to heavy-ball flow as δ → 0. The constant is the supremum of that of the module
-``heavy_ball`` over δ too, up to the δ of the step 1/L.
+The constant is the supremum of that of the module ``heavy_ball`` over the steps δ too, up to the δ
+of the step 1/L.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -28,7 +22,7 @@ from stoptime.bounds.heavy_ball_plan import (  # isort: skip
     CAP_SHARE, COVER_SHARE, Cover, Piece, Points, greedy_cover, intervals, least_cover,
     raised_excess,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball import sinc_slope
+from stoptime.bounds.heavy_ball import Steps, imbalances, late_cap, serves
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
 
@@ -42,60 +36,6 @@ SHORT_LEVEL = 0.95
 ROOM = (0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9996, 0.9999, 1.0)
 NARROW = 1e-3  # relative length of an interval of steps that needs fine samples
 LEAST_CONDITION = 1.5
-
-
-class Steps(NamedTuple):
-    """Balls of δ and α that stand for some iterates at some steps, and what depends on them."""
-
-    delta: arb
-    alpha: arb
-
-    @classmethod
-    def of(cls, delta: arb, k: float) -> Steps:
-        """Return iterate k at these steps."""
-        return cls(delta, (exact(k) + 0.5) * delta)
-
-    def shrinkage(self, c: arb) -> tuple[arb, arb]:
-        """Return g and its slope in c."""
-        half = self.delta / 2
-        S = half.sinh()
-        x = c * S
-        cosine = (1 - x**2).sqrt()
-        # asin(x)/x and sinh(x)/x grow, so their values at both ends enclose them.
-        speed = self.alpha * _between(lambda v: v.sinh() / v, half)
-        m = speed * _between(lambda v: v.asin() / v, x)
-        phase = c * m
-        C = half.cosh() / cosine
-        decay = (-self.alpha).exp()
-        g = decay * (C * phase.cos() + m * phase.sinc())
-        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
-        most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
-        m_slope = speed * S * exact(0).union(most)
-        C_slope = C * S * x / cosine**2
-        turn = speed / cosine
-        slope = C_slope * phase.cos() - C * turn * phase.sin()
-        slope += m_slope * phase.sinc() + m * sinc_slope(phase) * turn
-        return g, decay * slope
-
-
-def _between(increasing: Callable[[arb], arb], x: arb) -> arb:
-    """Return the values of an increasing function of x ≥ 0 whose limit at 0 is 1."""
-    low, high = x.lower(), x.upper()
-    first = increasing(low) if low > 0 else exact(1)
-    last = increasing(high) if high > 0 else exact(1)
-    return first.union(last)
-
-
-def imbalance(steps: Steps, cell: Interval, a: arb) -> tuple[arb, arb]:
-    """Return D at the centre of a cell of c, and a cap on its distance from there in the cell."""
-    middle, radius = centre_and_radius(cell)
-    c = ball(middle, radius)
-    y = (1 + c**2).sqrt()
-    g, g_slope = steps.shrinkage(c)
-    slope = c / y * ((a - 1 / (a * y**2)) * g + 1 / (a * y**2)) + (a * y + 1 / (a * y)) * g_slope
-    y = (1 + middle**2).sqrt()
-    value = (a * y + 1 / (a * y)) * steps.shrinkage(middle)[0] - 1 / (a * y)
-    return value, abs(slope) * radius
 
 
 def tied_inflation(kappa: float, tolerance: float) -> Enclosure:
@@ -136,22 +76,10 @@ class Family(NamedTuple):
         starts = np.arange(len(alphas)) * len(c)
         return c, Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
 
-    def late_cap(self, a: arb) -> arb:
-        """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
-        root = exact(self.kappa).sqrt()
-        L = (a * root).log()
-        half = exact(self.longest) / 2
-        x = (exact(self.kappa) - 1).sqrt() * half.sinh()
-        # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
-        C = half.cosh() / (1 - x**2).sqrt()
-        M = half.sinh() / half * x.asin() / x
-        g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
-        return a * root * g + (1 + g) / a if L >= 0 else exact(math.inf)
-
     def ends(self, d: float) -> tuple[Interval, float]:
         """Return the problems that neither the stop 0 nor a late one serves, and the last α."""
         a = 1 / d
-        while not self.late_cap(exact(a)) <= d:
+        while not late_cap(exact(a), exact(self.kappa), self.longest) <= d:
             a *= 1.02
         return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
 
@@ -196,10 +124,10 @@ class Family(NamedTuple):
         height = np.abs(worst * points.Y1 - points.Y2 / worst).reshape(len(k), len(c))
         proven = a * exact(self.kappa).sqrt() >= floor
         for number, place in zip(k.tolist(), c[height.argmax(axis=1)].tolist(), strict=True):
-            value, _ = imbalance(Steps.of(step, number), (place, place), a)
+            ((value, _),) = imbalances(Steps.of(step, number), (place, place), [a])
             proven = proven and abs(value) >= floor
         # At y = 1, g = q^k(1 + k(1 - q)) and D fall in k.
-        value, _ = imbalance(Steps.of(step, float(k[-1])), (0.0, 0.0), a)
+        ((value, _),) = imbalances(Steps.of(step, float(k[-1])), (0.0, 0.0), [a])
         if not (proven and value <= -floor):
             raise WorkLimitError("Not proven: every stop of the hardest problem is as bad.")
         return float(k[height.max(axis=1).argmin()])
@@ -214,7 +142,8 @@ class Family(NamedTuple):
             search = self if high - low < NARROW * high else self._replace(samples=COARSE_SAMPLES)
             pieces, gaps = search.cover((low, middle, high), *(share * level for share in ROOM))
             steps = exact(low).union(exact(high))
-            if not gaps and all(self._serves(piece, steps, d) for piece in pieces):
+            found = (serves(Steps.of(steps, one.alpha), one, self.kappa, d) for one in pieces)
+            if not gaps and all(found):
                 self._check_ends(pieces, d)
             elif high - low > CLOSEST * high:
                 waiting += [(low, middle), (middle, high)]
@@ -225,23 +154,8 @@ class Family(NamedTuple):
 
     def _check_ends(self, pieces: list[Piece], d: arb) -> None:
         served = exact(pieces[0].low) * exact(self.kappa).sqrt() <= d
-        if not (served and self.late_cap(exact(pieces[-1].high)) <= d):
+        if not (served and late_cap(exact(pieces[-1].high), exact(self.kappa), self.longest) <= d):
             raise WorkLimitError("Not proven: the first and the last problems have a good stop.")
-
-    def _serves(self, piece: Piece, delta: arb, d: arb) -> bool:
-        """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
-        steps = Steps.of(delta, piece.alpha)
-        waiting = [(0.0, upward((exact(self.kappa) - 1).sqrt()))]
-        while waiting:
-            low, high = waiting.pop()
-            found = [imbalance(steps, (low, high), exact(a)) for a in (piece.low, piece.high)]
-            if all(abs(value) + variation <= d for value, variation in found):
-                continue
-            # Shorter cells would not help where the steps differ by more.
-            if all(variation < value.rad() for value, variation in found):
-                return False
-            waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
-        return True
 
     def prove_short_steps(self, level: float, d: arb) -> float:
         """Prove the claim for all δ up to some length, which is returned."""
@@ -268,7 +182,7 @@ class Family(NamedTuple):
             def holds(box: Box, piece: Piece = piece) -> bool:
                 share, radius = centre_and_radius(box[0])
                 steps = Steps(delta, exact(piece.alpha) + ball(share, radius) / end * length)
-                found = [imbalance(steps, box[1], exact(a)) for a in (piece.low, piece.high)]
+                found = imbalances(steps, box[1], [exact(piece.low), exact(piece.high)])
                 return all(abs(value) + variation <= d for value, variation in found)
 
             verify(holds, ((0.0, end), (0.0, end)))
