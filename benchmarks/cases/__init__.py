@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.cases import (
     choosing,
     chunks,
+    classes,
     explorer,
     iterations,
     kernels,
@@ -24,6 +25,7 @@ GROUPS = {
         iterations,
         training,
         kernels,
+        classes,
         targets,
         sparse,
         chunks,
