@@ -267,7 +267,7 @@ def test_epochs_of_many_rows_are_simulated_and_say_so():
     again = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, rng=5)
     np.testing.assert_array_equal(found.mean, again.mean)
     generator = np.random.default_rng(5)
-    drawn = [st.stochastic.epochs(X, y, 0.02, 7, [6], 64, rng=generator) for _ in range(2)]
+    drawn = [st.stochastic.epochs(X, y, 0.02, 7, [6], runs=64, rng=generator) for _ in "ab"]
     np.testing.assert_array_equal(drawn[0].mean[0], found.mean[0])
     assert (drawn[1].mean != drawn[0].mean).all()  # a generator goes on
     # a long epoch of small steps is close to the full gradient

@@ -38,8 +38,7 @@ class Combinator(Stepped):
     epsilon = _inner("epsilon")
 
     def __post_init__(self) -> None:
-        if isinstance(self.method, type):
-            object.__setattr__(self, "method", instance_of(self.method, Method))
+        object.__setattr__(self, "method", instance_of(self.method, Method))
         if not isinstance(self.method, Method):
             raise TypeError(f"{self.name} needs a method; got {self.method!r}.")
         if not self.method.has_filter or self.method.counts_eigenvalues:

@@ -67,9 +67,7 @@ def get_method(method: str | Method | type[Method]) -> Method:
     >>> get_method("nesterov-flow")
     AcceleratedFlow(friction=3.0)
     """
-    if isinstance(method, Method):
-        return method
-    if isinstance(method, type):
+    if isinstance(method, Method | type):
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
     if not isinstance(given, str) or given not in ALL_METHODS:

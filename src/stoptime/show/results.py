@@ -68,9 +68,7 @@ def _freedom(fitted: Fitted) -> str:
     """Return the degrees of freedom of least squares, beside which those of a fit are read."""
     full = fitted.spectrum.rank + fitted.request.fit_intercept
     freedom = fitted.assessment.degrees_of_freedom
-    told = f"least squares has {full}"
-    if full >= fitted.n_rows:
-        told += ", one for each row"
+    told = f"least squares has {full}" + (", one for each row" if full >= fitted.n_rows else "")
     # A path that oscillates can have more than least squares; rounding of the shown number cannot.
     if round(freedom, 1) > full:
         told += "; this path overshoots it"

@@ -345,9 +345,7 @@ def standard_form(
         found = deviations()
         form = StandardForm.of_scales(1 / np.where(found > 0, found, 1))
     elif hasattr(penalty_matrix, "standard_form"):
-        if isinstance(penalty_matrix, type):
-            penalty_matrix = instance_of(penalty_matrix, object)
-        form = penalty_matrix.standard_form(n_features)
+        form = instance_of(penalty_matrix, object).standard_form(n_features)
     else:
         form = StandardForm.of_matrix(_checked(penalty_matrix, n_features))
     if form.inverse.rank == 0:

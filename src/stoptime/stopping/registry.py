@@ -376,9 +376,7 @@ def get_rule(rule: str | Rule | type[Rule], cv: Any = None) -> Rule:
     """
     if cv is not None:
         return CrossValidation(cv)
-    if isinstance(rule, Rule):
-        return rule
-    if isinstance(rule, type):
+    if isinstance(rule, Rule | type):
         return instance_of(rule, Rule)
     given: Any = rule  # callers without types give anything
     if not isinstance(given, str) or given not in RULES:

@@ -118,10 +118,8 @@ def epochs(
     ----------
     X, y, step, batch_size, stops, momentum, weight_decay
         As in :func:`stoptime.theory.stochastic.moments`.
-    runs : int, default=256
-        Number of simulated runs, where the moments are not exact.
-    rng : int, numpy.random.Generator or None, default=0
-        Draws the shuffles of these runs, as :func:`numpy.random.default_rng` takes it.
+    runs, rng : int, and int or numpy.random.Generator
+        Number of simulated runs and what draws their shuffles, where the moments are not exact.
 
     Examples
     --------
