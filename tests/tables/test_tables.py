@@ -481,17 +481,17 @@ def test_an_archive_of_several_files_is_refused(tmp_path):
         (
             {"size": [*map(str, range(39)), "unknown"]},
             {},
-            "mixes numbers with text such as 'unknown'",
+            "mixes numbers such as '0' with 'unknown': .* declare a missing value by --na 'unknown'",
         ),
         (
             {"size": ["USD 1.50", *(f"EUR {i}.50" for i in range(39))]},
             {},
-            "mixes numbers with text such as 'USD 1.50'",
+            "mixes numbers such as 'EUR 0.50' with 'USD 1.50': write all numbers in one unit",
         ),
         (
             {"size": ["0.05", *(f"{i} %" for i in range(39))]},
             {},
-            "mixes numbers with text such as '0.05'",
+            "mixes numbers such as '0 %' with '0.05': write all numbers in one unit",
         ),
         ({"when": pd.Timedelta(days=1)}, {}, "drop it"),
     ],
