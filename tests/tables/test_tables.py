@@ -231,6 +231,7 @@ def test_iso_dates_in_text_are_days(frame):
 
 AMOUNTS = [
     (["1.234,50 €", "12,00 €", "7 €"], ",€", [1234.5, 12, 7]),
+    (["R$ 1.234,50", "-R$ 12,00", "R$7"], ",R$", [1234.5, -12, 7]),
     (["$1,234", "$ 12", "-$3"], ".$", [1234, 12, -3]),
     (["1.234 €", "12 €", "999 €"], ",€", [1234, 12, 999]),
     (["CHF 1'234.50", "CHF 2’000", "-5"], ".CHF", [1234.5, 2000, -5]),
@@ -481,7 +482,7 @@ def test_an_archive_of_several_files_is_refused(tmp_path):
         (
             {"size": [*map(str, range(39)), "unknown"]},
             {},
-            "mixes numbers such as '0' with 'unknown': .* declare a missing value by --na 'unknown'",
+            "mixes numbers such as '0' with 'unknown': .* missing value by --na 'unknown'",
         ),
         (
             {"size": ["USD 1.50", *(f"EUR {i}.50" for i in range(39))]},

@@ -30,7 +30,8 @@ WORDS_OF_DATES = {
     "%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year",
     "%A": "weekday", "%a": "weekday",
 }  # fmt: skip
-CURRENCY = "(?:[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
+CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
+CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
 NEGATIVE = re.compile(r"^\((.*\d.*)\)$|^(.*\d\D*)-$|^−")  # (5) and 5- of accounts, and U+2212
 AROUND_NUMBER = re.compile(rf"^([-+]?)\s*{CURRENCY}?\s*([-+]?\d.*?)\s*(?:%|{CURRENCY})?$")
 NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
