@@ -8,8 +8,8 @@ this error is smallest.
 """
 
 # %%
-# One call estimates the error along the whole path. At the chosen stop, 442 refits, each without one
-# row, would give the same error; none is run. The band is one standard error.
+# One call estimates the error along the whole path. At the chosen stop, 442 refits, each without
+# one row, would give the same error; none is run. The band is one standard error.
 
 import numpy as np
 from matplotlib import pyplot as plt
