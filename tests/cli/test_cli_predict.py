@@ -143,7 +143,10 @@ def test_words_for_missing_values_are_those_of_the_fit(folder):
     ("change", "words"),
     [
         (lambda frame: frame.drop(columns="Ort"), 'bad.csv: There is no column "Ort"'),
-        (lambda frame: frame.assign(Datum="soon"), "must be dates, all written as in fitting, not text such"),
+        (
+            lambda frame: frame.assign(Datum="soon"),
+            "must be dates, all written as in fitting, not text such",
+        ),
         (lambda frame: frame.assign(Größe="?"), "declare a missing value by --na"),
         (lambda frame: frame.head(0), "bad.csv has a header but no rows"),
     ],
