@@ -41,6 +41,7 @@ autodoc_default_options = {
 }
 autodoc_typehints = "none"
 napoleon_use_rtype = False
+napoleon_use_param = False  # parameters that are explained together stay together
 exclude_patterns = ["_build", "figures"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

@@ -84,7 +84,7 @@ ax.legend()
 
 # %%
 # The L-curve needs no noise level either, but for such images it stops several times too late.
-# `python -m benchmarks.inverse` repeats the comparison with 20 noises.
+# ``python -m benchmarks.inverse`` repeats the comparison with 20 noises.
 
 stopped = models["discrepancy"]
 fits = {

@@ -50,7 +50,7 @@ else:
     method = st.SGD(cosine, MOMENTUM, nesterov=True)
 
 plan = st.plan(X=X, y=y, method=method)
-print(f"{method}: stop after {plan.iterations} of {STEPS} steps")
+print(f"{type(method).__name__}: stop after {plan.iterations} of {STEPS} steps")
 
 # %%
 # The run itself, which goes on beyond that stop to show what it would cost. The errors on new rows

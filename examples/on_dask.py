@@ -35,7 +35,7 @@ def main() -> None:
         y = X @ np.sin(np.arange(N_FEATURES)) + 3 * rng.standard_normal(n, chunks=20_000)
         model = st.StoppedRegressorCV(["ridge", "nesterov-flow"], cv=5).fit(X, y)
         error, deviation = model.choice_.error, model.choice_.standard_error
-        print(f"{model.method_} stops at {model.stop_:.3g}: {error:.4f} ± {deviation:.4f}")
+        print(f"{model.method_} stops at {model.stop_:.0f}: {error:.4f} ± {deviation:.4f}")
         fit = model.predict(X)
         print(f"predictions are lazy: {fit.npartitions} blocks of {fit.chunksize[0]} rows")
         residual = float(((y - fit) ** 2).mean().compute())

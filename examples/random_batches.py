@@ -24,6 +24,11 @@ batch_sizes()
 rng = np.random.default_rng(0)
 X = rng.standard_normal((5000, 40))
 y = X @ rng.standard_normal(40) + 20 * rng.standard_normal(5000)
-print(st.plan(X=X, y=y, lr=0.005, batch_size=256))
+plan = st.plan(X=X, y=y, lr=0.005, batch_size=256)
+for run in (plan.run, plan.descent):
+    enough = run.batches.enough or "all"
+    print(f"{run.method.name}: stop after {run.iterations} steps")
+    print(f"  batches of 256 have {run.batches.cost:.2f} times the risk of the full gradient")
+    print(f"  which batches of {enough} rows exceed by less than 1 %")
 
 plt.show()

@@ -169,7 +169,7 @@ def in_short(run: CellRun) -> str:
         "The default fit compares six methods by exact leave-one-out, and takes about as long as "
         f"`{PEER}` takes for ridge alone with 100 penalties: it is at least as fast on {fast} "
         f"(blue in the figure), and {middle} times as fast in the median. It is fastest on "
-        f"{fastest} ({in_two_digits(speeds[-1])} times as fast) and slowest on {slowest} "
+        f'"{fastest}" ({in_two_digits(speeds[-1])} times as fast) and slowest on "{slowest}" '
         f"({in_two_digits(speeds[0])} times). Its left-out error is at most {errors:.3f} times "
         f"that of `{PEER}`."
     )

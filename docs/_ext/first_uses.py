@@ -22,7 +22,8 @@ FORMS = {
     "spectrum": "spectr(?:um|a)",
     "stop": r"stopping\s+times?|stops?",
 }
-WITHOUT_LINKS = ("api", "gallery/", GLOSSARY)  # pages of code, where words are names
+# pages of code, where words are names, and the titles of other works
+WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")
 
 
 class FirstUses(SphinxTransform):

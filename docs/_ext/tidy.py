@@ -8,7 +8,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
+import stoptime as st
+
 FOREIGN_LINK = re.compile(r":ref:`([^<`]*?)\s*<\w+>`")
+TYPE = re.compile(r"\(\*(.+?)\*\) -- ")
+CLASSES = "|".join(name for name in st.__all__ if isinstance(getattr(st, name), type))
 
 
 class CodeEnds(SphinxTransform):
@@ -40,7 +44,22 @@ class ShapesAreNoClasses(SphinxTransform):
 def without_foreign_links(*arguments: Any) -> None:
     """Keep the words alone of links in inherited docstrings, whose pages are not here."""
     lines = arguments[-1]
-    lines[:] = [FOREIGN_LINK.sub(r"\1", line) for line in lines]
+    lines[:] = [TYPE.sub(_with_links, FOREIGN_LINK.sub(r"\1", line)) for line in lines]
+
+
+def _with_links(found: re.Match[str]) -> str:
+    """Return the type of a parameter with links to the classes that it names."""
+    words, *rest = re.split(rf"\b({CLASSES})\b", found[1])
+    text = _italic(words)
+    for name, words in zip(rest[::2], rest[1::2], strict=True):
+        # an escaped space shows nothing, and separates a role from what is next to it
+        text += rf"\ :class:`~stoptime.{name}`\ {_italic(words)}"
+    return f"({text}) -- "
+
+
+def _italic(words: str) -> str:
+    bare = words.strip()
+    return words.replace(bare, f"*{bare}*") if bare else words
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

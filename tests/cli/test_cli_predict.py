@@ -143,7 +143,10 @@ def test_words_for_missing_values_are_those_of_the_fit(folder):
     ("change", "words"),
     [
         (lambda frame: frame.drop(columns="Ort"), 'bad.csv: There is no column "Ort"'),
-        (lambda frame: frame.assign(Datum="soon"), "must be dates, as in fitting, not text such"),
+        (
+            lambda frame: frame.assign(Datum="soon"),
+            "must be dates, all written as in fitting, not text such",
+        ),
         (lambda frame: frame.assign(Größe="?"), "declare a missing value by --na"),
         (lambda frame: frame.head(0), "bad.csv has a header but no rows"),
     ],
@@ -247,9 +250,29 @@ def test_wide_data_are_explained_and_not_contradicted(tmp_path, rng):
     report = tmp_path / "r.html"
     result = run("fit", tmp_path / "wide.csv", "-t", "y", "--no-compare", "--report", report)
     assert result.exit_code == 0, result.output
-    assert "of at most 20, the number of rows" in " ".join(result.stdout.split())
+    assert "least squares has 20, one for each row" in " ".join(result.stdout.split())
     assert "e+0" not in result.stdout
     assert "noise and signal are hard to tell apart" in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("stop", "overshoots"), [("0.5", False), ("1.8", True)])
+def test_degrees_of_freedom_are_read_beside_those_of_least_squares(tmp_path, stop, overshoots):
+    X = np.random.default_rng(1).normal(size=(30, 200))
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(200)])
+    frame.assign(twice=X[:, 0], y=X[:, 0]).to_csv(tmp_path / "wide.csv", index=False)
+    fit = ("fit", tmp_path / "wide.csv", "-t", "y", "--no-compare", "-m", "nesterov-flow")
+    told = " ".join(run(*fit, "--stops", f"{stop},").stdout.split())
+    assert "least squares has 30, one for each row" in told
+    # the fit has more than 30, and saying "of at most 30" would contradict it
+    assert ("this path overshoots it" in told) == overshoots
+
+
+def test_repeated_columns_add_no_degrees_of_freedom(tmp_path, rng):
+    a = rng.normal(size=40)
+    frame = pd.DataFrame({"a": a, "again": a, "y": a + rng.normal(size=40)})
+    frame.to_csv(tmp_path / "twice.csv", index=False)
+    told = " ".join(run("fit", tmp_path / "twice.csv", "-t", "y", "--no-compare").stdout.split())
+    assert "least squares has 2" in told
 
 
 def test_rounding_is_printed_as_zero(tmp_path):

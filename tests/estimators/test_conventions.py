@@ -80,7 +80,7 @@ def test_every_method_has_its_parameters(name):
 
 
 def test_wrong_parameters_of_methods():
-    with pytest.raises(ValueError, match=r"no parameter 'fricton': did you mean \"friction\"\?"):
+    with pytest.raises(ValueError, match=r'no parameter "fricton": did you mean "friction"\?'):
         st.StoppedRegressor().set_params(method__fricton=3)
     with pytest.raises(ValueError, match="Its parameters: none"):
         st.StoppedRegressor("ridge").set_params(method__friction=3)
@@ -244,6 +244,9 @@ def test_names_that_are_nearly_right():
         st.get_method("GradientFlow")
     with pytest.raises(ValueError, match='did you mean "path-gcv"'):
         st.StoppedRegressorCV(rule="pathgcv").fit(X, y)
+    for word in ("leave-one-out", "LeaveOneOut"):
+        with pytest.raises(ValueError, match='did you mean "loo"'):
+            st.get_rule(word)
     with pytest.raises(ValueError, match=r"Unknown rule 'zzz'\. Choose one of loo"):
         st.get_rule("zzz")
 
@@ -254,6 +257,11 @@ def test_a_class_in_the_place_of_an_instance():
     named = st.StoppedRegressorCV("ridge", rule="path-gcv").fit(X, y)
     model = st.StoppedRegressorCV(st.Ridge, rule=st.PathGCV).fit(X, y)
     np.testing.assert_array_equal(model.coef_, named.coef_)
+    assert st.Averaged(st.GradientDescent) == st.Averaged(st.GradientDescent())
+    smooth = [st.decompose(X, y, penalty_matrix=one) for one in (st.Differences, st.Differences())]
+    np.testing.assert_array_equal(smooth[0].eigenvalues, smooth[1].eigenvalues)
+    with pytest.raises(TypeError, match=r"Bands needs parameters: give an instance"):
+        st.decompose(X, y, penalty_matrix=st.Bands)
     with pytest.raises(TypeError, match=r"HoldOut needs parameters: give an instance"):
         st.StoppedRegressorCV(rule=st.HoldOut).fit(X, y)
     with pytest.raises(TypeError, match="<class 'int'> is not a Method"):

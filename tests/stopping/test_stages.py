@@ -98,6 +98,18 @@ def test_errors_are_exact_near_the_best_stop_and_rough_far_beyond(rng):
     np.testing.assert_allclose(curve.standard_errors, spread, rtol=0.2)
 
 
+def test_the_standard_error_of_least_squares_is_its_own_and_not_that_of_a_dip():
+    """Errors around a dip of the curve were computed exactly, and then the end was lower."""
+    rng = np.random.default_rng(53)
+    X = rng.normal(size=(100, 4)) * np.geomspace(1, 0.3, 4)
+    y = 20 * X @ rng.normal(size=4) + rng.standard_t(3, size=100)
+    model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
+    assert model.stop_ == np.inf
+    squares = model.left_out_residuals_**2
+    expected = squares.std(ddof=1) / np.sqrt(100)
+    assert model.choice_.standard_error == pytest.approx(expected, rel=1e-9)
+
+
 def test_curves_of_other_rules_are_exact():
     X, y = load_diabetes(return_X_y=True)
     assert st.StoppedRegressorCV(cv=3).fit(X, y).choice_.curve.exact.all()

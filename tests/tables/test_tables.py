@@ -231,6 +231,7 @@ def test_iso_dates_in_text_are_days(frame):
 
 AMOUNTS = [
     (["1.234,50 €", "12,00 €", "7 €"], ",€", [1234.5, 12, 7]),
+    (["R$ 1.234,50", "-R$ 12,00", "R$7"], ",R$", [1234.5, -12, 7]),
     (["$1,234", "$ 12", "-$3"], ".$", [1234, 12, -3]),
     (["1.234 €", "12 €", "999 €"], ",€", [1234, 12, 999]),
     (["CHF 1'234.50", "CHF 2’000", "-5"], ".CHF", [1234.5, 2000, -5]),
@@ -481,17 +482,17 @@ def test_an_archive_of_several_files_is_refused(tmp_path):
         (
             {"size": [*map(str, range(39)), "unknown"]},
             {},
-            "mixes numbers with text such as 'unknown'",
+            "mixes numbers such as '0' with 'unknown': .* missing value by --na 'unknown'",
         ),
         (
             {"size": ["USD 1.50", *(f"EUR {i}.50" for i in range(39))]},
             {},
-            "mixes numbers with text such as 'USD 1.50'",
+            "mixes numbers such as 'EUR 0.50' with 'USD 1.50': write all numbers in one unit",
         ),
         (
             {"size": ["0.05", *(f"{i} %" for i in range(39))]},
             {},
-            "mixes numbers with text such as '0.05'",
+            "mixes numbers such as '0 %' with '0.05': write all numbers in one unit",
         ),
         ({"when": pd.Timedelta(days=1)}, {}, "drop it"),
     ],

@@ -233,7 +233,7 @@ def test_epochs_of_few_rows_are_exact(n_and_batch):
     exact = st.stochastic.epochs(X, y, batch_size=batch_size, stops=[1, 4, 7], **settings)
     assert exact.is_exact
     given = epochs_module.Setting(X, y, batch_size, 0.05, 0.4, 0.1)
-    states = epochs_module._simulated(given, 20_000, 3)
+    states = epochs_module._simulated(given, 20_000, np.random.default_rng(3))
     runs = np.array([*epochs_module.at_stops(states, np.array([1, 4, 7]))])
     losses = ((runs @ X.T - y) ** 2).mean(axis=2)
     error = losses.std(axis=1) / np.sqrt(20_000)
@@ -260,12 +260,16 @@ def test_one_epoch_of_single_rows_uses_every_row_once():
 
 def test_epochs_of_many_rows_are_simulated_and_say_so():
     X, y, _ = problem(8, 40, 3)
-    found = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, seed=5)
+    found = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, rng=5)
     assert not found.is_exact
     assert found.standard_error.shape == (2,)
     assert "simulated" in repr(found)
-    again = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, seed=5)
+    again = st.stochastic.epochs(X, y, 0.02, 7, [6, 30], runs=64, rng=5)
     np.testing.assert_array_equal(found.mean, again.mean)
+    generator = np.random.default_rng(5)
+    drawn = [st.stochastic.epochs(X, y, 0.02, 7, [6], runs=64, rng=generator) for _ in "ab"]
+    np.testing.assert_array_equal(drawn[0].mean[0], found.mean[0])
+    assert (drawn[1].mean != drawn[0].mean).all()  # a generator goes on
     # a long epoch of small steps is close to the full gradient
     full = st.stochastic.moments(X, y, 0.02, np.inf, [30])
     np.testing.assert_allclose(found.mean[1], full.mean[0], atol=0.1)
@@ -340,7 +344,7 @@ def test_what_is_refused_beside_moments():
         (lambda: found.prediction_risk([1, 1, 2], np.eye(2)), "covariance must have shape"),
         (lambda: st.stochastic.limit([[1, 2]], [1], **known), "eigenvalues must be a list"),
         (lambda: st.stochastic.largest_step(3.0, 4), "Expected 2D array"),
-        (lambda: st.stochastic.epochs(X, y, 0.1, 4, [1], seed=-1), "seed must be a whole number"),
+        (lambda: st.stochastic.epochs(X, y, 0.1, 4, [1], rng=-1), "non-negative integer"),
         (lambda: st.stochastic.epochs(X, y, 0.1, 4, [np.inf]), "beyond the limit"),
         (lambda: st.stochastic.epochs(X, y, 100.0, 1, [400]), "step of 100 diverges"),
         (lambda: st.stochastic.epochs(X[:3], y[:3], 100.0, 2, [300]), "step of 100 diverges"),

@@ -30,7 +30,7 @@ HELP_COMPARE = "Compare with RidgeCV, least squares and the mean on folds."
 HELP_PREDICTIONS = "Write predictions to this csv, tsv or parquet file; - is standard output."
 HELP_CHUNKED = "Read the file at once or in chunks; the default depends on the free memory."
 HELP_METHOD = (
-    "Method, such as nesterov-flow:friction=5; repeat it to choose the best one. "
+    "Method, such as nesterov:friction=5; repeat it to choose the best one. "
     f"Methods: {', '.join(ALL_METHODS)}."
 )
 HELP_RULE = f"Rule that chooses the stop: {', '.join(RULES)}."

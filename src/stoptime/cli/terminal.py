@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import ALL_METHODS
 from stoptime.stopping.grid import FEWEST_GRID_STOPS
 from stoptime.support.checks import nonnegative, whole_number
-from stoptime.support.wording import did_you_mean
+from stoptime.support.wording import did_you_mean_class
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
@@ -40,10 +40,10 @@ def completed(names: Collection[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def known_name(kind: str, name: str, known: Collection[str]) -> str:
+def known_name(kind: str, name: str, known: Mapping[str, type]) -> str:
     """Return the name of a method or a rule if there is one."""
     if name not in known:
-        hint = did_you_mean(name, list(known)) or f" (known: {', '.join(known)})"
+        hint = did_you_mean_class(name, known) or f" (known: {', '.join(known)})"
         raise bad(f"--{kind}", f'there is no {kind} "{name}"{hint}')
     return name
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods.base import Method
 from stoptime.methods.recurrence import AVERAGES, MOST_ITERATIONS, Iteration, Stepped, iterates
 from stoptime.support.arrays import Array
-from stoptime.support.checks import fraction_below_one, nonnegative, positive_number
+from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
 
 
 def _inner(name: str) -> Any:
@@ -38,6 +38,7 @@ class Combinator(Stepped):
     epsilon = _inner("epsilon")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "method", instance_of(self.method, Method))
         if not isinstance(self.method, Method):
             raise TypeError(f"{self.name} needs a method; got {self.method!r}.")
         if not self.method.has_filter or self.method.counts_eigenvalues:

@@ -93,7 +93,8 @@ class Method(ABC):
         for name in params.keys() - known.keys():
             hint = did_you_mean(name, known) or "."
             names = ", ".join(known) or "none"
-            raise ValueError(f"{self} has no parameter {name!r}{hint} Its parameters: {names}.")
+            start = f'The method "{self.name}" has no parameter "{name}"'
+            raise ValueError(f"{start}{hint} Its parameters: {names}.")
         return replace(self, **params)
 
     def __sklearn_clone__(self) -> Self:

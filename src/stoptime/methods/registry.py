@@ -18,7 +18,7 @@ from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
-from stoptime.support.wording import did_you_mean
+from stoptime.support.wording import did_you_mean_class
 
 CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
@@ -67,15 +67,11 @@ def get_method(method: str | Method | type[Method]) -> Method:
     >>> get_method("nesterov-flow")
     AcceleratedFlow(friction=3.0)
     """
-    if isinstance(method, Method):
-        return method
-    if isinstance(method, type):
+    if isinstance(method, Method | type):
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
     if not isinstance(given, str) or given not in ALL_METHODS:
-        classes = {kind.__name__.casefold(): name for name, kind in ALL_METHODS.items()}
-        same = classes.get(str(given).replace("-", "").replace("_", "").casefold())
-        hint = f': did you mean "{same}"?' if same else did_you_mean(method, ALL_METHODS) or "."
+        hint = did_you_mean_class(method, ALL_METHODS) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
     return ALL_METHODS[given]()
 

@@ -65,13 +65,15 @@ def _class_errors(found: ClassErrors) -> list[tuple[str, str, str]]:
 
 
 def _freedom(fitted: Fitted) -> str:
-    """Return how many degrees of freedom a fit to these data can have."""
-    most = fitted.prepared.X.shape[1] + fitted.request.fit_intercept
-    if most < fitted.n_rows:
-        return f"of at most {most}"
-    told = f"of at most {fitted.n_rows}, the number of rows"
-    if fitted.assessment.degrees_of_freedom > CLOSE_FIT * fitted.n_rows:
-        told += ": the fit almost passes through every row, so only left-out errors count"
+    """Return the degrees of freedom of least squares, beside which those of a fit are read."""
+    full = fitted.spectrum.rank + fitted.request.fit_intercept
+    freedom = fitted.assessment.degrees_of_freedom
+    told = f"least squares has {full}" + (", one for each row" if full >= fitted.n_rows else "")
+    # A path that oscillates can have more than least squares; rounding of the shown number cannot.
+    if round(freedom, 1) > full:
+        told += "; this path overshoots it"
+    if full >= fitted.n_rows and freedom > CLOSE_FIT * fitted.n_rows:
+        told += "; the fit almost passes through every row, so only left-out errors count"
     return told
 
 

@@ -20,7 +20,7 @@ from scipy import linalg, sparse
 from stoptime.spectrum.kinds import checked_matrix, kind_of
 from stoptime.spectrum.solves import Solves, null_space
 from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
-from stoptime.support.checks import whole_number
+from stoptime.support.checks import instance_of, whole_number
 
 MOST_AXES = 3
 BOUNDARIES = ("free", "periodic", "zero")
@@ -345,7 +345,7 @@ def standard_form(
         found = deviations()
         form = StandardForm.of_scales(1 / np.where(found > 0, found, 1))
     elif hasattr(penalty_matrix, "standard_form"):
-        form = penalty_matrix.standard_form(n_features)
+        form = instance_of(penalty_matrix, object).standard_form(n_features)
     else:
         form = StandardForm.of_matrix(_checked(penalty_matrix, n_features))
     if form.inverse.rank == 0:

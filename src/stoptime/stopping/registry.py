@@ -22,7 +22,7 @@ from stoptime.stopping.training_error import SURE, Discrepancy, LCurve
 from stoptime.support.arrays import EPS, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
-from stoptime.support.wording import did_you_mean, rounded_up
+from stoptime.support.wording import did_you_mean_class, rounded_up
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
 from stoptime.theory.oracle import resolved_oracle
 
@@ -376,13 +376,11 @@ def get_rule(rule: str | Rule | type[Rule], cv: Any = None) -> Rule:
     """
     if cv is not None:
         return CrossValidation(cv)
-    if isinstance(rule, Rule):
-        return rule
-    if isinstance(rule, type):
+    if isinstance(rule, Rule | type):
         return instance_of(rule, Rule)
     given: Any = rule  # callers without types give anything
     if not isinstance(given, str) or given not in RULES:
-        hint = did_you_mean(rule, RULES)
+        hint = did_you_mean_class(rule, RULES)
         raise ValueError(
             f"Unknown rule {rule!r}{hint or '.'} Choose one of {', '.join(RULES)}, or give a "
             "splitter as cv."

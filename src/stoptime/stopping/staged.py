@@ -93,9 +93,13 @@ class StagedSearch(CurveSearch):
     def add_spread(self) -> None:
         """Add standard errors, if the rule asks for them where they are cheap."""
         if self.rule.standard_errors is None and self.problem.has_few_targets:
-            # the choice may be at an end
+            # the choice may be at an end, and the exact errors around a dip elsewhere
+            known = np.empty(0) if self.exact is None else self.exact.stops
             chosen = np.asarray(self.curve.stops[self.best], np.float64)
-            self._add_spread(self.exact or self.exactly(chosen, np.inf))
+            ends = chosen[~np.isin(chosen, known)]
+            if ends.size:
+                self.near(ends, np.inf)
+            self._add_spread(cast("ErrorCurve", self.exact))
 
     @property
     def promise(self) -> Floats:
@@ -175,9 +179,9 @@ class StagedSearch(CurveSearch):
         until = self.problem.visible(WIGGLE * self.problem.remains(error))
         return spaced_stops(self.problem, stops, LATE_LOOK_RATIO, until)
 
-    def near(self, stops: Array) -> ErrorCurve:
+    def near(self, stops: Array, limit: float | None = None) -> ErrorCurve:
         """Return errors at stops close to the best, exact unless these are very late."""
-        found = self.exactly(stops, self.problem.exact_limit(stops, self.curve.errors))
+        found = self.exactly(stops, limit or self.problem.exact_limit(stops, self.curve.errors))
         if found.standard_errors is not None and not self.rule.standard_errors:
             self.exact = found if self.exact is None else self.exact.joined(found)
         return found

@@ -85,14 +85,16 @@ def installed(module: str, advice: str) -> Any:
         raise ModuleNotFoundError(advice) from error
 
 
-def instance_of(cls: type[Made], wanted: type) -> Made:
-    """Return an instance with default parameters, for a class that was given in its place."""
-    if not issubclass(cls, wanted):
-        raise TypeError(f"{cls!r} is not a {wanted.__name__}.")
+def instance_of(given: Made | type[Made], wanted: type) -> Made:
+    """Return an instance; if its class was given in its place, one with default parameters."""
+    if not isinstance(given, type):
+        return given
+    if not issubclass(given, wanted):
+        raise TypeError(f"{given!r} is not a {wanted.__name__}.")
     try:
-        return cls()
+        return given()
     except TypeError:
-        name = cls.__name__
+        name = given.__name__
         raise TypeError(f"{name} needs parameters: give an instance, as in {name}(...).") from None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.support.checks import installed
-from stoptime.support.wording import rounded_up
+from stoptime.support.wording import number, rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,9 +104,9 @@ def error_curve(
     if np.ndim(choice.stop) == 0:
         stop = float(choice.stop)
         error = float(choice.error)
-        label = f"stop {stop:.3g}"
+        label = f"stop {number(stop)}"
         if penalty is not None:
-            label += f", equivalent to penalty {penalty:.2g}"
+            label += f", equivalent to penalty {number(penalty)}"
         ax.axvline(stop, color="0.3", linestyle="--", linewidth=1)
         ax.plot(stop, error, "o", color=color, label=label)
         if choice.standard_error is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -78,6 +78,13 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     folded = {str(one).casefold(): str(one) for one in known}
     close = get_close_matches(str(name).casefold(), folded, n=1)
     return f': did you mean "{folded[close[0]]}"?' if close else ""
+
+
+def did_you_mean_class(name: object, classes: Mapping[str, type]) -> str:
+    """Return such a hint for a name in a registry, whose classes are known by their names too."""
+    own = {kind.__name__.casefold(): known for known, kind in classes.items()}
+    same = own.get(str(name).replace("-", "").replace("_", "").casefold())
+    return f': did you mean "{same}"?' if same else did_you_mean(name, classes)
 
 
 def method_in_words(method: Method) -> str:

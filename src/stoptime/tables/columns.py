@@ -30,7 +30,8 @@ WORDS_OF_DATES = {
     "%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year",
     "%A": "weekday", "%a": "weekday",
 }  # fmt: skip
-CURRENCY = "(?:[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
+CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
+CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
 NEGATIVE = re.compile(r"^\((.*\d.*)\)$|^(.*\d\D*)-$|^−")  # (5) and 5- of accounts, and U+2212
 AROUND_NUMBER = re.compile(rf"^([-+]?)\s*{CURRENCY}?\s*([-+]?\d.*?)\s*(?:%|{CURRENCY})?$")
 NUMBER_TYPES = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
@@ -183,11 +184,11 @@ def _detected(series: Any, name: str, form: str) -> tuple[Kind, Any, str]:
         # Numbers with a few words among them would become hundreds of categories without a warning.
         mostly = len(different) > FEW_VALUES and values.notna().mean() > MOSTLY_NUMBERS
         if kind == "number" and mostly:
-            odd = different[values.isna()].iloc[0]
+            odd = different[values.isna()].iloc[0][:40]
+            usual = different[values.notna()].iloc[0]
             raise ValueError(
-                f'Column "{name}" mixes numbers with text such as {odd[:40]!r}: if that is a '
-                f"missing value, declare it by --na {odd[:40]!r}; otherwise correct the file or "
-                "drop the column."
+                f'Column "{name}" mixes numbers such as {usual!r} with {odd!r}: write all numbers '
+                f"in one unit, declare a missing value by --na {odd!r}, or drop the column."
             )
     return "category", series, ""
 

@@ -305,8 +305,8 @@ def _encoded(column: Column, series: Any) -> tuple[Array, list[Note]]:
             wanted = KINDS_IN_WORDS[column.kind]
             given = described(found.kind, series, column.kind, column.form)
             raise ValueError(
-                f'Column "{column.name}" must be {wanted}, as in fitting, not {given}: correct it, '
-                "or declare a missing value by --na."
+                f'Column "{column.name}" must be {wanted}, all written as in fitting, not {given}: '
+                "correct it, or declare a missing value by --na."
             )
         # Without any value, the kind of a column cannot be detected.
         values = np.full(len(series), np.nan)

@@ -104,7 +104,7 @@ def epochs(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     runs: int = 256,
-    seed: int = 0,
+    rng: Any = 0,
 ) -> Moments:
     """Return mean and covariance of stochastic gradient descent on epochs of shuffled rows.
 
@@ -118,8 +118,8 @@ def epochs(
     ----------
     X, y, step, batch_size, stops, momentum, weight_decay
         As in :func:`stoptime.theory.stochastic.moments`.
-    runs, seed : int
-        Number of simulated runs and the seed of their shuffles, where the moments are not exact.
+    runs, rng : int, and int or numpy.random.Generator
+        Number of simulated runs and what draws their shuffles, where the moments are not exact.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def epochs(
     found = numbers_of_steps(stops)
     gram = rows.T @ rows / n
     count = whole_number("runs", runs, least=2)
-    start = whole_number("seed", seed, least=0)
+    random = np.random.default_rng(rng)
     errors = None
     with np.errstate(over="ignore", invalid="ignore"):
         # all batches that an epoch can draw, each after any set of rows already used
@@ -147,7 +147,7 @@ def epochs(
             loss = ((mean @ rows.T - response) ** 2).mean(axis=1)
             loss = loss + np.einsum("tij,ji->t", spread, gram)
         else:
-            ends = np.array([*at_stops(_simulated(given, count, start), found)])
+            ends = np.array([*at_stops(_simulated(given, count, random), found)])
             ends = ends.reshape(-1, count, p)
             mean = ends.mean(axis=1)
             centred = ends - mean[:, None]
@@ -233,10 +233,10 @@ def _affine(given: Setting, batch: list[int]) -> Array:
     return found
 
 
-def _simulated(given: Setting, runs: int, seed: int) -> Iterator[Array]:
+def _simulated(given: Setting, runs: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield the coefficients of all runs, of shape (runs, n_features), without end."""
     n, p = given.X.shape
-    shuffles = _batches(n, given.batch_size, runs, np.random.default_rng(seed))
+    shuffles = _batches(n, given.batch_size, runs, rng)
     coef = np.zeros((runs, p))
     move = np.zeros((runs, p))
     for batch in shuffles:
