@@ -137,10 +137,11 @@ class Problem:
         """Return the limit at stops whose errors, about as large as these, are to be exact."""
         return self.limit(stops, max(FAINTEST * self.remains(errors), FAINTEST**2), EXACT_PHASE)
 
-    def remains(self, errors: Any) -> float:
+    def remains(self, errors: ArrayLike) -> float:
         """Return the size of residuals relative to the response, for the least error."""
         # negative scores stand in for errors where a scorer chose the stop
-        least = errors if isinstance(errors, float) else float(np.min(errors))
+        given: Any = errors  # most often a number, for which NumPy takes far longer
+        least = given if isinstance(given, float) else float(np.min(given))
         share = min(max(least, 0.0) / self._power, 1.0)
         # rounded, so that mixtures of ridges that were found for other data serve here too
         return 2.0 ** (round(2 * log2(share)) / 4) if share > 0 else 0.0
