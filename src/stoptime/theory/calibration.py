@@ -144,14 +144,18 @@ def _late(method: Method, kind: Kind, low: float, high: float) -> Calibration:
 
 def _not_below(method: Method, found: Calibration, low: float, high: float) -> Calibration:
     """Return guarantees of an iteration: computed, or those of its flow raised by its distance."""
-    bounded = method.as_flow().universal_guarantee
-    if not method.runs_steps or (found.stop <= method.horizon and not bounded):
+    if _is_computed(method, found.stop):
         return guarantee(method, found.stop, low, high)
     raised = 1 + LATE_MARGIN / found.stop
     numbers = [found.inflation * raised, found.parameter_error * raised]
-    if not bounded:
+    if not method.as_flow().universal_guarantee:
         numbers = np.maximum(numbers, search.out_of_phase(method, found.stop, low, high)).tolist()
     return Calibration(found.stop, *numbers)
+
+
+def _is_computed(method: Method, stop: float) -> bool:
+    bounded = method.as_flow().universal_guarantee
+    return not method.runs_steps or (stop <= method.horizon and not bounded)
 
 
 def equivalent_stop(
@@ -258,6 +262,9 @@ def _late_match(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike 
     penalty, bound = matched(method.as_flow(), method.pace * stop, kind, eigenvalues)
     low, high, scaled = range_in_units(method, eigenvalues, penalty)
     high = high if high < np.inf else scaled.possible_eigenvalues[1]
+    if _is_computed(scaled, stop):
+        # every evaluation runs the iteration, so that only the number that is asked for is computed
+        return Match(penalty, search.highest_peak(scaled, _ratio(kind), stop, low, high)[1])
     found = _not_below(scaled, Calibration(stop, bound, bound), low, high)
     return Match(penalty, found.inflation if kind == "risk" else found.parameter_error)
 
@@ -368,7 +375,7 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
 def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
     """Return the penalty for which this stop has the best guarantee."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
-    table = _filter_at(method, stop, search.worst_places(method, stop, low, high))
+    table = _gains_at(method, stop, search.worst_places(method, stop, low, high))
     logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
     first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
     start = int(np.argmin(first))
@@ -376,25 +383,24 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     for _ in range(MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
-        table = np.hstack([table, _filter_at(method, stop, closer)])
+        table = np.hstack([table, _gains_at(method, stop, closer)])
         table = table[:, np.argsort(table[0])]
         place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
     return Match(float(np.exp(place)), _look(place, table, kind).height)
 
 
-def _filter_at(method: Method, stop: float, s: Array) -> Array:
-    """Return three rows: eigenvalues, and the shrinkage and the gain at one stop."""
-    g, gain = next(method.filters(s, np.array([stop]), 1))
-    return np.array([s, g[:, 0], gain[:, 0]])
+def _gains_at(method: Method, stop: float, s: Array) -> Array:
+    """Return two rows: eigenvalues, and the gain at one stop."""
+    return np.array([s, method.gain(s, stop)])
 
 
 def _look(log_penalty: float, table: Array, kind: Kind) -> search.Look:
     """Return the largest ratio to ridge with this penalty, and its slope."""
     ratios = _ratios(log_penalty, table, kind)
     worst = int(np.argmax(ratios))
-    s, g, gain = table[:, worst]
+    s, gain = table[:, worst]
     penalty = np.exp(log_penalty)
-    slope = s * (penalty * gain**2 - g**2 / penalty)
+    slope = s * (penalty * gain**2 - (1 - s * gain) ** 2 / penalty)
     if kind == "parameter":
         slope = 2 * penalty * gain * (gain * (penalty + s) - 1)
     return search.Look(float(ratios[worst]), log_penalty, float(slope))
@@ -402,8 +408,7 @@ def _look(log_penalty: float, table: Array, kind: Kind) -> search.Look:
 
 def _ratios(log_penalty: ArrayLike, table: Array, kind: Kind) -> Array:
     """Return the ratio to ridge with this penalty at every eigenvalue."""
-    s, g, gain = table
+    s, gain = table
     penalty = np.exp(log_penalty)
-    if kind == "parameter":
-        return np.asarray((gain * (penalty + s) - 1) ** 2)
-    return np.asarray(1 + s * (g - penalty * gain) ** 2 / penalty)
+    distance = np.asarray((gain * (penalty + s) - 1) ** 2)
+    return distance if kind == "parameter" else 1 + s / penalty * distance

@@ -107,7 +107,7 @@ def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, fl
 
 def risk_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
     """Return F(x): Bayes risk over optimal ridge risk of one eigendirection, for unit penalty."""
-    return 1 + x * (method.shrinkage(x, stop) - method.gain(x, stop)) ** 2
+    return 1 + x * distance_ratio(method, x, stop)
 
 
 def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
