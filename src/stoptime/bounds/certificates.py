@@ -35,9 +35,13 @@ LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes
 
 
 def risk_inflation(
-    method: str | Method, *, stop: float | None = None, condition_number: float | None = None,
-    largest_step: float | None = None, tolerance: float | None = None,
-) -> Enclosure:  # fmt: skip
+    method: str | Method,
+    *,
+    stop: float | None = None,
+    condition_number: float | None = None,
+    largest_step: float | None = None,
+    tolerance: float | None = None,
+) -> Enclosure:
     r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
 
     .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}

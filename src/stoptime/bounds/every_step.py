@@ -1,8 +1,11 @@
-"""Certificates of iterations: the best stop at one step, and the worst step.
+r"""Certificates of iterations: the best stop at one step, and the worst step.
 
-The constant depends on the step through a² = 1/ελ* alone: the inflation is 1 + D² and D = aA - B/a,
-where A and B of the module ``iterates`` do not depend on a. So for fixed k the steps with |D| ≤ d
-for all y = εs form an interval, and a cover of all a > 0 by such intervals proves sup C.
+.. math:: C(\varepsilon) = \min_{k \ge 0} \max_{0 \le s \le 1/\varepsilon}\ (1 + x) g_k^2
+          + \frac{(1 + x)(1 - g_k)^2}{x}, \qquad x = s/\lambda^*
+
+depends on the step through a² = 1/ελ* alone: with y = εs the inflation is 1 + D² and D = aA - B/a
+as in the module ``iterates``, where A and B do not depend on a. So for fixed k the steps with
+|D| ≤ d for all y form an interval, and a cover of all a > 0 by such intervals proves sup C.
 """
 
 from __future__ import annotations
@@ -202,11 +205,15 @@ class Steps:
 
 
 class LateIterates(NamedTuple):
-    """All iterates from ``first`` on, which one proof compares with their flow.
+    r"""All iterates from ``first`` on, which one proof compares with their flow.
 
-    With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage is g = c·(f(u) + e), where f is
-    that of the flow, 1 - ℓ(u) ≤ c ≤ 1 and |e| ≤ e(u), and sin θ = z/N with 1 - u²/6N² ≤ z/u ≤ 1.
-    These distances, which the iterates know, fall with k from some iterate on.
+    With N the phase of iterate k, u = Nθ and σ = Nρ, the shrinkage and the sine are
+
+    .. math:: g = c\,(f(u) + e), \quad 1 - \ell(u) \le c \le 1, \quad |e| \le e(u), \qquad
+              \sin\theta = z/N, \quad 1 - u^2/6N^2 \le z/u \le 1,
+
+    where f is the shrinkage of the flow. None of these distances, which the iterates know, depends
+    on σ, and all of them fall with k from some iterate on.
     """
 
     iterates: AnyIterates

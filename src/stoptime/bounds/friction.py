@@ -110,9 +110,12 @@ class Node(NamedTuple):
 
 
 def friction_inflation(
-    low: float = 2.0, high: float = 21.0, *, tolerance: float = 1e-3,
+    low: float = 2.0,
+    high: float = 21.0,
+    *,
+    tolerance: float = 1e-3,
     progress: Callable[[str], None] | None = None,
-) -> FrictionCurve:  # fmt: skip
+) -> FrictionCurve:
     r"""Enclose the risk inflation of accelerated flow for every friction of an interval.
 
     .. math:: C(r) = \min_{\tau} \max_{x \ge 0}\ (1 + x) g_r^2 + \frac{(1 + x)(1 - g_r)^2}{x},

@@ -89,9 +89,13 @@ def serves(steps: Steps, piece: Piece, kappa: float, d: arb) -> bool:
 
 
 class Steps(NamedTuple):
-    """Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
+    r"""Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
 
-    The heavy ball with the momentum η = (1 - √(εμ))² has √η = e^{-δ} and α = (k + 1/2)δ.
+    The heavy ball with the momentum η = (1 - √(εμ))² has √η = e^{-δ} and α = Nδ, N = k + 1/2. With
+    c² = y² - 1 its shrinkage is
+
+    .. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
+              + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2).
     """
 
     delta: arb

@@ -1,8 +1,14 @@
-"""The guarantee of any iteration after few steps, from its loop alone.
+r"""The guarantee of any iteration after few steps, from its loop alone.
 
-The excess D² = ((1 + x)g - 1)²/x, x = y/ρ², is a polynomial of degree n = 2k + 1 in y = εs, and
-with y = m - h·cos ω a trigonometric one. By Bernstein's inequality its maximum M is at most the
-largest D²(ω_j) + n²r_j²M/4, for any intervals around ω_j of radius r_j that cover [0, π].
+The shrinkage of iterate k is a polynomial of degree k in y = εs, so the excess
+D² = ((1 + x)g - 1)²/x, x = y/ρ², is one of degree n = 2k + 1. With y = m - h·cos ω on an interval,
+it is a trigonometric polynomial of degree n in ω. If M is its maximum, its distance from M/2 is at
+most M/2, and Bernstein's inequality bounds its second derivative by n²M/2. As the slope vanishes
+at the maximum,
+
+.. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
+
+for any intervals around ω_j of radius r_j that cover [0, π].
 """
 
 from __future__ import annotations

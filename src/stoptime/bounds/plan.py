@@ -176,11 +176,18 @@ def _value_in_words(value: Any) -> str:
 
 
 def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
-    penalty: float | None = None, *, X: ArrayLike | None = None, y: ArrayLike | None = None,
-    spectrum: Spectrum | ArrayLike | None = None, method: str | Method = "nesterov",
-    step: float | str | None = None, lr: float | str | None = None, momentum: float | None = None,
-    friction: float | None = None, batch_size: int | None = None,
-) -> Plan:  # fmt: skip
+    penalty: float | None = None,
+    *,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    spectrum: Spectrum | ArrayLike | None = None,
+    method: str | Method = "nesterov",
+    step: float | str | None = None,
+    lr: float | str | None = None,
+    momentum: float | None = None,
+    friction: float | None = None,
+    batch_size: int | None = None,
+) -> Plan:
     r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
 
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}

@@ -116,9 +116,13 @@ def best_guarantees(
 
 
 def conjugate_gradient_risk(
-    gains: ArrayLike, *, eigenvalues: ArrayLike, signal: ArrayLike | PowerSignal, noise: float,
+    gains: ArrayLike,
+    *,
+    eigenvalues: ArrayLike,
+    signal: ArrayLike | PowerSignal,
+    noise: float,
     n_samples: float,
-) -> Array:  # fmt: skip
+) -> Array:
     r"""Return an upper bound of the in-sample prediction risk of conjugate gradients.
 
     .. math:: \frac1n E\|X(\hat\beta_T - \beta_0)\|^2 \le (1 + \sqrt2)\Bigl(
