@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
@@ -26,12 +29,7 @@ from stoptime.support.checks import list_of_stops
 from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
 
 BLOCK_NUMBERS = 2**22  # numbers of a temporary array
 MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them

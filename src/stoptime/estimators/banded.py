@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
@@ -13,27 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.left_out.routing import MANY_TARGETS
+from stoptime.methods.base import Method
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.spectrum.penalty import Bands, bands_of
-from stoptime.stopping.bands import (
-    BandedRows,
-    BandSearch,
-    FoldError,
-    gcv_error,
-    left_out_error,
-)
+from stoptime.stopping.bands import BandedRows, BandSearch, FoldError, gcv_error, left_out_error
 from stoptime.stopping.registry import get_rule
+from stoptime.stopping.rule import Rule
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import Ticker, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.stopping.rule import Rule
-    from stoptime.support.arrays import Array, Floats
 
 MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 

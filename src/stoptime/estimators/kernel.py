@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.classifier import (
-    StoppedClassifier,
-    StoppedClassifierCV,
-    _LinearClassifier,
-)
+from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
+from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.stopping.rule import Rule
+from stoptime.support.arrays import Floats
 from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
     from stoptime.estimators.classifier import ClassWeight
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.rule import Rule
-    from stoptime.support.arrays import Floats
 
 Kernel = str | Callable[..., Any]
 

@@ -14,29 +14,22 @@ Barber, Candès, Ramdas, Tibshirani (2021), Predictive inference with the jackkn
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from stoptime.estimators.intervals import (
-    PREDICTIONS_AT_ONCE,
-    interval_ends,
-    needed_observations,
-)
+from stoptime.estimators.intervals import PREDICTIONS_AT_ONCE, interval_ends, needed_observations
 from stoptime.paths import fit_at
-from stoptime.spectrum.data import Fit, LeftOutRows, goals
+from stoptime.spectrum.data import Data, Fit, LeftOutRows, goals
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.arrays import as_dtype, like, on_host
+from stoptime.support.arrays import Floats, as_dtype, like, on_host
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoptime.spectrum.data import Data
     from stoptime.stopping.comparison import Search, Searched
-    from stoptime.support.arrays import Floats
 
 BISECTIONS = 64  # of an interval that contains the quantile: more digits than a number has
 MANY_REFITS = 500  # rows from which on a warning says how many fits nested intervals take

@@ -12,18 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from stoptime.methods.base import Method
     from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Floats
 
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 WITHOUT_ROWS = (

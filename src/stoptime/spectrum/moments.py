@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host, slices
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is

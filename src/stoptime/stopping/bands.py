@@ -14,29 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 from scipy.optimize import minimize
 
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.penalty import Bands
 from stoptime.stopping.grid import grid_of
 from stoptime.stopping.problem import Problem
+from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import EPS, TINY, Array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.rule import Rule
-
-    Folds = list[NDArray[np.intp]]
 
 CONCENTRATIONS = 0.1, 1.0  # of Dirichlet's distribution, in turn: few bands matter, or all do
 LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
@@ -195,7 +190,7 @@ def gcv_error(ridges: Ridges) -> tuple[float, Array]:
 class FoldError:
     """The error of cross-validation, and its gradient."""
 
-    folds: Folds
+    folds: list[NDArray[np.intp]]
 
     def __call__(self, ridges: Ridges) -> tuple[float, Array]:
         """Add the errors of the folds."""
