@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,14 +31,28 @@ if TYPE_CHECKING:
 Kernel = str | Callable[..., Any]
 
 
-class _KernelRegressor(LinearRegressor):
+class _WithKernel(BaseEstimator):
+    """The parameters of a kernel, and what they say of the input."""
+
+    def _set_kernel(
+        self, kernel: Kernel, gamma: Any, degree: float, coef0: float, kernel_params: Any
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+class _KernelRegressor(_WithKernel, LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
-    kernel: Kernel
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
     dual_coef_: Floats
     X_fit_: Any
     _streams = False
@@ -116,12 +131,6 @@ class _KernelRegressor(LinearRegressor):
             )
         return np.asarray(values)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
-
 
 def _check_in_memory(X: Any) -> None:
     if array_options(X) is None:
@@ -180,11 +189,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         fit_intercept: bool = True,
     ) -> None:
         super().__init__(method, stop, fit_intercept)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
 class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
@@ -235,21 +240,11 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     ) -> None:
         options = per_target, fit_intercept, verbose, prefer_simple, scoring
         super().__init__(method, stops, cv, rule, *options)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
-class _KernelClassifier(_LinearClassifier):
+class _KernelClassifier(_WithKernel, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
-
-    kernel: Kernel
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
         names = "kernel", "gamma", "degree", "coef0", "kernel_params"
@@ -259,12 +254,6 @@ class _KernelClassifier(_LinearClassifier):
         self.dual_coef_ = regressor.dual_coef_
         self.X_fit_ = regressor.X_fit_
         self.intercept_ = regressor.intercept_ + self._shift
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
 
 class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
@@ -309,11 +298,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         calibration: str = "sigmoid",
     ) -> None:
         super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -363,8 +348,4 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     ) -> None:
         options = scoring, class_weight, fit_intercept, verbose
         super().__init__(method, stops, cv, rule, *options, calibration=calibration)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
