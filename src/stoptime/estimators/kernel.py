@@ -65,7 +65,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
         check_is_fitted(self)
-        predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
+        predicted = self._matrix(X) @ self.dual_coef_ + self.intercept_
         return predicted.astype(self.X_fit_.dtype, copy=False)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -83,16 +83,13 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         y = np.asarray(y, dtype=np.float64)
         centred = truth_value("fit_intercept", self.fit_intercept)
         data = KernelData.validated(values, y, sample_weight, centred)
-        return replace(data, values=self._new_rows)
+        return replace(data, values=self._matrix)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.dual_coef_ = np.ascontiguousarray(coef.T)
         self.intercept_ = np.asarray(intercept)[()]
 
     def _matrix(self, X: ArrayLike) -> Floats:
-        return self._new_rows(X)
-
-    def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
         _check_in_memory(X)
         rows = validate_data(self, X, reset=False, **self._accepted)
