@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.spectrum.penalty import Bands, bands_of
-from stoptime.stopping.bands import BandedRows, BandSearch, FoldError, gcv_error, left_out_error
+from stoptime.stopping.bands import BandedRows, BandSearch, fold_error, gcv_error, left_out_error
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import Array, Floats
@@ -161,7 +162,7 @@ class BandedRegressorCV(LinearRegressor):
         rule = get_rule(self.rule, splits)
         errors = {"loo": left_out_error, "path-gcv": gcv_error, "gcv": gcv_error}
         if splits is not None:
-            return rule, FoldError([np.asarray(test) for _, test in splits])
+            return rule, partial(fold_error, [np.asarray(test) for _, test in splits])
         if rule.name not in errors:
             raise ValueError(f'rule must be one of {list(errors)}, or give cv; got "{rule.name}".')
         return rule, errors[rule.name]

@@ -186,36 +186,29 @@ def gcv_error(ridges: Ridges) -> tuple[float, Array]:
     return error, ridges.gradient(2 * ridges.dual / rest**2, lambda matrix: slope * matrix)
 
 
-@dataclass(frozen=True)
-class FoldError:
-    """The error of cross-validation, and its gradient."""
+def fold_error(folds: list[NDArray[np.intp]], ridges: Ridges) -> tuple[float, Array]:
+    """Return the error of cross-validation, and its gradient."""
+    total = 0.0
+    slopes = []
+    by_dual = np.zeros_like(ridges.dual)
+    for fold in folds:
+        block = ridges.block(fold)
+        error = np.linalg.solve(block, ridges.dual[fold])
+        change = 2 * np.linalg.solve(block, error)
+        total += float((error**2).sum())
+        by_dual[fold] += change
+        slopes.append(-(change @ error.T + error @ change.T) / 2)
 
-    folds: list[NDArray[np.intp]]
+    def by_matrix(matrix: Array) -> Array:
+        product = np.zeros_like(matrix)
+        for fold, slope in zip(folds, slopes, strict=True):
+            product[fold] += slope @ matrix[fold]
+        return product
 
-    def __call__(self, ridges: Ridges) -> tuple[float, Array]:
-        """Add the errors of the folds."""
-        total = 0.0
-        slopes = []
-        by_dual = np.zeros_like(ridges.dual)
-        for fold in self.folds:
-            block = ridges.block(fold)
-            error = np.linalg.solve(block, ridges.dual[fold])
-            change = 2 * np.linalg.solve(block, error)
-            total += float((error**2).sum())
-            by_dual[fold] += change
-            slopes.append(-(change @ error.T + error @ change.T) / 2)
-
-        def by_matrix(matrix: Array) -> Array:
-            product = np.zeros_like(matrix)
-            for fold, slope in zip(self.folds, slopes, strict=True):
-                product[fold] += slope @ matrix[fold]
-            return product
-
-        return total, ridges.gradient(by_dual, by_matrix)
+    return total, ridges.gradient(by_dual, by_matrix)
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """Scales, and the error and the stop of ridge there: one number each, or one per target."""
 
     scales: Array
