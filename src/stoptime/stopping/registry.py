@@ -139,19 +139,17 @@ class CrossValidation(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
-        units = target_units(problem.spectrum)
         tests = []
         for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
             test, spectrum = rule.cv.opened(fold, problem.method, stops)
-            tests.append(_tested(problem, test, spectrum, stops, units))
+            tests.append(_tested(problem, test, spectrum, stops))
         return _combined(problem, stops, tests)
 
 
-def _tested(
-    problem: Problem, test: TestSet, spectrum: Spectrum, stops: Array, units: Array
-) -> TestErrors:
+def _tested(problem: Problem, test: TestSet, spectrum: Spectrum, stops: Array) -> TestErrors:
     """Return the sums of errors on a test set; of many targets they are interpolated."""
     drawing = Drawing(spectrum, problem.method)
+    units = target_units(problem.spectrum)
     work = float(problem.data.n_rows or 0) * spectrum.rank * problem.data.n_targets * len(stops)
     if work < WORK_OF_NODES or not (spectrum.is_complete and problem.method.has_filter):
         return test.errors(drawing, stops, units)
@@ -218,9 +216,7 @@ class HoldOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         test = problem.data.test_set(self.X_val, self.y_val)
-        units = target_units(problem.spectrum)
-        errors = _tested(problem, test, problem.spectrum, stops, units)
-        return _combined(problem, stops, [errors])
+        return _combined(problem, stops, [_tested(problem, test, problem.spectrum, stops)])
 
 
 def _combined(problem: Problem, stops: Array, tests: list[TestErrors]) -> ErrorCurve:
