@@ -252,12 +252,18 @@ class RowsToTest:
     columns: Any = None
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Sum powers of the prediction errors, a bounded number of stops at a time."""
+        """Return weighted sums of squares and fourth powers, of a few stops at a time."""
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
-        for part, errors in self.residuals(draw, stops):
-            sums[:, part] = _powers(errors, scale, shares)
+        for part, residuals in self.residuals(draw, stops):
+            # in place, because for many targets temporary arrays would take most of the time
+            errors = residuals
+            errors /= scale
+            errors *= errors
+            squares = [shares @ errors, shares**2 @ errors]
+            errors *= errors
+            sums[:, part] = [on_host(power) for power in (*squares, shares**2 @ errors)]
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
@@ -268,16 +274,6 @@ class RowsToTest:
             fit = predict(stops[part])
             errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape))
             yield part, errors - self.y
-
-
-def _powers(errors: Any, scale: Any, shares: Any) -> list[Any]:
-    """Return weighted sums of squares, with squared weights too, and of fourth powers."""
-    # in place, because for many targets temporary arrays would take most of the time
-    errors /= scale
-    errors *= errors
-    squares = [shares @ errors, shares**2 @ errors]
-    errors *= errors
-    return [on_host(power) for power in (*squares, shares**2 @ errors)]
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:
