@@ -18,17 +18,7 @@ from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import constant
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import (
-    Data,
-    Fit,
-    Fold,
-    Goal,
-    LeftOutRows,
-    RowsToTest,
-    TestErrors,
-    TestSet,
-    checked_test,
-)
+from stoptime.spectrum.data import Data, Fit, LeftOutRows, RowsToTest, TestErrors, checked_test
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.penalised import moments_in_standard_form
 from stoptime.spectrum.penalty import StandardForm, standard_form
@@ -42,6 +32,7 @@ from stoptime.support.files import load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from stoptime.paths import Drawing, Path
+    from stoptime.spectrum.data import Fold, Goal, TestSet
 
 COEFFICIENT_NUMBERS = 2**22  # coefficients of one table
 SAVE_EVERY = 30.0  # seconds between checkpoints
