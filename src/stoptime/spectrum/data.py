@@ -139,14 +139,9 @@ class Data(ABC):
         """Factor the data, by the named solver if any, so that all these paths are accurate."""
 
     def opened(
-        self,
-        methods: Sequence[Method],  # noqa: ARG002 - for data that are factored step by step
-        stops: ArrayLike | int | None,  # noqa: ARG002
-        *,
-        rows: bool,
-        trace: bool,  # noqa: ARG002
-        verbose: bool = False,  # noqa: ARG002
-    ) -> Spectrum:
+        self, methods: Sequence[Method], stops: ArrayLike | int | None,  # noqa: ARG002 - some data use all
+        *, rows: bool, trace: bool, verbose: bool = False,  # noqa: ARG002
+    ) -> Spectrum:  # fmt: skip
         """Return the spectrum with which the search for a stop of these methods begins."""
         # stops are the candidates, if they are known already; rows and trace say whether the rule
         # needs single rows, or sums over all eigenvalues
