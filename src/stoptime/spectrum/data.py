@@ -139,7 +139,7 @@ class Data(ABC):
         """Factor the data, by the named solver if any, so that all these paths are accurate."""
 
     def opened(
-        self, methods: Sequence[Method], stops: ArrayLike | int | None,  # noqa: ARG002 - some data use all
+        self, methods: Sequence[Method], stops: ArrayLike | int | None,  # noqa: ARG002 - for some data
         *, rows: bool, trace: bool, verbose: bool = False,  # noqa: ARG002
     ) -> Spectrum:  # fmt: skip
         """Return the spectrum with which the search for a stop of these methods begins."""
