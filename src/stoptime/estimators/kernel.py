@@ -75,8 +75,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        _check_in_memory(X)
-        rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
+        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
         self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
         values = self._values(rows.astype(np.float64, copy=False), None)
@@ -91,14 +90,15 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _matrix(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
-        _check_in_memory(X)
-        rows = validate_data(self, X, reset=False, **self._accepted)
+        rows = self._checked(X, reset=False)
         return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
-    @property
-    def _accepted(self) -> dict[str, Any]:
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+        if array_options(X) is None:
+            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
         sparse = False if self.kernel == "precomputed" else "csr"
-        return {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        return validate_data(self, X, *y, **options)
 
     def _values(self, rows: Any, others: Any) -> Floats:
         if self.kernel == "precomputed":
@@ -127,11 +127,6 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 "StandardScaler, or choose another kernel or other parameters."
             )
         return np.asarray(values)
-
-
-def _check_in_memory(X: Any) -> None:
-    if array_options(X) is None:
-        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
