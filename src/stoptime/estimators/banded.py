@@ -240,7 +240,5 @@ class BandedRegressorCV(LinearRegressor):
         parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
         parts = [part - part.mean(axis=0) for part in parts]
         weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)
-        return {
-            name: (part * weights).sum(axis=0)
-            for name, part in zip(self.bands_, parts, strict=True)
-        }
+        shares = [(part * weights).sum(axis=0) for part in parts]
+        return dict(zip(self.bands_, shares, strict=True))

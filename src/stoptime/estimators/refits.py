@@ -46,9 +46,8 @@ class FoldFits:
     @classmethod
     def of(cls, searched: Searched, splits: Any, fitted: Callable[[Data], Fit]) -> FoldFits:
         """Fit the training sets of folds."""
-        pairs = searched.rows.left_out(
-            splits, fitted, verbose=cast("Search", searched.search).verbose
-        )
+        search = cast("Search", searched.search)
+        pairs = searched.rows.left_out(splits, fitted, verbose=search.verbose)
         fits, left_out = (list(part) for part in zip(*pairs, strict=True))
         return cls(fits, left_out, searched.n_observations)
 
@@ -61,9 +60,8 @@ class FoldFits:
         if sum(lengths) * centres[0].size <= PREDICTIONS_AT_ONCE:
             everything = LeftOutRows.joined(self.left_out)
             counts = everything.weights * self._unit
-            ends = interval_ends(
-                np.repeat(centres, lengths, axis=0), everything.sizes, counts, confidence
-            )
+            repeated = np.repeat(centres, lengths, axis=0)
+            ends = interval_ends(repeated, everything.sizes, counts, confidence)
         else:
             # the lower end is the upper end of the negative response
             lower = -self._by_bisection(-centres, confidence)

@@ -157,9 +157,8 @@ class Source(ABC):
         damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
         total = damping + momentum * (x - y) ** 2
         # directions in which nothing is learned have neither noise nor a response
-        response = np.divide(
-            step**2 * (1 - momentum**2), total, out=np.zeros_like(total), where=total > 0
-        )
+        noise = step**2 * (1 - momentum**2)
+        response = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
         return self.growth(response / batch_size)
 
     def largest_step(self, momentum: float, decay: float, batch_size: float) -> float:
