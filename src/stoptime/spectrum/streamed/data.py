@@ -43,11 +43,6 @@ State = tuple[Parts, int, int]
 """Statistics so far, rows read, and blocks read."""
 
 
-def _shared(path: str) -> Any:
-    """Return a property that reads an attribute of a field, for example ``stream.names``."""
-    return property(attrgetter(path))
-
-
 @dataclass(frozen=True)
 class StreamedData(Data):
     """Streamed data or statistics; folds must be requested before the one pass over the rows.
@@ -60,11 +55,11 @@ class StreamedData(Data):
     _parts: Parts = field(default_factory=dict)
     penalty_matrix: Any = None
 
-    n_features = _shared("stream.n_features")
-    n_rows = _shared("stream.n_rows")
-    names = _shared("stream.names")
-    n_targets = _shared("statistics.n_targets")
-    single_target = _shared("statistics.single_target")
+    n_features = property(attrgetter("stream.n_features"))
+    n_rows = property(attrgetter("stream.n_rows"))
+    names = property(attrgetter("stream.names"))
+    n_targets = property(attrgetter("statistics.n_targets"))
+    single_target = property(attrgetter("statistics.single_target"))
     has_rows = False
     is_penalised = property(lambda self: self.penalty_matrix is not None)
 
