@@ -265,7 +265,13 @@ class Discrepancy(Rule):
             reached = columns_of(steps, per_target=per_target) <= levels
             stop = np.where(reached.any(axis=0), reached.argmax(axis=0), np.nan)
         elif not given:
-            descents = _descents(problem, levels, per_target=per_target)
+            s = problem.spectrum.eigenvalues.astype(np.float64)
+            energy, outside = problem.spectrum.energies()
+            if not per_target:
+                energy = energy.mean(axis=1, keepdims=True)
+                outside = outside.mean(keepdims=True)
+            columns = zip(energy.T, outside.tolist(), levels.tolist(), strict=True)
+            descents = [Descent(problem.tuned, s, *column) for column in columns]
             stop = np.array([one.first_crossing(curve.stops) for one in descents])
         if np.isnan(stop).any():
             warnings.warn(
@@ -284,17 +290,6 @@ class Discrepancy(Rule):
 
 def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
     return ErrorCurve(stops, training_error(problem.spectrum, problem.tuned, stops))
-
-
-def _descents(problem: Problem, levels: Floats, *, per_target: bool) -> list[Descent]:
-    """Return the training errors to follow: those of every target, or their mean."""
-    energy, outside = problem.spectrum.energies()
-    if not per_target:
-        energy = energy.mean(axis=1, keepdims=True)
-        outside = outside.mean(keepdims=True)
-    s = problem.spectrum.eigenvalues.astype(np.float64)
-    columns = zip(energy.T, outside, levels, strict=True)
-    return [Descent(problem.tuned, s, own, float(rest), float(to)) for own, rest, to in columns]
 
 
 def _followed(
