@@ -310,21 +310,17 @@ def _affordable_freedom(drawn: Path) -> Floats:
 
 
 def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
-    """Return the same at one stop, or at one for each target."""
+    """Return the same at one stop, or at one for each target, a block of targets at a time."""
+    if np.ndim(stop) == 0:
+        return at_stop(spectrum, method, stop)
     stops = np.asarray(stop, np.float64)
-    fit: Any = at_stops if stops.ndim else at_stop
-    return fit(spectrum, method, stops)
-
-
-def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the same with one stop for each target, computed for a block of targets at a time."""
     z = spectrum.response
     targets = np.arange(len(stops))
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(stops, return_inverse=True)
     if spectrum.rounding is not None:
         errors = rounding_errors(spectrum, method, distinct)
-        warn_of_rounding(errors[own, targets])
+        warn_of_rounding(errors[own, targets], stacklevel=2)
     if not method.has_filter:
         drawn = draw(spectrum, method, distinct)
         freedom = _affordable_freedom(drawn)[own, targets]
