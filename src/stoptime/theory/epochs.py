@@ -63,16 +63,13 @@ class Moments:
 
     def estimation_risk(self, coef: ArrayLike) -> Array:
         """Return E‖β - β₀‖² at every stop, for coefficients β₀, given the data."""
-        return self._risk(coef, np.eye(len(self.gram)))
+        return self.prediction_risk(coef, np.eye(len(self.gram)))
 
     def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
         """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
         weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
         if weight.shape != self.gram.shape:
             raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
-        return self._risk(coef, weight)
-
-    def _risk(self, coef: ArrayLike, weight: Array) -> Array:
         distance = self.mean - one_per_column("coef", coef, len(self.gram))
         bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
         inner = self.basis.T @ weight @ self.basis
