@@ -17,15 +17,10 @@ from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
-from stoptime.stopping.rule import (
-    EXTENSIONS,
-    Choice,
-    CurveRule,
-    CurveSearch,
-    Rule,
-    StopWarning,
-    columns_of,
-)
+
+from stoptime.stopping.rule import (  # isort: skip
+    EXTENSIONS, Choice, CurveRule, CurveSearch, Rule, StopWarning, columns_of,
+)  # fmt: skip
 from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
@@ -341,7 +336,15 @@ class LCurve(CurveRule):
         before, here, after = _points(problem, places)[:, own.reshape(3, -1)].swapaxes(0, 1)
         # where the curve begins and where it ends there is no corner
         angles = np.full((len(stops), *here.shape[2:]), 2 * np.pi)
-        angles[inner] = _angles(here - before, after - here)
+        # paths that oscillate double back: what makes the fit worse, or coefficients smaller, is
+        # left out, so that a cusp is no corner
+        both = here - before, after - here
+        (x0, y0), (x1, y1) = ((np.minimum(x, 0), np.maximum(y, 0)) for x, y in both)
+        # the curve runs to the left and then, after the corner, upwards: a turn to the right
+        turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
+        lengths = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
+        # every singular value that is learned alone makes a small step, which is no corner
+        angles[inner] = np.pi - turn * lengths / (lengths + SHORT_SIDE)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
@@ -394,15 +397,3 @@ def _points(problem: Problem, stops: Array) -> Floats:
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
     return np.log(np.maximum([np.sqrt(errors), lengths], TINY))
-
-
-def _angles(arriving: Floats, leaving: Floats) -> Floats:
-    """Return the angle inside the curve: below π where it turns to larger coefficients."""
-    # paths that oscillate double back: what makes the fit worse, or coefficients smaller, is left
-    # out, so that a cusp is no corner
-    (x0, y0), (x1, y1) = ((np.minimum(x, 0), np.maximum(y, 0)) for x, y in (arriving, leaving))
-    # the curve runs to the left and then, after the corner, upwards: a turn to the right
-    turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
-    sides = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
-    # every singular value that is learned alone makes a small step, which is no corner
-    return np.pi - turn * sides / (sides + SHORT_SIDE)
