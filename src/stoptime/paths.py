@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
@@ -26,12 +29,7 @@ from stoptime.support.checks import list_of_stops
 from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
 
 BLOCK_NUMBERS = 2**22  # numbers of a temporary array
 MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them
@@ -312,21 +310,17 @@ def _affordable_freedom(drawn: Path) -> Floats:
 
 
 def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
-    """Return the same at one stop, or at one for each target."""
+    """Return the same at one stop, or at one for each target, a block of targets at a time."""
+    if np.ndim(stop) == 0:
+        return at_stop(spectrum, method, stop)
     stops = np.asarray(stop, np.float64)
-    fit: Any = at_stops if stops.ndim else at_stop
-    return fit(spectrum, method, stops)
-
-
-def at_stops(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the same with one stop for each target, computed for a block of targets at a time."""
     z = spectrum.response
     targets = np.arange(len(stops))
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(stops, return_inverse=True)
     if spectrum.rounding is not None:
         errors = rounding_errors(spectrum, method, distinct)
-        warn_of_rounding(errors[own, targets])
+        warn_of_rounding(errors[own, targets], stacklevel=2)
     if not method.has_filter:
         drawn = draw(spectrum, method, distinct)
         freedom = _affordable_freedom(drawn)[own, targets]

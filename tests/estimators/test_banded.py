@@ -1,5 +1,7 @@
 """Scales for bands of columns: gradients, searches, and what they gain."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,14 +16,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.spectrum.dense import DenseData
-from stoptime.stopping.bands import BandedRows, FoldError, gcv_error, left_out_error
+from stoptime.stopping.bands import BandedRows, fold_error, gcv_error, left_out_error
 
 FOLDS = [np.arange(5), np.arange(5, 14), np.arange(14, 24)]
 ERRORS = {
     "loo": left_out_error,
     "gcv": gcv_error,
-    "folds": FoldError(FOLDS),
-    "overlapping folds": FoldError([np.arange(9), np.arange(3, 12), np.arange(14, 24)]),
+    "folds": partial(fold_error, FOLDS),
+    "overlapping folds": partial(fold_error, [np.arange(9), np.arange(3, 12), np.arange(14, 24)]),
 }
 
 
@@ -64,7 +66,7 @@ def test_errors_are_those_of_refits(p):
     np.testing.assert_allclose(error, np.sum(refits**2) / len(X))
     splits = [(np.setdiff1d(np.arange(24), fold), fold) for fold in FOLDS]
     refits = y - cross_val_predict(model, scaled, y, cv=splits)
-    error = FoldError(FOLDS)(rows.ridges(theta, slice(1, 2)))[0]
+    error = fold_error(FOLDS, rows.ridges(theta, slice(1, 2)))[0]
     np.testing.assert_allclose(error, np.sum(refits[:, 1] ** 2) / len(X))
 
 

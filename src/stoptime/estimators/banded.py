@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
@@ -13,27 +16,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.left_out.routing import MANY_TARGETS
+from stoptime.methods.base import Method
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.spectrum.penalty import Bands, bands_of
-from stoptime.stopping.bands import (
-    BandedRows,
-    BandSearch,
-    FoldError,
-    gcv_error,
-    left_out_error,
-)
+from stoptime.stopping.bands import BandedRows, BandSearch, fold_error, gcv_error, left_out_error
 from stoptime.stopping.registry import get_rule
+from stoptime.stopping.rule import Rule
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import Ticker, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.stopping.rule import Rule
-    from stoptime.support.arrays import Array, Floats
 
 MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 
@@ -171,7 +162,7 @@ class BandedRegressorCV(LinearRegressor):
         rule = get_rule(self.rule, splits)
         errors = {"loo": left_out_error, "path-gcv": gcv_error, "gcv": gcv_error}
         if splits is not None:
-            return rule, FoldError([np.asarray(test) for _, test in splits])
+            return rule, partial(fold_error, [np.asarray(test) for _, test in splits])
         if rule.name not in errors:
             raise ValueError(f'rule must be one of {list(errors)}, or give cv; got "{rule.name}".')
         return rule, errors[rule.name]
@@ -249,7 +240,5 @@ class BandedRegressorCV(LinearRegressor):
         parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
         parts = [part - part.mean(axis=0) for part in parts]
         weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)
-        return {
-            name: (part * weights).sum(axis=0)
-            for name, part in zip(self.bands_, parts, strict=True)
-        }
+        shares = [(part * weights).sum(axis=0) for part in parts]
+        return dict(zip(self.bands_, shares, strict=True))

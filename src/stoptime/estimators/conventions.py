@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.support.arrays import Floats
 from stoptime.support.version import __version__
 from stoptime.theory.calibration import equivalent_penalty
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.support.arrays import Floats
 
 PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
 OF_METHOD = "method__"  # begins the names of parameters that belong to the method

@@ -2,49 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.classifier import (
-    StoppedClassifier,
-    StoppedClassifierCV,
-    _LinearClassifier,
-)
+from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
+from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.stopping.rule import Rule
+from stoptime.support.arrays import Floats
 from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
     from stoptime.estimators.classifier import ClassWeight
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.rule import Rule
-    from stoptime.support.arrays import Floats
 
 Kernel = str | Callable[..., Any]
 
 
-class _KernelRegressor(LinearRegressor):
+class _WithKernel(BaseEstimator):
+    """The parameters of a kernel, and what they say of the input."""
+
+    def _set_kernel(
+        self, kernel: Kernel, gamma: Any, degree: float, coef0: float, kernel_params: Any
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+class _KernelRegressor(_WithKernel, LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
-    kernel: Kernel
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
     dual_coef_: Floats
     X_fit_: Any
     _streams = False
@@ -57,7 +65,7 @@ class _KernelRegressor(LinearRegressor):
         X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
         check_is_fitted(self)
-        predicted = self._new_rows(X) @ self.dual_coef_ + self.intercept_
+        predicted = self._matrix(X) @ self.dual_coef_ + self.intercept_
         return predicted.astype(self.X_fit_.dtype, copy=False)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -67,33 +75,30 @@ class _KernelRegressor(LinearRegressor):
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        _check_in_memory(X)
-        rows, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._accepted)
+        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
         self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
         values = self._values(rows.astype(np.float64, copy=False), None)
         y = np.asarray(y, dtype=np.float64)
         centred = truth_value("fit_intercept", self.fit_intercept)
         data = KernelData.validated(values, y, sample_weight, centred)
-        return replace(data, values=self._new_rows)
+        return replace(data, values=self._matrix)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.dual_coef_ = np.ascontiguousarray(coef.T)
         self.intercept_ = np.asarray(intercept)[()]
 
     def _matrix(self, X: ArrayLike) -> Floats:
-        return self._new_rows(X)
-
-    def _new_rows(self, X: ArrayLike) -> Floats:
         """Return the kernel between new rows and the training rows."""
-        _check_in_memory(X)
-        rows = validate_data(self, X, reset=False, **self._accepted)
+        rows = self._checked(X, reset=False)
         return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
 
-    @property
-    def _accepted(self) -> dict[str, Any]:
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+        if array_options(X) is None:
+            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
         sparse = False if self.kernel == "precomputed" else "csr"
-        return {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        return validate_data(self, X, *y, **options)
 
     def _values(self, rows: Any, others: Any) -> Floats:
         if self.kernel == "precomputed":
@@ -122,17 +127,6 @@ class _KernelRegressor(LinearRegressor):
                 "StandardScaler, or choose another kernel or other parameters."
             )
         return np.asarray(values)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
-
-
-def _check_in_memory(X: Any) -> None:
-    if array_options(X) is None:
-        raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -187,11 +181,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         fit_intercept: bool = True,
     ) -> None:
         super().__init__(method, stop, fit_intercept)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
 class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
@@ -242,21 +232,11 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     ) -> None:
         options = per_target, fit_intercept, verbose, prefer_simple, scoring
         super().__init__(method, stops, cv, rule, *options)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
-class _KernelClassifier(_LinearClassifier):
+class _KernelClassifier(_WithKernel, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
-
-    kernel: Kernel
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
         names = "kernel", "gamma", "degree", "coef0", "kernel_params"
@@ -266,12 +246,6 @@ class _KernelClassifier(_LinearClassifier):
         self.dual_coef_ = regressor.dual_coef_
         self.X_fit_ = regressor.X_fit_
         self.intercept_ = regressor.intercept_ + self._shift
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
 
 class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
@@ -316,11 +290,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         calibration: str = "sigmoid",
     ) -> None:
         super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -370,8 +340,4 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     ) -> None:
         options = scoring, class_weight, fit_intercept, verbose
         super().__init__(method, stops, cv, rule, *options, calibration=calibration)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)

@@ -14,29 +14,22 @@ Barber, Candès, Ramdas, Tibshirani (2021), Predictive inference with the jackkn
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from stoptime.estimators.intervals import (
-    PREDICTIONS_AT_ONCE,
-    interval_ends,
-    needed_observations,
-)
+from stoptime.estimators.intervals import PREDICTIONS_AT_ONCE, interval_ends, needed_observations
 from stoptime.paths import fit_at
-from stoptime.spectrum.data import Fit, LeftOutRows, goals
+from stoptime.spectrum.data import Data, Fit, LeftOutRows, goals
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.arrays import as_dtype, like, on_host
+from stoptime.support.arrays import Floats, as_dtype, like, on_host
 from stoptime.support.checks import positive_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoptime.spectrum.data import Data
     from stoptime.stopping.comparison import Search, Searched
-    from stoptime.support.arrays import Floats
 
 BISECTIONS = 64  # of an interval that contains the quantile: more digits than a number has
 MANY_REFITS = 500  # rows from which on a warning says how many fits nested intervals take
@@ -53,9 +46,8 @@ class FoldFits:
     @classmethod
     def of(cls, searched: Searched, splits: Any, fitted: Callable[[Data], Fit]) -> FoldFits:
         """Fit the training sets of folds."""
-        pairs = searched.rows.left_out(
-            splits, fitted, verbose=cast("Search", searched.search).verbose
-        )
+        search = cast("Search", searched.search)
+        pairs = searched.rows.left_out(splits, fitted, verbose=search.verbose)
         fits, left_out = (list(part) for part in zip(*pairs, strict=True))
         return cls(fits, left_out, searched.n_observations)
 
@@ -68,9 +60,8 @@ class FoldFits:
         if sum(lengths) * centres[0].size <= PREDICTIONS_AT_ONCE:
             everything = LeftOutRows.joined(self.left_out)
             counts = everything.weights * self._unit
-            ends = interval_ends(
-                np.repeat(centres, lengths, axis=0), everything.sizes, counts, confidence
-            )
+            repeated = np.repeat(centres, lengths, axis=0)
+            ends = interval_ends(repeated, everything.sizes, counts, confidence)
         else:
             # the lower end is the upper end of the negative response
             lower = -self._by_bisection(-centres, confidence)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoptime.spectrum.data import goals
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import Floats, on_host
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Searched
-    from stoptime.support.arrays import Floats
 
 NOTE = "Standard errors do not include the bias of stopping early: coef ± 2 se is no 95 % interval."
 

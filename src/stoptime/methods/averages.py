@@ -311,18 +311,15 @@ class Averaged(Combinator):
         run = self.method.run(s, start)
         yield next(run)
         if self.kind == "exponential":
-            yield from self._faded(run)
+            average = next(run).copy()
+            yield average
+            for value in run:
+                average = self.decay * average + (1 - self.decay) * value
+                yield average
         elif self.kind == "tail":
             yield from _means(run, islice(self.method.run(s, start), 1, None))
         else:
             yield from _means(run)
-
-    def _faded(self, run: Iterator[Array]) -> Iterator[Array]:
-        average = next(run).copy()
-        yield average
-        for value in run:
-            average = self.decay * average + (1 - self.decay) * value
-            yield average
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.whole_stops:

@@ -78,7 +78,7 @@ class Method(ABC):
             if name not in self.__dataclass_fields__:
                 continue
             value = getattr(self, name)
-            default = getattr(type(self), name)
+            default = getattr(type(self), name, 0.0)  # not every parameter has a default
             if isinstance(default, int | float) or value != default:
                 object.__setattr__(self, name, check(name, value))
 

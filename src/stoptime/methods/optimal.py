@@ -52,11 +52,7 @@ class OptimalIteration(Iteration):
     decouples: ClassVar[bool] = False
     follows_flow: ClassVar[bool] = False
     reaches_least_squares: ClassVar[bool] = False
-    _checks: ClassVar[Checks] = {"step": positive_number}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "penalty", positive_number("penalty", self.penalty))
+    _checks: ClassVar[Checks] = {"step": positive_number, "penalty": positive_number}
 
     @property
     def limit(self) -> float:

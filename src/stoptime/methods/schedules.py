@@ -120,8 +120,8 @@ class Warmed(Schedule):
         return self.end + (self.peak - self.end) * share
 
     def _share(self, x: Array) -> Array:
-        """Return a curve that falls from 1 at x = 0 to 0 at x = 1."""
-        raise NotImplementedError
+        """Return a curve that falls from 1 at x = 0 to 0 at x = 1: a line unless overridden."""
+        return 1 - x
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,6 @@ class Linear(Warmed):
     total: int
     end: float = 0.0
     warmup: int = 0
-
-    def _share(self, x: Array) -> Array:
-        return 1 - x
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,13 @@ def from_torch(
     if not known:
         names = ", ".join(["SGD", *TORCH_ADAPTIVE])
         raise ValueError(f"{kinds[0]} has no counterpart here; these optimisers have: {names}.")
-    _check_unused(optimizer)
+    states = getattr(optimizer, "state", {}).values()
+    # Adagrad counts steps from the start, and SGD has a buffer from the first step on
+    if any(one.get("momentum_buffer") is not None or one.get("step", 0) > 0 for one in states):
+        raise ValueError(
+            "The optimiser has already taken steps, and a method describes a run from its start: "
+            "call from_torch before the first step."
+        )
     if known[0] in TORCH_ADAPTIVE:
         return _adaptive(known[0], optimizer, scheduler, scale)
     groups = [_options(group) for group in optimizer.param_groups]
@@ -131,17 +137,6 @@ def _check_equal(groups: Sequence[dict[str, Any]], keys: Sequence[str]) -> None:
         raise ValueError(
             f"The parameter groups have different {', '.join(unequal)}, so no single method moves "
             "all columns: give them the same options, or put the parameters into one group."
-        )
-
-
-def _check_unused(optimizer: Any) -> None:
-    """Refuse an optimiser that has taken steps."""
-    states = getattr(optimizer, "state", {}).values()
-    # Adagrad counts steps from the start, and SGD has a buffer from the first step on
-    if any(one.get("momentum_buffer") is not None or one.get("step", 0) > 0 for one in states):
-        raise ValueError(
-            "The optimiser has already taken steps, and a method describes a run from its start: "
-            "call from_torch before the first step."
         )
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
 from stoptime.support.pictures import Curve, card, picture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale neither over- nor underflow
 

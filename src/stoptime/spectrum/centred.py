@@ -68,18 +68,15 @@ class CentredOperator:
 
     def _gram(self, other: CentredOperator) -> Any:
         """Return AᵀA or AAᵀ, a few columns at a time unless X is an array."""
-        if other.is_transposed and (isinstance(self.X, np.ndarray) or is_device_array(self.X)):
-            return self._outer()
-        size = other.shape[1]
-        gram = np.empty((size, size))
-        for start in range(0, size, GRAM_WIDTH):
-            columns = np.eye(size, min(GRAM_WIDTH, size - start), -start)
-            gram[:, start : start + GRAM_WIDTH] = self @ (other @ columns)
-        return (gram + gram.T) / 2
-
-    def _outer(self) -> Any:
-        """Return AAᵀ from XXᵀ in double precision, by centring its rows and columns in place."""
         X = self.X
+        if not (other.is_transposed and (isinstance(X, np.ndarray) or is_device_array(X))):
+            size = other.shape[1]
+            gram = np.empty((size, size))
+            for start in range(0, size, GRAM_WIDTH):
+                columns = np.eye(size, min(GRAM_WIDTH, size - start), -start)
+                gram[:, start : start + GRAM_WIDTH] = self @ (other @ columns)
+            return (gram + gram.T) / 2
+        # AAᵀ from XXᵀ in double precision, by centring its rows and columns in place
         if not isinstance(X, np.ndarray) or X.dtype == np.float64:
             gram = X @ X.T
         else:

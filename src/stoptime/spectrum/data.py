@@ -12,18 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from stoptime.methods.base import Method
     from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Floats
 
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 WITHOUT_ROWS = (
@@ -141,14 +139,9 @@ class Data(ABC):
         """Factor the data, by the named solver if any, so that all these paths are accurate."""
 
     def opened(
-        self,
-        methods: Sequence[Method],  # noqa: ARG002 - for data that are factored step by step
-        stops: ArrayLike | int | None,  # noqa: ARG002
-        *,
-        rows: bool,
-        trace: bool,  # noqa: ARG002
-        verbose: bool = False,  # noqa: ARG002
-    ) -> Spectrum:
+        self, methods: Sequence[Method], stops: ArrayLike | int | None,  # noqa: ARG002 - for some data
+        *, rows: bool, trace: bool, verbose: bool = False,  # noqa: ARG002
+    ) -> Spectrum:  # fmt: skip
         """Return the spectrum with which the search for a stop of these methods begins."""
         # stops are the candidates, if they are known already; rows and trace say whether the rule
         # needs single rows, or sums over all eigenvalues
@@ -254,12 +247,18 @@ class RowsToTest:
     columns: Any = None
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Sum powers of the prediction errors, a bounded number of stops at a time."""
+        """Return weighted sums of squares and fourth powers, of a few stops at a time."""
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
-        for part, errors in self.residuals(draw, stops):
-            sums[:, part] = _powers(errors, scale, shares)
+        for part, residuals in self.residuals(draw, stops):
+            # in place, because for many targets temporary arrays would take most of the time
+            errors = residuals
+            errors /= scale
+            errors *= errors
+            squares = [shares @ errors, shares**2 @ errors]
+            errors *= errors
+            sums[:, part] = [on_host(power) for power in (*squares, shares**2 @ errors)]
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
@@ -270,16 +269,6 @@ class RowsToTest:
             fit = predict(stops[part])
             errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape))
             yield part, errors - self.y
-
-
-def _powers(errors: Any, scale: Any, shares: Any) -> list[Any]:
-    """Return weighted sums of squares, with squared weights too, and of fourth powers."""
-    # in place, because for many targets temporary arrays would take most of the time
-    errors /= scale
-    errors *= errors
-    squares = [shares @ errors, shares**2 @ errors]
-    errors *= errors
-    return [on_host(power) for power in (*squares, shares**2 @ errors)]
 
 
 def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:

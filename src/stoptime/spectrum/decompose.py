@@ -18,7 +18,7 @@ from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
 from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
 from stoptime.spectrum.penalised import PenalisedData
-from stoptime.spectrum.streamed.data import PenalisedStream, StreamedData, as_stream
+from stoptime.spectrum.streamed.data import StreamedData, as_stream
 from stoptime.support.checks import nonnegative, truth_value
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
@@ -146,5 +146,5 @@ def open_data(
     if kind == "dense":
         data = DenseData.validated(X, y, sample_weight, fit_intercept)
         return data if penalty_matrix is None else PenalisedData.of(data, penalty_matrix)
-    stream = StreamedData(as_stream(X, y, sample_weight), fit_intercept)
-    return stream if penalty_matrix is None else PenalisedStream.of(stream, penalty_matrix)
+    stream = as_stream(X, y, sample_weight)
+    return StreamedData(stream, fit_intercept, penalty_matrix=penalty_matrix)

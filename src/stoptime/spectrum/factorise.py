@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.support.arrays import EPS, array_namespace, is_device_array, like, on_host, slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from stoptime.spectrum.dense import DenseData
     from stoptime.support.arrays import Floats
 

@@ -10,14 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from stoptime.support.arrays import (
-    Floats,
-    array_namespace,
-    as_dtype,
-    is_device_array,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
 Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
 DTYPES = [np.float64, np.float32]
@@ -96,7 +89,7 @@ def rows_in_memory(X: Any, reference: Any, *, dtype: Any = None, name: str = "X"
     return as_dtype(rows, reference.dtype)
 
 
-def checked_host(X: Any, y: Any) -> tuple[Floats, Floats]:
+def checked_host(X: Any, y: Any) -> tuple[Any, Any]:
     """Return NumPy arrays of floating types, as scikit-learn checks them."""
     # checks cost as much as a small product: plain arrays, which would pass unchanged, skip them
     if not (type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in DTYPES):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host, slices
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
@@ -89,7 +87,10 @@ def sums(
     target_total = 0 * target_shift
     power = 0 * target_shift
     for rows in slices(n, height):
-        features = _aligned(as_dtype(X[rows], dtype))
+        features = as_dtype(X[rows], dtype)
+        # BLAS rounds products of arrays that are not aligned in memory differently
+        if not getattr(getattr(features, "flags", None), "aligned", True):
+            features = features.copy(order="K")
         if shifted:
             features = features - shift
         targets = as_dtype(y[rows], dtype) - target_shift
@@ -131,16 +132,18 @@ def _scaled(weights: Any, X: Any, dtype: Any) -> tuple[float, float, Any]:
     return float(host.sum(dtype=np.float64)), total, as_dtype(like(X, scaled), dtype)
 
 
-def _aligned(values: Any) -> Any:
-    # BLAS rounds products of arrays that are not aligned in memory differently
-    aligned = getattr(getattr(values, "flags", None), "aligned", True)
-    return values if aligned else values.copy(order="K")
-
-
 def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
     """Guess the means from a few rows; zeros for features near zero, and without centring."""
     # subtracting a large mean first leaves little to be cancelled in the second moments
-    few, share = _heaviest_rows(None if weights is None else on_host(weights), X.shape[0])
+    n = X.shape[0]
+    # spread over all rows: the first ones may be unlike the others
+    few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
+    share = np.full(len(few), 1 / max(len(few), 1))
+    if weights is not None:
+        host = on_host(weights)
+        if n > GUESS_ROWS:
+            few = np.sort(np.argpartition(host, -GUESS_ROWS)[-GUESS_ROWS:])
+        share = host[few] / (host[few].sum() or 1.0)
     index = like(X, few)
     rows = as_dtype(X[index], dtype)
     targets = as_dtype(y[index], dtype)
@@ -151,17 +154,6 @@ def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[
     spread = (share * rows * rows).sum(axis=0) - mean**2
     far = bool((mean**2 > NEAR**2 * spread).any())
     return mean if far else 0 * mean, (share * targets).sum(axis=0)
-
-
-def _heaviest_rows(weights: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
-    """Return indices of rows whose mean is close to the mean of all rows, and their shares."""
-    # spread over all rows: the first ones may be unlike the others
-    few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
-    if weights is None:
-        return few, np.full(len(few), 1 / max(len(few), 1))
-    if n > GUESS_ROWS:
-        few = np.sort(np.argpartition(weights, -GUESS_ROWS)[-GUESS_ROWS:])
-    return few, weights[few] / (weights[few].sum() or 1.0)
 
 
 def checked_weights(sample_weight: ArrayLike, n: int) -> Array:

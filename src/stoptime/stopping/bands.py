@@ -14,29 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 from scipy.optimize import minimize
 
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.penalised import PenalisedData
 from stoptime.spectrum.penalty import Bands
 from stoptime.stopping.grid import grid_of
 from stoptime.stopping.problem import Problem
+from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import EPS, TINY, Array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.rule import Rule
-
-    Folds = list[NDArray[np.intp]]
 
 CONCENTRATIONS = 0.1, 1.0  # of Dirichlet's distribution, in turn: few bands matter, or all do
 LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
@@ -191,36 +186,29 @@ def gcv_error(ridges: Ridges) -> tuple[float, Array]:
     return error, ridges.gradient(2 * ridges.dual / rest**2, lambda matrix: slope * matrix)
 
 
-@dataclass(frozen=True)
-class FoldError:
-    """The error of cross-validation, and its gradient."""
+def fold_error(folds: list[NDArray[np.intp]], ridges: Ridges) -> tuple[float, Array]:
+    """Return the error of cross-validation, and its gradient."""
+    total = 0.0
+    slopes = []
+    by_dual = np.zeros_like(ridges.dual)
+    for fold in folds:
+        block = ridges.block(fold)
+        error = np.linalg.solve(block, ridges.dual[fold])
+        change = 2 * np.linalg.solve(block, error)
+        total += float((error**2).sum())
+        by_dual[fold] += change
+        slopes.append(-(change @ error.T + error @ change.T) / 2)
 
-    folds: Folds
+    def by_matrix(matrix: Array) -> Array:
+        product = np.zeros_like(matrix)
+        for fold, slope in zip(folds, slopes, strict=True):
+            product[fold] += slope @ matrix[fold]
+        return product
 
-    def __call__(self, ridges: Ridges) -> tuple[float, Array]:
-        """Add the errors of the folds."""
-        total = 0.0
-        slopes = []
-        by_dual = np.zeros_like(ridges.dual)
-        for fold in self.folds:
-            block = ridges.block(fold)
-            error = np.linalg.solve(block, ridges.dual[fold])
-            change = 2 * np.linalg.solve(block, error)
-            total += float((error**2).sum())
-            by_dual[fold] += change
-            slopes.append(-(change @ error.T + error @ change.T) / 2)
-
-        def by_matrix(matrix: Array) -> Array:
-            product = np.zeros_like(matrix)
-            for fold, slope in zip(self.folds, slopes, strict=True):
-                product[fold] += slope @ matrix[fold]
-            return product
-
-        return total, ridges.gradient(by_dual, by_matrix)
+    return total, ridges.gradient(by_dual, by_matrix)
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """Scales, and the error and the stop of ridge there: one number each, or one per target."""
 
     scales: Array

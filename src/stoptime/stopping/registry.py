@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,27 +12,22 @@ from scipy import fft
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.interpolation import Interpolation
 from stoptime.left_out.rows import target_units
+from stoptime.methods.base import Method
 from stoptime.paths import Drawing
-from stoptime.spectrum.data import goals, largest_gain
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet, goals, largest_gain
 from stoptime.stopping.gcv import naive_gcv, path_gcv_with_spread, shaped
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.leave_one_out import LeaveOneOut
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of, ignored_groups
 from stoptime.stopping.training_error import SURE, Discrepancy, LCurve
-from stoptime.support.arrays import EPS, on_host
+from stoptime.support.arrays import EPS, Array, Floats, on_host
 from stoptime.support.checks import instance_of
 from stoptime.support.progress import progress
 from stoptime.support.wording import did_you_mean_class, rounded_up
 from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
-from stoptime.theory.oracle import resolved_oracle
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data, Fold, TestErrors, TestSet
-    from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array, Floats
-    from stoptime.theory.oracle import Oracle
+from stoptime.theory.oracle import Oracle, resolved_oracle
 
 MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
 WORK_OF_NODES = 1e9  # products from which on it pays to find the nodes of an interpolation
@@ -144,19 +139,17 @@ class CrossValidation(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
-        units = target_units(problem.spectrum)
         tests = []
         for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
             test, spectrum = rule.cv.opened(fold, problem.method, stops)
-            tests.append(_tested(problem, test, spectrum, stops, units))
+            tests.append(_tested(problem, test, spectrum, stops))
         return _combined(problem, stops, tests)
 
 
-def _tested(
-    problem: Problem, test: TestSet, spectrum: Spectrum, stops: Array, units: Array
-) -> TestErrors:
+def _tested(problem: Problem, test: TestSet, spectrum: Spectrum, stops: Array) -> TestErrors:
     """Return the sums of errors on a test set; of many targets they are interpolated."""
     drawing = Drawing(spectrum, problem.method)
+    units = target_units(problem.spectrum)
     work = float(problem.data.n_rows or 0) * spectrum.rank * problem.data.n_targets * len(stops)
     if work < WORK_OF_NODES or not (spectrum.is_complete and problem.method.has_filter):
         return test.errors(drawing, stops, units)
@@ -223,9 +216,7 @@ class HoldOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
         test = problem.data.test_set(self.X_val, self.y_val)
-        units = target_units(problem.spectrum)
-        errors = _tested(problem, test, problem.spectrum, stops, units)
-        return _combined(problem, stops, [errors])
+        return _combined(problem, stops, [_tested(problem, test, problem.spectrum, stops)])
 
 
 def _combined(problem: Problem, stops: Array, tests: list[TestErrors]) -> ErrorCurve:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.predictions import residuals_at
 from stoptime.paths import draw
-from stoptime.spectrum.data import RowsToTest, goals
+from stoptime.spectrum.data import Data, RowsToTest, goals
 from stoptime.stopping.grid import stops_to_try
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
-from stoptime.support.arrays import on_host, slices
+from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.progress import progress
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array, Floats
 
 SCORED_NUMBERS = 2**23  # predictions, 64 MB, of all rows at some of the stops
 UP_TO_BEST = 2.0  # times the stop of least squared error, up to which stops are scored

@@ -17,15 +17,10 @@ from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
-from stoptime.stopping.rule import (
-    EXTENSIONS,
-    Choice,
-    CurveRule,
-    CurveSearch,
-    Rule,
-    StopWarning,
-    columns_of,
-)
+
+from stoptime.stopping.rule import (  # isort: skip
+    EXTENSIONS, Choice, CurveRule, CurveSearch, Rule, StopWarning, columns_of,
+)  # fmt: skip
 from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.theory.oracle import resolved_oracle
@@ -265,7 +260,13 @@ class Discrepancy(Rule):
             reached = columns_of(steps, per_target=per_target) <= levels
             stop = np.where(reached.any(axis=0), reached.argmax(axis=0), np.nan)
         elif not given:
-            descents = _descents(problem, levels, per_target=per_target)
+            s = problem.spectrum.eigenvalues.astype(np.float64)
+            energy, outside = problem.spectrum.energies()
+            if not per_target:
+                energy = energy.mean(axis=1, keepdims=True)
+                outside = outside.mean(keepdims=True)
+            columns = zip(energy.T, outside.tolist(), levels.tolist(), strict=True)
+            descents = [Descent(problem.tuned, s, *column) for column in columns]
             stop = np.array([one.first_crossing(curve.stops) for one in descents])
         if np.isnan(stop).any():
             warnings.warn(
@@ -284,17 +285,6 @@ class Discrepancy(Rule):
 
 def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
     return ErrorCurve(stops, training_error(problem.spectrum, problem.tuned, stops))
-
-
-def _descents(problem: Problem, levels: Floats, *, per_target: bool) -> list[Descent]:
-    """Return the training errors to follow: those of every target, or their mean."""
-    energy, outside = problem.spectrum.energies()
-    if not per_target:
-        energy = energy.mean(axis=1, keepdims=True)
-        outside = outside.mean(keepdims=True)
-    s = problem.spectrum.eigenvalues.astype(np.float64)
-    columns = zip(energy.T, outside, levels, strict=True)
-    return [Descent(problem.tuned, s, own, float(rest), float(to)) for own, rest, to in columns]
 
 
 def _followed(
@@ -346,7 +336,15 @@ class LCurve(CurveRule):
         before, here, after = _points(problem, places)[:, own.reshape(3, -1)].swapaxes(0, 1)
         # where the curve begins and where it ends there is no corner
         angles = np.full((len(stops), *here.shape[2:]), 2 * np.pi)
-        angles[inner] = _angles(here - before, after - here)
+        # paths that oscillate double back: what makes the fit worse, or coefficients smaller, is
+        # left out, so that a cusp is no corner
+        both = here - before, after - here
+        (x0, y0), (x1, y1) = ((np.minimum(x, 0), np.maximum(y, 0)) for x, y in both)
+        # the curve runs to the left and then, after the corner, upwards: a turn to the right
+        turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
+        lengths = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
+        # every singular value that is learned alone makes a small step, which is no corner
+        angles[inner] = np.pi - turn * lengths / (lengths + SHORT_SIDE)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
@@ -399,15 +397,3 @@ def _points(problem: Problem, stops: Array) -> Floats:
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
     return np.log(np.maximum([np.sqrt(errors), lengths], TINY))
-
-
-def _angles(arriving: Floats, leaving: Floats) -> Floats:
-    """Return the angle inside the curve: below π where it turns to larger coefficients."""
-    # paths that oscillate double back: what makes the fit worse, or coefficients smaller, is left
-    # out, so that a cusp is no corner
-    (x0, y0), (x1, y1) = ((np.minimum(x, 0), np.maximum(y, 0)) for x, y in (arriving, leaving))
-    # the curve runs to the left and then, after the corner, upwards: a turn to the right
-    turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
-    sides = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
-    # every singular value that is learned alone makes a small step, which is no corner
-    return np.pi - turn * sides / (sides + SHORT_SIDE)

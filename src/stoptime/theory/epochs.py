@@ -9,7 +9,7 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.support.checks import (  # isort: skip
@@ -63,16 +63,13 @@ class Moments:
 
     def estimation_risk(self, coef: ArrayLike) -> Array:
         """Return E‖β - β₀‖² at every stop, for coefficients β₀, given the data."""
-        return self._risk(coef, np.eye(len(self.gram)))
+        return self.prediction_risk(coef, np.eye(len(self.gram)))
 
     def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
         """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
         weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
         if weight.shape != self.gram.shape:
             raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
-        return self._risk(coef, weight)
-
-    def _risk(self, coef: ArrayLike, weight: Array) -> Array:
         distance = self.mean - one_per_column("coef", coef, len(self.gram))
         bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
         inner = self.basis.T @ weight @ self.basis
@@ -236,21 +233,15 @@ def _affine(given: Setting, batch: list[int]) -> Array:
 def _simulated(given: Setting, runs: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield the coefficients of all runs, of shape (runs, n_features), without end."""
     n, p = given.X.shape
-    shuffles = _batches(n, given.batch_size, runs, rng)
     coef = np.zeros((runs, p))
     move = np.zeros((runs, p))
-    for batch in shuffles:
-        yield coef
-        rows = given.X[batch]
-        errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
-        gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
-        move = given.momentum * move - given.step * (gradient + given.decay * coef)
-        coef = coef + move
-
-
-def _batches(n: int, size: int, runs: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows of the next batch of every run, without end."""
     while True:
         order = rng.permuted(np.broadcast_to(np.arange(n), (runs, n)), axis=1)
-        for first in range(0, n, size):
-            yield order[:, first : first + size]
+        for first in range(0, n, given.batch_size):
+            yield coef
+            batch = order[:, first : first + given.batch_size]
+            rows = given.X[batch]
+            errors = np.einsum("rbp,rp->rb", rows, coef) - given.y[batch]
+            gradient = np.einsum("rbp,rb->rp", rows, errors) / batch.shape[1]
+            move = given.momentum * move - given.step * (gradient + given.decay * coef)
+            coef = coef + move

@@ -157,9 +157,8 @@ class Source(ABC):
         damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
         total = damping + momentum * (x - y) ** 2
         # directions in which nothing is learned have neither noise nor a response
-        response = np.divide(
-            step**2 * (1 - momentum**2), total, out=np.zeros_like(total), where=total > 0
-        )
+        noise = step**2 * (1 - momentum**2)
+        response = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
         return self.growth(response / batch_size)
 
     def largest_step(self, momentum: float, decay: float, batch_size: float) -> float:
@@ -264,16 +263,24 @@ class RowSource(Source):
 
     def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
         """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
+        # one triangle, with half of the diagonal, is enough: half the price of the whole product
+        triangle = np.array(matrix, order="F")
+        triangle[np.diag_indices_from(triangle)] /= 2
         numbers = np.empty(len(self.rows))
         for part, scratch in self._blocks():
-            numbers[part] = _quadratic_forms(self.rows[part], matrix, scratch)
+            scratch[...] = self.rows[part]
+            half = blas.dtrmm(2.0, triangle, scratch, side=1, lower=1, overwrite_b=1)
+            numbers[part] = np.einsum("ij,ij->i", half, self.rows[part])
         numbers += more
         # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
         # least one is subtracted where it is negative, and XᵀX/n is diagonal
         least = min(float(numbers.min()), 0.0)
         total = np.diag(least * self.eigenvalues)
         for part, scratch in self._blocks():
-            total += _second_moment(self.rows[part], numbers[part] - least, scratch) / len(numbers)
+            roots = np.sqrt(np.maximum(numbers[part] - least, 0))
+            weighted = np.multiply(self.rows[part], roots[:, None], out=scratch)
+            upper = np.triu(blas.dsyrk(1.0, weighted, trans=1))
+            total += (upper + np.triu(upper, 1).T) / len(numbers)
         return total
 
     def growth(self, response: Array) -> float:
@@ -343,20 +350,3 @@ class WorstSource(SpectrumSource):
     def growth(self, response: Array) -> float:
         """Return the factor of the bound after one loop."""
         return float(self.n_samples * np.sum(response * self.eigenvalues**2))
-
-
-def _quadratic_forms(rows: Array, matrix: Array, scratch: Array) -> Array:
-    """Return xᵀVx for every row x and a symmetric V; the scratch has the shape of the rows."""
-    # one triangle, with half of the diagonal, is enough: half the price of the whole product
-    triangle = np.array(matrix, order="F")
-    triangle[np.diag_indices_from(triangle)] /= 2
-    scratch[...] = rows
-    half = blas.dtrmm(2.0, triangle, scratch, side=1, lower=1, overwrite_b=1)
-    return np.asarray(np.einsum("ij,ij->i", half, rows))
-
-
-def _second_moment(rows: Array, weights: Array, scratch: Array) -> Array:
-    """Return Σ wxxᵀ for non-negative weights, up to rounding."""
-    weighted = np.multiply(rows, np.sqrt(np.maximum(weights, 0))[:, None], out=scratch)
-    upper = np.triu(blas.dsyrk(1.0, weighted, trans=1))
-    return np.asarray(upper + np.triu(upper, 1).T)

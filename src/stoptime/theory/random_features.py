@@ -42,11 +42,7 @@ class RandomFeatures:
 
 
 def random_features(
-    ratio: float,
-    *,
-    signal: float,
-    noise: float,
-    activation: Callable[[float], float] | None = None,
+    ratio: float, *, signal: float, noise: float, activation: Callable[[float], float] | None = None
 ) -> RandomFeatures:
     r"""Return the linear model that least squares on random features follows in the limit.
 

@@ -103,8 +103,7 @@ class PenalisedMatrixFreeData(MatrixFreeData):
         mean, target_mean = self.means
         largest = np.full(form.null.shape[1], _size(self.operator, self.n_features))
         rows = int(np.count_nonzero(self.shares))
-        images_of = self._weighted_images
-        free = free_directions(form.null, largest, mean, images_of, self.rounding, rows)
+        free = free_directions(form.null, largest, mean, self._weighted_images, self.rounding, rows)
         images = self.y[:, :0]
         mix = np.empty((0, form.inverse.width))
         if free.shape[1]:

@@ -10,7 +10,7 @@ from hashlib import sha256
 from operator import add, attrgetter
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,17 +18,7 @@ from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import constant
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import (
-    Data,
-    Fit,
-    Fold,
-    Goal,
-    LeftOutRows,
-    RowsToTest,
-    TestErrors,
-    TestSet,
-    checked_test,
-)
+from stoptime.spectrum.data import Data, Fit, LeftOutRows, RowsToTest, TestErrors, checked_test
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.penalised import moments_in_standard_form
 from stoptime.spectrum.penalty import StandardForm, standard_form
@@ -42,6 +32,7 @@ from stoptime.support.files import load_arrays, save_arrays
 
 if TYPE_CHECKING:
     from stoptime.paths import Drawing, Path
+    from stoptime.spectrum.data import Fold, Goal, TestSet
 
 COEFFICIENT_NUMBERS = 2**22  # coefficients of one table
 SAVE_EVERY = 30.0  # seconds between checkpoints
@@ -52,25 +43,41 @@ State = tuple[Parts, int, int]
 """Statistics so far, rows read, and blocks read."""
 
 
-def _shared(path: str) -> Any:
-    """Return a property that reads an attribute of a field, for example ``stream.names``."""
-    return property(attrgetter(path))
-
-
 @dataclass(frozen=True)
 class StreamedData(Data):
-    """Streamed data or statistics; folds must be requested before the one pass over the rows."""
+    """Streamed data or statistics; folds must be requested before the one pass over the rows.
+
+    Only the statistics take notice of a penalty matrix, if there is one.
+    """
 
     stream: Stream
     fit_intercept: bool
     _parts: Parts = field(default_factory=dict)
+    penalty_matrix: Any = None
 
-    n_features = _shared("stream.n_features")
-    n_rows = _shared("stream.n_rows")
-    names = _shared("stream.names")
-    n_targets = _shared("statistics.n_targets")
-    single_target = _shared("statistics.single_target")
+    n_features = property(attrgetter("stream.n_features"))
+    n_rows = property(attrgetter("stream.n_rows"))
+    names = property(attrgetter("stream.names"))
+    n_targets = property(attrgetter("statistics.n_targets"))
+    single_target = property(attrgetter("statistics.single_target"))
     has_rows = False
+    is_penalised = property(lambda self: self.penalty_matrix is not None)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.penalty_matrix, str) or self.penalty_matrix != "standardise":
+            _ = self.form  # an error here spares a pass over the rows
+
+    @cached_property
+    def form(self) -> StandardForm | None:
+        """The standard form of the penalty."""
+        if self.penalty_matrix is None:
+            return None
+        return standard_form(self.penalty_matrix, self.n_features, self._deviations)
+
+    def _deviations(self) -> Floats:
+        moments, _ = self.statistics.about(self.fit_intercept)
+        powers = np.diagonal(moments.gram)
+        return np.sqrt(np.where(constant(powers, moments.feature_mean), 0, powers))
 
     def parts(self, folds: Folds | None = None, *, verbose: bool = False) -> Parts:
         """Return the statistics of every fold, or those that the first pass has found."""
@@ -109,7 +116,11 @@ class StreamedData(Data):
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        return by_statistics(self.statistics, self.fit_intercept)
+        standard = None
+        if self.form is not None:
+            known = self.form, self.single_target, self.statistics.n_rows
+            standard = partial(moments_in_standard_form, *known)
+        return by_statistics(self.statistics, self.fit_intercept, standard)
 
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Folds:
         """Draw the fold of every row."""
@@ -149,7 +160,8 @@ class StreamedData(Data):
         return replace(self, _parts={})
 
     def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, TestSet]:
-        return StreamedData(train, self.fit_intercept), StatisticsToTest(test)
+        # "standardise" takes the standard deviations on all rows, in every fold
+        return StreamedData(train, self.fit_intercept, {}, self.form), StatisticsToTest(test)
 
     def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return new rows in memory as a test set."""
@@ -157,42 +169,6 @@ class StreamedData(Data):
         X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
         targets = () if self.single_target else (self.n_targets,)
         return checked_test(X, y, (self.n_features, *targets))
-
-
-@dataclass(frozen=True)
-class PenalisedStream(StreamedData):
-    """Streamed data or statistics with a penalty, of which only the statistics take notice."""
-
-    penalty_matrix: Any = None
-    is_penalised: ClassVar[bool] = True
-
-    @classmethod
-    def of(cls, data: StreamedData, penalty_matrix: Any) -> PenalisedStream:
-        """Return the same data with a penalty matrix, which is checked before rows are read."""
-        found = cls(data.stream, data.fit_intercept, penalty_matrix=penalty_matrix)
-        if not isinstance(penalty_matrix, str) or penalty_matrix != "standardise":
-            found.form  # noqa: B018 - an error here spares a pass over the rows
-        return found
-
-    @cached_property
-    def form(self) -> StandardForm:
-        """The standard form of the penalty."""
-        return standard_form(self.penalty_matrix, self.n_features, self._deviations)
-
-    @cached_property
-    def _spectrum(self) -> Spectrum:
-        known = self.form, self.single_target, self.statistics.n_rows
-        standard = partial(moments_in_standard_form, *known)
-        return by_statistics(self.statistics, self.fit_intercept, standard)
-
-    def _deviations(self) -> Floats:
-        moments, _ = self.statistics.about(self.fit_intercept)
-        powers = np.diagonal(moments.gram)
-        return np.sqrt(np.where(constant(powers, moments.feature_mean), 0, powers))
-
-    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, TestSet]:
-        # "standardise" takes the standard deviations on all rows, in every fold
-        return PenalisedStream(train, self.fit_intercept, {}, self.form), StatisticsToTest(test)
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,17 @@ def by_statistics(
     restored = None
     if standard is not None:
         m, power, restored = standard(m, power, hidden)
-    eigenvalues, vectors = _factored(m.gram)
-    response = vectors.T @ m.cross
     powers = np.diagonal(m.gram)
+    order = np.arange(len(powers))
+    # eigh keeps the digits of small columns only if the largest columns come first
+    if powers.max() > UNEVEN * powers.min():
+        order = np.argsort(-powers, kind="stable")
+    try:
+        eigenvalues, vectors = np.linalg.eigh(m.gram[np.ix_(order, order)])
+    except np.linalg.LinAlgError:
+        raise ValueError("The factorisation of X did not converge: rescale its columns.") from None
+    vectors = vectors[np.argsort(order)]
+    response = vectors.T @ m.cross
     scales = _scales(m.gram, eigenvalues, vectors)
     if restored is not None:
         # products of columns of X were rounded before a direction combined them
@@ -105,20 +113,6 @@ def _checked(statistics: Statistics, fit_intercept: bool) -> tuple[Moments, Floa
         gram = np.where(flat | flat[:, None], 0, m.gram)
         m = replace(m, gram=gram, cross=np.where(flat[:, None], 0, m.cross))
     return m, power
-
-
-def _factored(gram: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors."""
-    powers = np.diagonal(gram)
-    order = np.arange(len(powers))
-    # eigh keeps the digits of small columns only if the largest columns come first
-    if powers.max() > UNEVEN * powers.min():
-        order = np.argsort(-powers, kind="stable")
-    try:
-        eigenvalues, vectors = np.linalg.eigh(gram[np.ix_(order, order)])
-    except np.linalg.LinAlgError:
-        raise ValueError("The factorisation of X did not converge: rescale its columns.") from None
-    return eigenvalues, vectors[np.argsort(order)]
 
 
 def _scales(gram: Floats, eigenvalues: Floats, vectors: Floats) -> Floats:
