@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from stoptime.spectrum.kinds import check_shapes, checked_matrix
 from stoptime.spectrum.krylov.spaces import KrylovSpaces
 from stoptime.spectrum.moments import Moments, sample_sizes
 from stoptime.support.arrays import EPS, Floats
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.dense import Splits
 
 MEAN_ROUNDINGS = 8.0  # rounding errors of the means that centring leaves, in units of EPS
 SMALL = 1000  # rows or columns up to which all eigenvalues are computed
@@ -53,7 +56,9 @@ class MatrixFreeData(DenseData):
     dtype = np.dtype(np.float64)  # whatever dtype an operator has
 
     @classmethod
-    def validated(cls, X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> MatrixFreeData:
+    def validated(
+        cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
+    ) -> MatrixFreeData:
         """Check the input; an operator is checked by its products."""
         given = X.dtype if sparse.issparse(X) and X.dtype == np.float32 else cls.precision
         X = checked_matrix(X)
@@ -112,9 +117,14 @@ class MatrixFreeData(DenseData):
         return self.is_small or readable
 
     def opened(
-        self, methods: Sequence[Method], stops: ArrayLike | int | None,
-        *, rows: bool, trace: bool, verbose: bool = False,
-    ) -> Spectrum:  # fmt: skip
+        self,
+        methods: Sequence[Method],
+        stops: ArrayLike | int | None,
+        *,
+        rows: bool,
+        trace: bool,
+        verbose: bool = False,
+    ) -> Spectrum:
         """Return all eigenvalues if X is small; else Krylov spaces up to t√L = 30, or tL = 100."""
         if self.is_factored_whole(rows=rows):
             return self.complete()
@@ -187,7 +197,7 @@ class MatrixFreeData(DenseData):
             return replace(spectrum, eigenvalues=none[0], basis=none, response=response)
         return spectrum
 
-    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
         """Return the folds."""
         return [partial(self.fold, train, test) for train, test in splits]
 
