@@ -75,7 +75,9 @@ class KernelData(DenseData):
     values: Callable[[Any], Floats] | None = None
 
     @classmethod
-    def validated(cls, X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> KernelData:
+    def validated(
+        cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
+    ) -> KernelData:
         """Check a kernel matrix, including its symmetry."""
         K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
         largest = largest_entry(K)

@@ -18,7 +18,7 @@ Barlow (2013), Reorthogonalization for the Golub-Kahan-Lanczos bidiagonal reduct
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.spectrum.accuracy import check_range
 from stoptime.support.arrays import TINY, Array, Floats
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.centred import CentredOperator
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
 TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference
@@ -105,7 +108,12 @@ class GolubKahan:
     """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times the ``target``."""
 
     def __init__(
-        self, matrix: Any, start: Floats, rounding: float, floor: float = 0.0, target: Any = None
+        self,
+        matrix: CentredOperator | Array,
+        start: Floats,
+        rounding: float,
+        floor: float = 0.0,
+        target: Floats | None = None,
     ) -> None:
         self.matrix = matrix
         self.rounding = rounding

@@ -87,7 +87,12 @@ class Folds:
 
 
 def parts_of_block(
-    X: Any, y: Any, weights: Any, labels: NDArray[Any] | int, block: str, summed: Sum | None
+    X: Any,
+    y: Any,
+    weights: NDArray[Any] | None,
+    labels: NDArray[Any] | int,
+    block: str,
+    summed: Sum | None = None,
 ) -> Parts:
     """Return sums over each fold's rows, statistics by default; errors name the block."""
     summed = summed or (lambda _, *rows: Statistics.of(*rows))
