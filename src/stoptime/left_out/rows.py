@@ -242,14 +242,27 @@ class Rows:
         if self._kept is None:
             block = self._made(index)
         else:
-            key = (index.start, index.stop) if isinstance(index, slice) else index.tobytes()
+            key = _key(index)
             if key not in self._kept:
                 self._kept[key] = replace(self._made(index), ridges={} if self.remembers else None)
             block = self._kept[key]
         return block.on_host() if on_host else block
 
+    def begin(self) -> None:
+        """Let a device rotate the rows that will be remembered, while the host does other work."""
+        if self.data.on_device and self._kept == {}:
+            for index in self.partition(self.present, self.data.n_rows):
+                self._begun[_key(index)] = self._scores(index)
+
+    @cached_property
+    def _begun(self) -> dict[Any, Array]:
+        """Rotated rows of which no block has been made yet."""
+        return {}
+
     def _made(self, index: Index) -> RowBlock:
-        scores = self._scores(index)
+        scores = self._begun.pop(_key(index), None)
+        if scores is None:
+            scores = self._scores(index)
         weight = self._beside(scores, self.weights, index)
         scale = self._beside(scores, self.scales, index)
         free = self.free_scores(index)
@@ -333,6 +346,10 @@ class Rows:
         root = 0.5 if self.spectrum.solver == "svd" else 1.0
         sizes = shares if root == 1 else shares**root
         return LEVERAGE_SAFETY * EPS * (1 + sizes @ like(shares, condition**root))
+
+
+def _key(index: Index) -> tuple[int, int] | bytes:
+    return (index.start, index.stop) if isinstance(index, slice) else index.tobytes()
 
 
 def target_units(spectrum: Spectrum) -> Array:

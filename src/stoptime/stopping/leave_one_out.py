@@ -88,6 +88,7 @@ class LeaveOneOut(CurveRule):
 
         The errors of other methods are those of path GCV, in the same ratio to the chosen one.
         """
+        problems[0].left_out.rows.begin()
         survey = Survey(self, problems, stops, per_target=per_target)
         for one in survey.smooth:
             one.curve = by_gcv(one.problem, one.grid)
