@@ -121,8 +121,7 @@ def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
 
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     """Return the centre and the radius of an interval."""
-    low = exact(interval[0])
-    high = exact(interval[1])
+    low, high = map(exact, interval)
     return (low + high) / 2, (high - low) / 2
 
 

@@ -22,10 +22,7 @@ import numpy as np
 from stoptime.bounds.balls import (  # isort: skip
     Enclosure, Interval, WorkLimitError, arb, downward, exact, inflation_between, upward, verify,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    COVER_SHARE, Cover, Points, corners, greedy_cover, intervals, least_cover, points_of,
-    raised_excess,
-)  # fmt: skip
+from stoptime.bounds import heavy_ball_plan as plan
 from stoptime.bounds.iterates import QUARTER, Iterates
 from stoptime.bounds.loops import HeavyBallIterates
 from stoptime.bounds.one_variable import flow_inflation, imbalance, sample
@@ -119,14 +116,14 @@ def every_step_inflation(
         every = max(every, 2 * math.ceil(stop_with_gain(method.with_params(step=largest_step))))
         nearest = downward(1 / exact(largest_step).sqrt())
     u, f = sample(iterates.flow)
-    steps = Steps(iterates, points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
+    steps = Steps(iterates, plan.points_of({0.0: np.array([u * f, (1 - f) / u])}), nearest)
 
     limit = flow_inflation(iterates.flow, None, BELOW_SHARE * tolerance)
-    least = math.sqrt(raised_excess(math.sqrt(limit.upper - 1), BELOW_SHARE * tolerance))
+    least = math.sqrt(plan.raised_excess(math.sqrt(limit.upper - 1), BELOW_SHARE * tolerance))
     points = _points(iterates, range(1, every + 1))
-    d, worst = least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
-    level = math.sqrt(raised_excess(d, COVER_SHARE * tolerance))
-    cap = raised_excess(d, ABOVE_SHARE * tolerance)
+    d, worst = plan.least_cover(lambda d: steps.cover(points, d, every), least, LARGEST_D)
+    level = math.sqrt(plan.raised_excess(d, plan.COVER_SHARE * tolerance))
+    cap = plan.raised_excess(d, ABOVE_SHARE * tolerance)
     last = steps.prove_late(every, level, exact(cap).sqrt())
     steps.prove_early(every, last, level, cap)
     upper = upward(1 + exact(cap))
@@ -138,15 +135,15 @@ def every_step_inflation(
     return replace(hardest, upper=upper)
 
 
-def _points(iterates: AnyIterates, numbers: Iterable[int]) -> Points:
+def _points(iterates: AnyIterates, numbers: Iterable[int]) -> plan.Points:
     """Return the points (A, B) of some iterates."""
-    return points_of({float(k): _corners(iterates, k) for k in numbers})
+    return plan.points_of({float(k): _corners(iterates, k) for k in numbers})
 
 
 @lru_cache(maxsize=LARGEST_FIRST)
 def _corners(iterates: AnyIterates, k: int) -> Array:
     sine, g = iterates.at(k).sample(QUARTER)
-    return corners(np.array([sine * g, (1 - g) / sine]))
+    return plan.corners(np.array([sine * g, (1 - g) / sine]))
 
 
 @dataclass(frozen=True)
@@ -154,20 +151,20 @@ class Steps:
     """All a ≥ ``nearest``, which are to have an iterate with |D| ≤ d; ``flow`` has its points."""
 
     iterates: AnyIterates
-    flow: Points
+    flow: plan.Points
     nearest: float
 
-    def cover(self, points: Points, d: float, last: int) -> Cover:
+    def cover(self, points: plan.Points, d: float, last: int) -> plan.Cover:
         """Cover the steps that are left to iterates up to ``last``; return pieces and gaps."""
         # The stop 0 has D = a·sin θ ≤ d for a ≤ d, and late iterates are proven beyond the end. The
         # factor moves the end to the safe side of its rounding error.
         end = float(self.iterates.phase(last)) / self._scales(last, d)[1] * (1 + 1e-10)
-        ends = intervals(points, d)
-        return greedy_cover(points.stops, ends, max(d, self.nearest), end)
+        ends = plan.intervals(points, d)
+        return plan.greedy_cover(points.stops, ends, max(d, self.nearest), end)
 
     def _scales(self, first: int, d: float) -> tuple[float, float]:
         """Return scales σ at which the flow has |D| ≤ d, just far enough apart for k ≥ first."""
-        low, high = intervals(self.flow, d)
+        low, high = plan.intervals(self.flow, d)
         centre = 1 / math.sqrt(low[0] * high[0])
         # From one iterate to the next, σ = Nρ grows by this ratio; the factor allows for rounding.
         ratio = float(self.iterates.phase(first + 1) / self.iterates.phase(first)) * (1 + 1e-9)
@@ -221,8 +218,7 @@ class LateIterates(NamedTuple):
 
     def cap(self, interval: Interval, sigma: arb) -> arb:
         """Return a cap on |D| over an interval of u, for all these iterates."""
-        first = exact(interval[0])
-        last = exact(interval[1])
+        first, last = map(exact, interval)
         e = self.iterates.distance(self.first, last)
         narrowing = self.iterates.narrowing(self.first, last)
         wide = 1 - narrowing

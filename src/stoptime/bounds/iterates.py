@@ -150,6 +150,8 @@ class Iterates:
     order: float
     longest: ClassVar[float] = 1 + 1e-12
     """The longest εL; rounding may raise it above 1 where the step is 1/L."""
+    oscillates_until: ClassVar[int] = 0
+    """An iterate from which on a cover of short steps may begin: any."""
 
     def at(self, k: int) -> Iterate:
         """Return iterate k; nothing is learned at k = 0."""
@@ -169,11 +171,6 @@ class Iterates:
     def phase(self, k: int) -> arb:
         """Return N, by which the flow at the phase Nθ is close to iterate k at the angle θ."""
         return exact(self.b * k - self.c) + exact(self.order) if self.b else exact(k).sqrt()
-
-    @property
-    def oscillates_until(self) -> int:
-        """An iterate from which on a cover of short steps may begin: any."""
-        return 0
 
     def distances_fall(self, k: int) -> bool:
         """Whether the distances of iterates from their flow fall from iterate k on."""

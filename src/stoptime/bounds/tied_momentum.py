@@ -18,10 +18,7 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact, upward,
     verify,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball_plan import (  # isort: skip
-    CAP_SHARE, COVER_SHARE, Cover, Piece, Points, greedy_cover, intervals, least_cover,
-    raised_excess,
-)  # fmt: skip
+from stoptime.bounds import heavy_ball_plan as plan
 from stoptime.bounds.heavy_ball import Steps, imbalances, late_cap, serves
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
@@ -45,10 +42,10 @@ def tied_inflation(kappa: float, tolerance: float) -> Enclosure:
         raise ValueError(f"The heavy ball is certified for condition numbers ≥ {LEAST_CONDITION}.")
     family = Family(kappa, upward(-(1 - 1 / exact(kappa).sqrt()).log()))
     delta = family._replace(samples=COARSE_SAMPLES).hardest()
-    d, worst = least_cover(partial(family.cover, (delta,)), 0.1, 2 * kappa**0.25)
+    d, worst = plan.least_cover(partial(family.cover, (delta,)), 0.1, 2 * kappa**0.25)
     level, cap, floor = (
-        math.sqrt(raised_excess(d, share * tolerance))
-        for share in (COVER_SHARE, CAP_SHARE, -CAP_SHARE)
+        math.sqrt(plan.raised_excess(d, share * tolerance))
+        for share in (plan.COVER_SHARE, plan.CAP_SHARE, -plan.CAP_SHARE)
     )
     stop = family.prove_floor(delta, worst, floor)
     shortest = family.prove_short_steps(level, exact(cap))
@@ -63,7 +60,7 @@ class Family(NamedTuple):
     longest: float
     samples: int = FINE_SAMPLES
 
-    def points(self, delta: float, alphas: Array) -> tuple[Array, Points]:
+    def points(self, delta: float, alphas: Array) -> tuple[Array, plan.Points]:
         """Return samples of c, and the points (Y₁, Y₂) at stops α: floating point."""
         end = math.sqrt(self.kappa - 1)
         c = np.linspace(0.0, end, math.ceil(self.samples * (1 + end)) + 1)
@@ -74,7 +71,7 @@ class Family(NamedTuple):
         g = np.cos(phase) * (math.cosh(delta / 2) / np.cos(half)) + np.sin(phase) / c
         g *= np.exp(-alphas)[:, None]
         starts = np.arange(len(alphas)) * len(c)
-        return c, Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
+        return c, plan.Points((y * g).ravel(), ((1 - g) / y).ravel(), starts, alphas.tolist())
 
     def ends(self, d: float) -> tuple[Interval, float]:
         """Return the problems that neither the stop 0 nor a late one serves, and the last α."""
@@ -83,16 +80,16 @@ class Family(NamedTuple):
             a *= 1.02
         return (d / math.sqrt(self.kappa), a), 2 * math.log(a * math.sqrt(self.kappa)) + 4
 
-    def cover(self, deltas: tuple[float, ...], *levels: float) -> Cover:
+    def cover(self, deltas: tuple[float, ...], *levels: float) -> plan.Cover:
         """Cover all problems by iterates that serve each of these steps, at the lowest |D|."""
         last = self.ends(levels[0])[1]
         k = np.arange(1.0, math.ceil(last / min(deltas)) + 1)
         tables = [self.points(delta, (k + 0.5) * delta)[1] for delta in deltas]
 
-        def at(d: float) -> Cover:
-            low, high = zip(*(intervals(table, d) for table in tables), strict=True)
+        def at(d: float) -> plan.Cover:
+            low, high = zip(*(plan.intervals(table, d) for table in tables), strict=True)
             ends = np.max(low, axis=0), np.min(high, axis=0)
-            return greedy_cover(k.tolist(), ends, *self.ends(d)[0])
+            return plan.greedy_cover(k.tolist(), ends, *self.ends(d)[0])
 
         # The levels grow, and so do the intervals of problems.
         first = bisect_left(levels, True, hi=len(levels) - 1, key=lambda d: not at(d)[1])
@@ -103,7 +100,7 @@ class Family(NamedTuple):
 
         def least(log_delta: float, low: float = 0.1) -> float:
             cover = partial(self.cover, (min(math.exp(log_delta), self.longest),))
-            return least_cover(cover, low, 2 * self.kappa**0.25)[0] if cover(low)[1] else low
+            return plan.least_cover(cover, low, 2 * self.kappa**0.25)[0] if cover(low)[1] else low
 
         width = SEARCHED_STEPS / SEARCHED_LENGTHS
         logs = math.log(self.longest) - width * np.arange(SEARCHED_LENGTHS)
@@ -152,7 +149,7 @@ class Family(NamedTuple):
                     f"The cover of all problems at the step δ = {low:g} has a gap."
                 )
 
-    def _check_ends(self, pieces: list[Piece], d: arb) -> None:
+    def _check_ends(self, pieces: list[plan.Piece], d: arb) -> None:
         served = exact(pieces[0].low) * exact(self.kappa).sqrt() <= d
         if not (served and late_cap(exact(pieces[-1].high), exact(self.kappa), self.longest) <= d):
             raise WorkLimitError("Not proven: the first and the last problems have a good stop.")
@@ -166,11 +163,12 @@ class Family(NamedTuple):
             # Any step has an iterate with α in a window of this length, wherever it is.
             alphas = np.arange(0.0, last, length / 4)[1:]
             d_short = SHORT_LEVEL * level
-            found = [intervals(self.points(at, alphas)[1], d_short) for at in (length, length / 99)]
+            steps = length, length / 99
+            found = [plan.intervals(self.points(at, alphas)[1], d_short) for at in steps]
             low, high = np.max([one[0] for one in found], 0), np.min([one[1] for one in found], 0)
             windows = [sliding_window_view(one, 5) for one in (low, high)]
             worst = windows[0].max(axis=1), windows[1].min(axis=1)
-            pieces, gaps = greedy_cover(alphas[:-4].tolist(), worst, *outside)
+            pieces, gaps = plan.greedy_cover(alphas[:-4].tolist(), worst, *outside)
             if not gaps:
                 break
         else:
@@ -179,7 +177,7 @@ class Family(NamedTuple):
         self._check_ends(pieces, d)
         for piece in pieces:
 
-            def holds(box: Box, piece: Piece = piece) -> bool:
+            def holds(box: Box, piece: plan.Piece = piece) -> bool:
                 share, radius = centre_and_radius(box[0])
                 steps = Steps(delta, exact(piece.alpha) + ball(share, radius) / end * length)
                 found = imbalances(steps, box[1], [exact(piece.low), exact(piece.high)])

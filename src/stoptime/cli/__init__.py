@@ -36,7 +36,10 @@ class Commands(TyperGroup):
         except REPORTED as error:
             if self.debug:
                 raise
-            typer.echo(f"stoptime: {_one_line(error)}", err=True)
+            line = in_options(" ".join(str(error).split())) or type(error).__name__
+            if isinstance(error, OSError) and error.strerror:
+                line = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            typer.echo(f"stoptime: {line}", err=True)
             raise SystemExit(1) from None
 
     def invoke(self, ctx: Any) -> Any:
@@ -45,12 +48,6 @@ class Commands(TyperGroup):
         with interruptible():
             _take_buffers()
             return super().invoke(ctx)
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return in_options(" ".join(str(error).split())) or type(error).__name__
 
 
 @cache

@@ -13,11 +13,7 @@ from rich.text import Text
 
 from stoptime.cli.predict import write_predictions
 from stoptime.cli.terminal import Failures, bar, in_options, print_json, print_notes
-from stoptime.show import report
-
-from stoptime.show.results import (  # isort: skip
-    TableOf, class_tables, coefficient_table, comparison_table, key_figures,
-)  # fmt: skip
+from stoptime.show import report, results
 from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
 from stoptime.support.wording import method_in_words
@@ -110,11 +106,11 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
 
 def _print(fitted: Fitted, console: Console) -> None:
     console.print(_summary(fitted))
-    tables = [coefficient_table(fitted, SHOWN_COEFFICIENTS)]
+    tables = [results.coefficient_table(fitted, SHOWN_COEFFICIENTS)]
     if fitted.classes is not None:
-        tables = [*class_tables(fitted.classes), *tables]
+        tables = [*results.class_tables(fitted.classes), *tables]
     if fitted.scores:
-        tables.append(comparison_table(fitted))
+        tables.append(results.comparison_table(fitted))
     for table in tables:
         console.print()
         console.print(_printed(table))
@@ -129,13 +125,13 @@ def _summary(fitted: Fitted) -> Table:
     size = f"{counted(fitted.n_rows, 'row')}, {counted(fitted.prepared.X.shape[1], 'feature')}"
     data = ("data", Path(fitted.table.source).name, size)
     method = ("method", method_in_words(fitted.assessment.method), "")
-    for line in (data, method, *key_figures(fitted)):
+    for line in (data, method, *results.key_figures(fitted)):
         # Text keeps rich from reading brackets in names as markup.
         table.add_row(*map(Text, line))
     return table
 
 
-def _printed(content: TableOf) -> Table:
+def _printed(content: results.TableOf) -> Table:
     """Return a table without lines, whose numbers are flush right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     first, *others = content.head

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoptime.cli.terminal import (
-    TABLES,
-    AsJson,
-    Failures,
-    bad,
-    checked_output,
-    print_json,
-    print_notes,
-)
+from stoptime.cli import terminal
 from stoptime.support.files import atomic
 from stoptime.tables.reading import STANDARD, read_table, write_table
 
@@ -34,7 +26,7 @@ def predict(
     interval: Annotated[float, typer.Option(help="Confidence of prediction intervals.")] = 0.9,
     na: Annotated[list[str] | None, typer.Option(help=HELP_NA)] = None,
     force: Annotated[bool, typer.Option("--force", help=HELP_FORCE)] = False,
-    as_json: AsJson = False,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
 
@@ -51,21 +43,21 @@ def predict(
     from stoptime.tables.model_file import load  # noqa: PLC0415 - starts faster
 
     checked_interval(interval)
-    checked_output(out, "--out", TABLES, force=force)
+    terminal.checked_output(out, "--out", terminal.TABLES, force=force)
     if str(out) != STANDARD and out.resolve() in {model.resolve(), Path(data).resolve()}:
-        raise bad("--out", f"{out} is also read: choose another file.")
+        raise terminal.bad("--out", f"{out} is also read: choose another file.")
     loaded = load(model)
     known = () if loaded.recipe is None else loaded.recipe.missing
     table = read_table(data, missing=(*known, *(na or ())))
     frame, messages = predict_table(loaded, table, interval)
-    failures = Failures()
+    failures = terminal.Failures()
     with failures.caught(out):
         if not as_json or str(out) != STANDARD:
             write_predictions(frame, out)
     if as_json:
-        print_json(_as_object(loaded, frame, messages, out, interval))
+        terminal.print_json(_as_object(loaded, frame, messages, out, interval))
     else:
-        print_notes(messages)
+        terminal.print_notes(messages)
         if str(out) != STANDARD and not failures:
             typer.echo(f"wrote {out}")
     failures.report()
@@ -74,7 +66,8 @@ def predict(
 def checked_interval(confidence: float) -> None:
     """Refuse a confidence that is no probability."""
     if not 0 < confidence < 1:
-        raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {confidence:g}.")
+        told = f"must lie between 0 and 1, such as 0.95; got {confidence:g}."
+        raise terminal.bad("--interval", told)
 
 
 def write_predictions(frame: Any, out: Path) -> None:

@@ -5,46 +5,33 @@ A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import check_cv
-from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
+from sklearn.utils import Tags, assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from stoptime.estimators import probabilities
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.estimators.probabilities import (
-    OnLabels,
-    calibrated,
-    chosen,
-    coded,
-    isotonic,
-    isotonic_probabilities,
-    probabilities,
-)
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.methods.base import Method
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import array_namespace, is_device_array, like, on_host
+from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
 from stoptime.support.checks import nonnegative
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.utils import Tags
-
-    from stoptime.methods.base import Method
-    from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Floats
 
     ClassWeight = Mapping[Any, float] | str | None
-
 
 CALIBRATIONS = "sigmoid", "isotonic"
 
@@ -71,7 +58,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
         decisions = self.decision_function(X)
-        return chosen(self.classes_, on_host(decisions))
+        return probabilities.chosen(self.classes_, on_host(decisions))
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
@@ -92,8 +79,8 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             )
         decisions = on_host(self.decision_function(X))
         if self._curves is not None:
-            return isotonic_probabilities(self._curves, decisions)
-        return probabilities(self.slope_, decisions)
+            return probabilities.isotonic_probabilities(self._curves, decisions)
+        return probabilities.probabilities(self.slope_, decisions)
 
     def _fitted(
         self,
@@ -109,7 +96,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
                 f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}."
             )
         weights = self._weights(place, sample_weight)
-        response = coded(like(X, place), len(self.classes_))
+        response = probabilities.coded(like(X, place), len(self.classes_))
         regressor._keeps_left_out = True  # for the probabilities
         self.regressor_ = regressor.fit(X, response, weights, groups)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
@@ -119,11 +106,12 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
-            self.slope_, self._shift = calibrated(decisions, place, weights)
+            self.slope_, self._shift = probabilities.calibrated(decisions, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(decisions), np.float64)
                 classes = on_host(place)
-                self._shift, self._curves = isotonic(values, classes, weights, self._shift)
+                found = probabilities.isotonic(values, classes, weights, self._shift)
+                self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._keep(regressor)
@@ -362,7 +350,9 @@ class StoppedClassifierCV(_LinearClassifier):
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None
-        scoring = None if self.scoring is None else OnLabels(self.scoring, self.classes_)
+        scoring = (
+            None if self.scoring is None else probabilities.OnLabels(self.scoring, self.classes_)
+        )
         regressor = self._regressor(
             method=self.method,
             stops=self.stops,
@@ -382,9 +372,8 @@ class StoppedClassifierCV(_LinearClassifier):
         unknown = np.setdiff1d(labels, self.classes_)
         if unknown.size:
             raise ValueError(f"y_val has the class {unknown.tolist()[0]!r}, which y does not have.")
-        return HoldOut(
-            rule.X_val, coded(np.searchsorted(self.classes_, labels), len(self.classes_))
-        )
+        response = probabilities.coded(np.searchsorted(self.classes_, labels), len(self.classes_))
+        return HoldOut(rule.X_val, response)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""

@@ -7,22 +7,17 @@ are the prediction of the whole fit, minus and plus a quantile of :math:`|e_i|`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.support.arrays import array_namespace, as_dtype, like, on_host, pairs
+from stoptime.left_out.predictions import LeftOutFits
+from stoptime.support.arrays import Floats, array_namespace, as_dtype, like, on_host, pairs
 from stoptime.support.checks import positive_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stoptime.left_out.predictions import LeftOutFits
-    from stoptime.support.arrays import Floats
 
 PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
 
@@ -65,9 +60,8 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
     # centre are predictions, sizes the absolute left-out residuals of shape (n_rows, n_targets),
     # and observations says how many observations each row stands for
     confidence = positive_number("confidence", confidence, high=1.0)
-    widths = np.array([_width(column, observations, confidence) for column in sizes.T])
-    width = like(centre, widths.reshape(centre.shape[1:]))
-    width = as_dtype(width, centre.dtype)
+    widths = _quantile(sizes, observations, confidence).reshape(centre.shape[1:])
+    width = as_dtype(like(centre, widths), centre.dtype)
     return pairs(centre - width, centre + width)
 
 
@@ -108,10 +102,6 @@ def needed_observations(count: float, confidence: float) -> float:
     """Return how many observations a quantile has at or below it, one more observation counted."""
     # beyond the last of few observations there is no quantile; their largest value is taken
     return min(confidence * (count + 1), count) * (1 - 1e-12)
-
-
-def _width(sizes: Floats, observations: Floats, confidence: float) -> float:
-    return float(_quantile(sizes[:, None].copy(), observations, confidence)[0])
 
 
 def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats:

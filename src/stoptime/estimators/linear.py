@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
-from stoptime.spectrum.data import goals
+from stoptime.spectrum.data import Data, goals
 from stoptime.stopping.comparison import Search, Searched
+from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import check_splitter, get_rule
+from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.scores import BestScore
+from stoptime.support.arrays import Floats
 from stoptime.support.checks import nonnegative, truth_value
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.problem import Problem
-    from stoptime.stopping.rule import Choice, Rule
-    from stoptime.support.arrays import Floats
 
 
 class StoppedRegressor(Incremental, LinearRegressor):
@@ -127,9 +124,8 @@ class StoppedRegressor(Incremental, LinearRegressor):
             spectrum = data.spectrum(goals(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
-        self._searched = Searched(
-            None, None, data.afresh(), method, self.stop_, spectrum.n_observations
-        )
+        observations = spectrum.n_observations
+        self._searched = Searched(None, None, data.afresh(), method, self.stop_, observations)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.eigenvalues_ = spectrum.padded_eigenvalues

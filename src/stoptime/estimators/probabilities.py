@@ -16,24 +16,19 @@ Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
-from stoptime.support.arrays import as_float64, constant, like, on_host, pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Floats, as_float64, constant, like, on_host, pairs
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
 
@@ -119,9 +114,8 @@ def _curves(
 def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
     columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    chances = np.column_stack(
-        [curve.predict(column) for curve, column in zip(curves, columns.T, strict=True)]
-    )
+    fitted = zip(curves, columns.T, strict=True)
+    chances = np.column_stack([curve.predict(column) for curve, column in fitted])
     if decisions.ndim == 1:
         return np.column_stack([1 - chances, chances])
     # the classes are fitted one by one: their chances are scaled to a sum of one

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
@@ -14,22 +16,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
+from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import DTYPES, array_options
-from stoptime.spectrum.new_rows import open_rows
+from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import on_host
+from stoptime.support.arrays import Floats, on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
-    from stoptime.spectrum.data import Data
-    from stoptime.spectrum.new_rows import NewRows
     from stoptime.stopping.comparison import Searched
-    from stoptime.support.arrays import Floats
 
 
 class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
@@ -48,9 +44,8 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         options = array_options(X)
         if options is not None:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
-        data = open_data(
-            X, y, sample_weight, self.fit_intercept, penalty_matrix=self.penalty_matrix
-        )
+        penalty = self.penalty_matrix
+        data = open_data(X, y, sample_weight, self.fit_intercept, penalty_matrix=penalty)
         self.n_features_in_ = data.n_features
         if data.names is not None:
             self.feature_names_in_ = np.array(data.names, dtype=object)
@@ -181,8 +176,7 @@ class Incremental(BaseEstimator):
 
         The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
         factors them anew, so that batches of at least as many rows as columns cost the least.
-        :meth:`fit` forgets the rows seen so far.
-        X, y and sample_weight are arrays as for :meth:`fit`.
+        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
         """
         first = not hasattr(self, "_seen")
         options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.support.arrays import Array, Floats, is_device_array, on_host
+from stoptime.support.arrays import Array, Floats, is_device_array, on_host, slices
 
 if TYPE_CHECKING:
     from stoptime.left_out.interpolation import Interpolation
@@ -129,7 +129,6 @@ def _weighted(weight: Array, values: Array) -> Array:
         return weight @ values
     # a conversion of all values would take longer than their sum: only sums of a few rows are
     # in single precision
-    starts = range(0, len(weight), ROWS_IN_SINGLE)
-    parts = [slice(start, start + ROWS_IN_SINGLE) for start in starts]
+    parts = slices(len(weight), ROWS_IN_SINGLE)
     sums = [weight[part].astype(np.float32) @ values[:, part] for part in parts]
     return np.sum(sums, axis=0, dtype=np.float64)

@@ -6,26 +6,24 @@ eigenvalues that remain without the row; see :mod:`stoptime.left_out.routing`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import rows_in_memory
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, nonnegative
-
-if TYPE_CHECKING:
-    from stoptime.left_out.curve import ErrorCurve
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-    from stoptime.spectrum.dense import DenseData
-    from stoptime.support.arrays import Array, Floats
 
 
 def leave_one_out(  # noqa: PLR0913 - the data have five parameters

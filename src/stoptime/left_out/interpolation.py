@@ -12,15 +12,12 @@ powers of such values, residuals above all, follow from a few more nodes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.methods.base import Method
 from stoptime.support.arrays import TINY, Array
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
 
 UNLEARNED = 1e-3  # of 1/t or 1/t²: at smaller eigenvalues the shrinkage is one
 

@@ -22,6 +22,7 @@ Weideman, Trefethen (2007), Parabolic and hyperbolic contours for computing the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -31,13 +32,11 @@ from numpy.typing import NDArray
 from scipy.fft import dct, next_fast_len
 from scipy.optimize import minimize_scalar
 
+from stoptime.methods.base import Method
 from stoptime.support.arrays import Array, like
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stoptime.left_out.ladder import Ladder
-    from stoptime.methods.base import Method
 
 Numbers = NDArray[np.inexact[Any]]
 
@@ -154,12 +153,12 @@ class Ellipse:
         # even, and a length whose Fourier transform is fast
         return cls(largest, 2 * next_fast_len(int(np.ceil(count / 2)) + 1), precision)
 
-    def serves(self, coefficients: Array, leeway: float = 1.0) -> bool:
+    def serves(self, coefficients: Array) -> bool:
         """Tell whether a filter of these coefficients has a mixture with moderate weights."""
         sizes = np.abs(coefficients).max(axis=(0, 1))
         growth = np.exp(self._log_radius * np.arange(len(sizes)))
         heights = np.where(sizes > NOTABLE * self.precision.resolved, sizes, 0) * growth
-        moderate = heights.max() <= leeway * self.precision.largest_weight
+        moderate = heights.max() <= SHARED_WEIGHT * self.precision.largest_weight
         return bool(len(sizes) <= self.count and moderate)
 
     def mixture(self, coefficients: Array) -> RidgeMixture:
@@ -305,8 +304,7 @@ def _fitted(
     if count is None:
         return Ellipse.around(coefficients, largest, precision).mixture(coefficients)
     ellipse = Ellipse(largest, count, precision)
-    serves = ellipse.serves(coefficients, SHARED_WEIGHT)
-    return ellipse.mixture(coefficients) if serves else None
+    return ellipse.mixture(coefficients) if ellipse.serves(coefficients) else None
 
 
 def _radians(method: Method, stops: Array, largest: float) -> float:

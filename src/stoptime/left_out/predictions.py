@@ -19,25 +19,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from stoptime.left_out.residuals import LeftOut
-from stoptime.left_out.routing import MANY_TARGETS, Routing, least_squares
-from stoptime.spectrum.base import DualVectors
+from stoptime.left_out.routing import MANY_TARGETS, Route, Routing, least_squares
+from stoptime.left_out.rows import Index, RowBlock, Rows
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import DualVectors, Spectrum
+from stoptime.spectrum.dense import DenseData
 from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stoptime.left_out.routing import Route
-    from stoptime.left_out.rows import Index, RowBlock, Rows
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.dense import DenseData
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle

@@ -13,26 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.left_out import mixture
 from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.mixture import (
-    ALIASING,
-    EXACT,
-    MAX_DEGREE,
-    Ellipse,
-    Precision,
-    ridge_mixture,
-)  # fmt: skip
+from stoptime.left_out.rows import Index, RowBlock, Rows
 from stoptime.left_out.secular import WORK_PER_GAIN, BySecular
+from stoptime.methods.base import Method
 from stoptime.support.arrays import Array, like
-
-if TYPE_CHECKING:
-    from stoptime.left_out.rows import Index, RowBlock, Rows
-    from stoptime.methods.base import Method
 
 MANY_TARGETS = 16  # from here on the operator of a row is formed once for all targets
 HEAVY = 0.05  # share of the weights from which on a row takes the secular equation by itself
@@ -59,7 +49,7 @@ class Routing:
     stops: Array
     own: Places | None = None
     limit: float = np.inf
-    known: Sequence[Ellipse] = ()
+    known: Sequence[mixture.Ellipse] = ()
 
     def parts(self, members: Places) -> Iterator[tuple[Index, Route]]:
         """Divide the rows into blocks; each block has one route."""
@@ -74,7 +64,7 @@ class Routing:
             scales = self.rows.scales[light]
         s = self.rows.eigenvalues
         cheap = cheapest_route(self.method, self._inner, s, scales, self.limit, self.known)
-        exact = BySecular(self.method, self._inner, self.rows.eigenvalues)
+        exact = BySecular(self.method, self._inner, s)
         for group, route in ((light, cheap), (alone, exact)):
             by_operators = self._forms_operators(route)
             numbers = route.numbers_per_row(operators=by_operators)
@@ -87,8 +77,9 @@ class Routing:
     def residuals(self, block: RowBlock, route: Route) -> Iterator[tuple[Places, Array]]:
         """Yield indices of stops and e there, of shape (n_places or 1, n_rows, n_targets)."""
         stretch = block.stretch[:, None]
-        if self._start.size:
-            yield self._start, (block.targets * stretch)[None]
+        start = np.flatnonzero(self.stops == 0)  # where only the mean is fitted
+        if start.size:
+            yield start, (block.targets * stretch)[None]
         if self._end.size:
             end = least_squares(block, self.rows.eigenvalues, self.rows.coef, block.residual)
             yield self._end, (end * stretch)[None]
@@ -130,11 +121,6 @@ class Routing:
         return not self.rows.remembers and route.prefers_operators(self.rows.data.n_targets)
 
     @cached_property
-    def _start(self) -> Places:
-        """Indices of the stops at zero, where only the mean is fitted."""
-        return np.flatnonzero(self.stops == 0)
-
-    @cached_property
     def _end(self) -> Places:
         """Indices of the stops that are infinite up to rounding, where the fit is least squares."""
         return np.flatnonzero(learned(self.method, self.rows.eigenvalues, self.stops))
@@ -173,10 +159,10 @@ def cheapest_route(
     eigenvalues: Array,
     scales: Array,
     limit: float = np.inf,
-    known: Sequence[Ellipse] = (),
+    known: Sequence[mixture.Ellipse] = (),
     *,
     n_rows: float = np.inf,
-    precision: Precision = EXACT,
+    precision: mixture.Precision = mixture.EXACT,
 ) -> Route:
     """Return the mixture of ridges, or secular equations where oscillations make it expensive.
 
@@ -196,7 +182,7 @@ def cheapest_route(
             radians = float(np.sqrt(time**method.order * largest * scales.max()))
     # the number of penalties is estimated first: finding them may itself cost more than the rows
     expected = SMOOTH_RIDGES + RIDGES_PER_RADIAN * radians
-    if expected > MAX_DEGREE:
+    if expected > mixture.MAX_DEGREE:
         return exact
     nodes = _scale_nodes(method, scales, radians)
     work = exact.work
@@ -205,8 +191,8 @@ def cheapest_route(
     building = WORK_PER_GAIN * len(stops) * len(nodes) / n_rows
     if expected * (8 * len(eigenvalues) + 4 * len(stops) * len(nodes) + building) > work:
         return exact
-    mixture = ridge_mixture(method, stops, largest, nodes, known, precision)
-    return exact if mixture is None else ByMixture(mixture, nodes, eigenvalues)
+    found = mixture.ridge_mixture(method, stops, largest, nodes, known, precision)
+    return exact if found is None else ByMixture(found, nodes, eigenvalues)
 
 
 def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
@@ -220,7 +206,7 @@ def _scale_nodes(method: Method, scales: Array, radians: float) -> Array:
     radius = (distinct[-1] - distinct[0]) / 2
     if radians == 0:
         # g is analytic in the scale down to zero: every node gains log(2·middle/radius) digits
-        count = 2 + int(np.ceil(ALIASING / np.log(2 * middle / radius)))
+        count = 2 + int(np.ceil(mixture.ALIASING / np.log(2 * middle / radius)))
     else:
         share = radius / middle
         # near the limit of convergence the phase changes like the square root of the distance to it

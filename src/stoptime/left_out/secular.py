@@ -18,17 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.left_out.rows import by_operators
+from stoptime.left_out.rows import ByTarget, RowBlock, by_operators
+from stoptime.methods.base import Method
 from stoptime.support.arrays import Array
-
-if TYPE_CHECKING:
-    from stoptime.left_out.rows import ByTarget, RowBlock
-    from stoptime.methods.base import Method
 
 Places = NDArray[np.intp]
 

@@ -42,7 +42,15 @@ def key_figures(fitted: Fitted) -> list[tuple[str, str, str]]:
 def _errors(fitted: Fitted) -> list[tuple[str, str, str]]:
     found = fitted.assessment
     if fitted.classes is not None:
-        return _class_errors(fitted.classes)
+        classes = fitted.classes
+        sizes = [sum(row) for row in classes.confusion]
+        frequent = f"the most frequent class has {100 * max(sizes) / sum(sizes):.1f} %"
+        share = with_error(100 * classes.accuracy, 100 * classes.accuracy_standard_error)
+        loss = with_error(classes.log_loss, classes.log_loss_standard_error, scale=classes.log_loss)
+        return [
+            ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
+            ("log loss", loss, "of left-out rows, by calibrated probabilities"),
+        ]
     how = "by leave-one-out" if fitted.request.how == "loo" else f"by {fitted.request.how}"
     scale = fitted.scale
     mae = "" if found.mae is None else f"; mean absolute error {number(found.mae, scale=scale)}"
@@ -50,17 +58,6 @@ def _errors(fitted: Fitted) -> list[tuple[str, str, str]]:
     return [
         ("typical error", error, f"root mean squared error {how}{mae}"),
         ("variance explained", f"{100 * found.explained:.1f} %", f"R² {how}"),
-    ]
-
-
-def _class_errors(found: ClassErrors) -> list[tuple[str, str, str]]:
-    sizes = [sum(row) for row in found.confusion]
-    frequent = f"the most frequent class has {100 * max(sizes) / sum(sizes):.1f} %"
-    share = with_error(100 * found.accuracy, 100 * found.accuracy_standard_error)
-    loss = with_error(found.log_loss, found.log_loss_standard_error, scale=found.log_loss)
-    return [
-        ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
-        ("log loss", loss, "of left-out rows, by calibrated probabilities"),
     ]
 
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.predictions import MOST_PICKLED
+from stoptime.methods.base import Method
+from stoptime.spectrum.data import Data
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import Candidate, first_of_least
-from stoptime.support.arrays import on_host
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
-    from stoptime.stopping.rule import Choice, Rule
-    from stoptime.support.arrays import Array, Floats
+from stoptime.stopping.rule import Candidate, Choice, Rule, first_of_least
+from stoptime.support.arrays import Array, Floats, on_host
 
 
 def best_method(
@@ -86,9 +81,8 @@ class Searched:
     """A search, its data and its choice, for fits without some of the rows.
 
     There is no search if the stop was given; ``splits`` are the folds, if cross-validation chose
-    it, and the method is as it was given.
-    ``fits`` holds fits that were made, by their kind. A pickle of large or streamed data has no
-    rows.
+    it, and the method is as it was given. ``fits`` holds fits that were made, by their kind. A
+    pickle of large or streamed data has no rows.
     """
 
     search: Search | None
@@ -102,10 +96,8 @@ class Searched:
     @classmethod
     def of(cls, search: Search, splits: Any, problem: Problem, choice: Choice) -> Searched:
         """Keep a reference to the rows, and nothing that was computed from them."""
-        data = problem.data.afresh()
-        return cls(
-            search, splits, data, problem.method, choice.stop, problem.spectrum.n_observations
-        )
+        given = problem.data.afresh(), problem.method, choice.stop
+        return cls(search, splits, *given, problem.spectrum.n_observations)
 
     @property
     def rows(self) -> Data:

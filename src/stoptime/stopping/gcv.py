@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,20 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
+from stoptime.left_out.by_mixture import ByMixture
 from stoptime.left_out.curve import LEAST_ROUGH, standard_error
 from stoptime.left_out.routing import cheapest_route, learned
 from stoptime.left_out.rows import average_row
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
+from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoptime.left_out.by_mixture import ByMixture
     from stoptime.left_out.first_look import FirstLook
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.support.arrays import Array, Floats
 
 FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
 LEAST_SHARE = 0.2  # of all directions, which is enough for few rows

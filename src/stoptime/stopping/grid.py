@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import TINY
+from stoptime.methods.base import Method
+from stoptime.spectrum.base import Spectrum
+from stoptime.support.arrays import TINY, Array, Floats
 from stoptime.support.checks import is_whole, nonnegative
 
 if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array, Floats
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
 LARGEST_RATIO = 1.08  # of neighbouring stops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, log2, sqrt
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,18 +15,15 @@ from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.left_out.rows import Rows
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.data import goals, needed_gain
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Data, goals, needed_gain
 from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.dense import DenseData
 from stoptime.stopping.grid import grid_of
-
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
-    from stoptime.spectrum.data import Data
-    from stoptime.spectrum.dense import DenseData
-    from stoptime.stopping.rule import Choice
-    from stoptime.support.arrays import Array, Floats
+from stoptime.stopping.rule import Choice
+from stoptime.support.arrays import Array, Floats
 
 FAINT = 0.01  # shrinkage below which oscillations are left out at a first look
 RESOLVED_PHASE = 20.0  # t√s up to which a first look resolves them in any case

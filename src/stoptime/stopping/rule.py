@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.methods.base import Method
 from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import Data
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import method_in_words, number, with_error
 from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
-    from stoptime.left_out.curve import ErrorCurve
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.data import Data
     from stoptime.stopping.problem import Problem
-    from stoptime.support.arrays import Array, Floats
 
 UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
 MOST_REFINED = 15  # errors; with more targets the choice stays at grid points

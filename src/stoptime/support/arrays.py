@@ -95,8 +95,7 @@ def as_float64(values: Any) -> Any:
 def as_complex(values: Any) -> Any:
     """Return real, imaginary, real, ... along the last axis as complex numbers, without a copy."""
     if is_torch_array(values):
-        xp = array_namespace(values)
-        return xp.view_as_complex(values.unflatten(-1, (-1, 2)))
+        return array_namespace(values).view_as_complex(values.unflatten(-1, (-1, 2)))
     return values.view(np.complex128)
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from importlib import import_module
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
 
 Made = TypeVar("Made")
 LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
 
 
-def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Array:
+def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
     """Return ``values`` as a float array; refuse negative numbers, NaN and, by default, inf."""
     try:
         given = np.asarray(values)
@@ -31,7 +28,7 @@ def nonnegative(name: str, values: ArrayLike, *, infinite: bool = False) -> Arra
     return array
 
 
-def list_of_stops(stops: ArrayLike) -> Array:
+def list_of_stops(stops: ArrayLike) -> NDArray[np.float64]:
     """Return one stop or a list of stops as an array of one dimension."""
     found = np.atleast_1d(nonnegative("stops", stops, infinite=True))
     if found.ndim != 1:
@@ -39,7 +36,7 @@ def list_of_stops(stops: ArrayLike) -> Array:
     return found
 
 
-def iteration_numbers(stops: Array) -> NDArray[np.intp]:
+def iteration_numbers(stops: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return stops as integers; refuse numbers that are not iteration numbers."""
     rounded = np.round(stops)
     if np.any(rounded != stops):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
-
-if TYPE_CHECKING:
-    from stoptime.support.arrays import Array
+from numpy.typing import ArrayLike, NDArray
 
 SVG_SIZE = 360, 150  # width and height, in pixels
 LOWER_LEFT = 62, 118  # corners of the axes; pixels count downwards
@@ -85,7 +81,7 @@ def picture(
     )
 
 
-def _visible(x: ArrayLike, y: ArrayLike, top: float, *, log_y: bool) -> Array:
+def _visible(x: ArrayLike, y: ArrayLike, top: float, *, log_y: bool) -> NDArray[np.float64]:
     """Return the points that can be drawn, few enough for a picture, as logarithms and values."""
     points = np.array([np.atleast_1d(x), np.atleast_1d(y)], dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,7 +91,9 @@ def _visible(x: ArrayLike, y: ArrayLike, top: float, *, log_y: bool) -> Array:
     return np.asarray(drawn[:, ::step])
 
 
-def _pixels(points: Array, corner: Array, size: Array) -> Array:
+def _pixels(
+    points: NDArray[np.float64], corner: NDArray[np.float64], size: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return points in the pixels of the picture, inside its axes."""
     share = np.clip((points - corner) / np.where(size > 0, size, 1), 0, 1)
     first, last = np.array([LOWER_LEFT, UPPER_RIGHT])[:, :, None]

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
+from stoptime.methods.base import Method
 from stoptime.methods.registry import FAMILY
+from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.grid import grid_of
 from stoptime.support.arrays import Array, Floats
 from stoptime.tables.reading import Table, needed
@@ -24,8 +26,6 @@ from stoptime.theory.risk import bayes_risk
 if TYPE_CHECKING:
     from stoptime.estimators.classifier import StoppedClassifierCV
     from stoptime.estimators.linear import StoppedRegressorCV
-    from stoptime.methods.base import Method
-    from stoptime.spectrum.base import Spectrum
 
 MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
@@ -183,10 +183,9 @@ class ClassErrors:
 def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
     """Return mean probability, share that came true, and count, in groups of equal width."""
     group = np.minimum((chances * CALIBRATION_GROUPS).astype(np.intp), CALIBRATION_GROUPS - 1)
-    members = [group == one for one in np.unique(group)]
     return [
         (float(chances[some].mean()), float(came_true[some].mean()), int(some.sum()))
-        for some in members
+        for some in (group == one for one in np.unique(group))
     ]
 
 

@@ -115,7 +115,6 @@ def _estimator(request: Request, prepared: Prepared) -> Any:
     if cv is not None and request.shuffled:
         cv = task.folds(cv, shuffle=True, random_state=request.seed)
     method = request.methods[0] if len(request.methods) == 1 else list(request.methods)
-    rule = request.rule
     intercept = request.fit_intercept
     estimator: Any = StoppedClassifierCV if task.classifies else StoppedRegressorCV
-    return estimator(method, request.stops, cv=cv, rule=rule, fit_intercept=intercept)
+    return estimator(method, request.stops, cv=cv, rule=request.rule, fit_intercept=intercept)

@@ -375,7 +375,8 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
 def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
     """Return the penalty for which this stop has the best guarantee."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
-    table = _gains_at(method, stop, search.worst_places(method, stop, low, high))
+    s = search.worst_places(method, stop, low, high)
+    table = np.array([s, method.gain(s, stop)])
     logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
     first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
     start = int(np.argmin(first))
@@ -383,15 +384,10 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     for _ in range(MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
-        table = np.hstack([table, _gains_at(method, stop, closer)])
+        table = np.hstack([table, [closer, method.gain(closer, stop)]])
         table = table[:, np.argsort(table[0])]
         place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
     return Match(float(np.exp(place)), _look(place, table, kind).height)
-
-
-def _gains_at(method: Method, stop: float, s: Array) -> Array:
-    """Return two rows: eigenvalues, and the gain at one stop."""
-    return np.array([s, method.gain(s, stop)])
 
 
 def _look(log_penalty: float, table: Array, kind: Kind) -> search.Look:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.show.report.charts import Chart, Section
 from stoptime.show.report.sections import SECTIONS
 from stoptime.show.results import TableOf, key_figures
@@ -25,9 +25,6 @@ from stoptime.support.wording import method_in_words, number
 from stoptime.tables.assessment import Fitted, Request, assess, compare
 from stoptime.tables.reading import Table
 from stoptime.tables.recipe import Column, Policy, Prepared, Recipe
-
-if TYPE_CHECKING:
-    from stoptime.estimators.linear import StoppedRegressorCV
 
 __all__ = ["STEPS", "of_fit", "write"]
 
@@ -105,6 +102,10 @@ def _assembled(fitted: Fitted, sections: list[Section]) -> str:
     for sign in "<>&":
         charts = charts.replace(sign, f"\\u{ord(sign):04x}")
     links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
+    tiles = (
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
+        for name, value, detail in key_figures(fitted)
+    )
     parts = {
         # The policy names the page's own style and script by their hashes, so that nothing else
         # runs even if an escape were missing.
@@ -114,7 +115,7 @@ def _assembled(fitted: Fitted, sections: list[Section]) -> str:
         "style": style,
         "lead": escape(f"{fitted.size} {chosen}: {fitted.model.choice_.message}."),
         "links": "".join(links),
-        "tiles": _tiles(fitted),
+        "tiles": "".join(tiles),
         "sections": "".join(map(_section, sections)),
         "version": escape(__version__),
         "charts": charts,
@@ -131,13 +132,6 @@ def _asset(name: str) -> str:
 def _hash(content: str) -> str:
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _tiles(fitted: Fitted) -> str:
-    return "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in key_figures(fitted)
-    )
 
 
 def _section(section: Section) -> str:

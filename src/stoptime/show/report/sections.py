@@ -13,11 +13,8 @@ from stoptime.methods.base import Method
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
+from stoptime.show import results
 from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
-
-from stoptime.show.results import (  # isort: skip
-    TableOf, class_tables, coefficient_table, comparison_table, key_figures,
-)  # fmt: skip
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
@@ -98,7 +95,7 @@ def coefficients(fitted: Fitted) -> Section:
         )
     if len(names) > SHOWN_FEATURES:
         text += f" The chart shows the {SHOWN_FEATURES} largest."
-    table = coefficient_table(fitted, 2 * SHOWN_FEATURES)
+    table = results.coefficient_table(fitted, 2 * SHOWN_FEATURES)
     return Section("paths", "Coefficients", text, (chart,), (table,))
 
 
@@ -225,7 +222,7 @@ def methods(fitted: Fitted) -> Section:
         for one in tried
     ]
     head = ("method", "error", "stop", "equivalent penalty", "degrees of freedom", "guarantee")
-    tables = [TableOf("Methods with the same rule", head, tuple(rows))]
+    tables = [results.TableOf("Methods with the same rule", head, tuple(rows))]
     text = (
         f"Errors of methods are root mean squared errors ({_error_label(fitted)}) ± one standard "
         "error. The guarantee is an upper bound on the error at this stop, averaged over signals "
@@ -235,7 +232,7 @@ def methods(fitted: Fitted) -> Section:
         scores = [(score.name, score.error, score.standard_error) for score in fitted.scores]
         measure = fitted.prepared.task.measure
         charts.append(_dots("folds", "Error on held-out folds", measure, scores))
-        tables.append(comparison_table(fitted))
+        tables.append(results.comparison_table(fitted))
         text += " Differences are computed row by row: they are more precise than the errors."
     return Section("methods", "Comparison", text, tuple(charts), tuple(tables))
 
@@ -252,12 +249,12 @@ def _classes(fitted: Fitted, found: ClassErrors) -> Section:
     title = "Calibration curve"
     axes = "predicted probability", "share that came true"
     chart = Chart("calibration", title, *axes, series, log_x=None, log_y=None)
-    accuracy, loss = (f"{name} {value}" for name, value, _ in key_figures(fitted)[:2])
+    accuracy, loss = (f"{name} {value}" for name, value, _ in results.key_figures(fitted)[:2])
     text = (
         f"Each row was classified by the fit without it: {accuracy}, {loss}. In the chart, cases "
         "are grouped by their predicted probability: points on the line are well calibrated."
     )
-    confusion = class_tables(found)[:1]
+    confusion = results.class_tables(found)[:1]
     return Section("classes", "Classes and probabilities", text, (chart,), confusion)
 
 
@@ -316,7 +313,7 @@ def data(fitted: Fitted) -> Section:
     moments = ("",) * 4 if labels else _moments(prepared.y)
     rows = [(prepared.target, "target", _listed(labels), *moments), *columns[:SHOWN_COLUMNS]]
     head = ("column", "kind", "values", "mean", "standard deviation", "minimum", "maximum")
-    table = TableOf("Columns", head, tuple(rows), folded=len(rows) > UNFOLDED_ROWS)
+    table = results.TableOf("Columns", head, tuple(rows), folded=len(rows) > UNFOLDED_ROWS)
     notes = fitted.messages or ("No value had to be filled in, left out or converted.",)
     return Section("data", "Data and warnings", text, (), (table,), notes)
 
