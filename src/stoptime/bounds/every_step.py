@@ -41,7 +41,7 @@ LARGEST_D = 10.0
 WHOLE_REACH = (0.0, 1.0)  # of y = εs
 
 # Shares of the tolerance: the floor under all stops, and the cap that the cover proves.
-BELOW_SHARE = 0.3
+BELOW_SHARE = 0.2
 ABOVE_SHARE = 0.4
 
 AnyIterates = Iterates | HeavyBallIterates
