@@ -56,7 +56,7 @@ def against_refitting(shape: tuple[int, int]) -> Work:
         return np.array([y[i] - path.predict(X[i : i + 1])[:, 0] for i, path in enumerate(paths)])
 
     def same(_: object, residuals: np.ndarray) -> tuple[Measure, ...]:
-        middle = STOPS // 2
+        middle = len(stops) // 2
         ours = st.left_out_residuals(X, y, "nesterov-flow", stops[middle])[:REFITS]
         gap = np.abs(ours - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
         return (Measure("largest difference", float(gap), 1e-8, "at most"),)
