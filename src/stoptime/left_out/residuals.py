@@ -134,13 +134,15 @@ class LeftOut:
         found = self._summed(rows, method, stops, limit, options, rough=True, members=few)[0]
         ends = stops[(stops == 0) | np.isinf(stops)]
         whole = self._summed(rows, method, ends, limit, options, rough=False)[0]
-        share = float(rows.weights[few].sum())
-        # a few rows of high leverage may decide, and then the others tell nothing about the error
-        unlike = abs(found.squares[-1].sum() / share / whole.squares[-1].sum() - 1)
-        if unlike > UNLIKE or found.squares[-1].min() < LEAST_ROUGH * share:
-            return None
         squares = found.squares
-        squares *= whole.squares[-1] / squares[-1]
+        share = float(rows.weights[few].sum())
+        if squares[-1].min() < LEAST_ROUGH * share:
+            return None
+        # a few rows of high leverage may decide, and then the others tell nothing about the error
+        ratio = whole.squares[-1] / squares[-1]
+        if abs(whole.squares[-1].sum() * share / squares[-1].sum() - 1) > UNLIKE:
+            return None
+        squares *= ratio
         squares[-len(ends) :] = whole.squares
         return found
 
