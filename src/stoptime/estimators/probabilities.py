@@ -17,20 +17,25 @@ Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
-from stoptime.support.arrays import Floats, as_float64, constant, like, on_host, pairs
+from stoptime.support.arrays import EPS, Floats, as_float64, constant, like, on_host, pairs
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
+MOST_NEWTON_STEPS = 64
+MOST_HALVINGS = 60  # of one of these steps
+LEAST_GAIN = 1e-4  # of what the slope promises: a step that gains less is too long
+
+Derivatives = tuple[float, Floats, Floats]  # a value, its slopes and its second derivatives
 
 
 def calibrated(decisions: Any, place: Any, weights: Any = None) -> tuple[float, float]:
@@ -48,36 +53,84 @@ def calibrated(decisions: Any, place: Any, weights: Any = None) -> tuple[float, 
         count = max(weights.sum(), np.count_nonzero(weights))
         weights = like(values, weights / weights.sum())
     is_binary = decisions.ndim == 1
-    # below the largest value of their row, so that exponentials do not overflow, and of size one
-    largest = xp.max(values, axis=1, keepdims=True)
-    values = values - largest
+    if not is_binary:
+        # below the largest value of their row, so that exponentials do not overflow
+        values = values - xp.max(values, axis=1, keepdims=True)
     unit = float(xp.sum(values * values) / len(values)) ** 0.5 or 1.0
-    values /= unit
+    values = values / unit
     wanted = _sums_wanted(values, like(values, place), weights, count)
-
-    def loss(parameters: Floats) -> tuple[float, Floats]:
-        slope, offset = map(float, parameters)
-        logits = slope * values
-        value = -float(parameters @ wanted)
-        if is_binary:
-            # with the offset the other value may be the largest
-            logits[:, -1] += offset
-            top = xp.max(logits, axis=1, keepdims=True)
-            logits -= top
-            value += float(weights @ top[:, 0])
-        odds = xp.exp(logits)
-        totals = xp.sum(odds, axis=1)
-        shares = weights / totals
-        slopes = [float(shares @ xp.sum(odds * values, axis=1)), float(shares @ odds[:, -1])]
-        return value + float(weights @ xp.log(totals)), (slopes - wanted) * [1, is_binary]
-
+    # the best probabilities without a slope are the shares of the classes
+    start = np.array([0.0, logit(wanted[1])]) if is_binary else np.zeros(1)
+    kind = _binary_loss if is_binary else _loss
+    loss = partial(kind, values[:, -1] if is_binary else values, weights, wanted)
+    found = _lowest(loss, start)
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
-    bounds = [(LEAST_SLOPE * unit, None), (None, None) if is_binary else (0, 0)]
-    options = {"ftol": 1e-15, "gtol": 1e-9}
-    found: Any = minimize(loss, [1.0, 0.0], jac=True, bounds=bounds, options=options)
-    slope, offset = map(float, found.x)
-    slope /= unit
-    return slope, offset / slope
+    least = LEAST_SLOPE * unit
+    if found[0] < least:
+        found[0] = least
+
+        def of_offset(offset: Floats) -> Derivatives:
+            value, slopes, curvature = loss(np.append(least, offset))
+            return value, slopes[1:], curvature[1:, 1:]
+
+        found[1:] = _lowest(of_offset, start[1:])
+    slope = float(found[0]) / unit
+    return slope, float(found[1:].sum()) / slope
+
+
+def _binary_loss(values: Any, weights: Any, wanted: Floats, place: Floats) -> Derivatives:
+    """Return the log loss of two classes at a slope and an offset, and its derivatives."""
+    xp = array_namespace(values)
+    logits = float(place[0]) * values + float(place[1])
+    small = xp.exp(-abs(logits))
+    value = weights @ (xp.clip(logits, 0, None) + xp.log1p(small))
+    chances = xp.where(logits > 0, 1.0, small) / (1 + small)
+    weighted = weights * chances
+    slopes = float(weighted @ values), float(xp.sum(weighted))
+    weighted = weighted * (1 - chances)
+    own = weighted * values
+    shared = float(xp.sum(own))
+    curvature = np.array([[float(own @ values), shared], [shared, float(xp.sum(weighted))]])
+    return float(value) - float(place @ wanted), slopes - wanted, curvature
+
+
+def _loss(values: Any, weights: Any, wanted: Floats, place: Floats) -> Derivatives:
+    """Return the log loss of several classes at a slope, and its derivatives."""
+    xp = array_namespace(values)
+    odds = xp.exp(float(place[0]) * values)
+    totals = xp.sum(odds, axis=1)
+    value = weights @ xp.log(totals)
+    # mean and variance of the values of every row under its probabilities
+    odds *= values
+    means = xp.sum(odds, axis=1) / totals
+    odds *= values
+    variances = xp.sum(odds, axis=1) / totals - means * means
+    slope = np.array([float(weights @ means)]) - wanted[:1]
+    return float(value) - place[0] * wanted[0], slope, np.array([[float(weights @ variances)]])
+
+
+def _lowest(loss: Callable[[Floats], Derivatives], start: Floats) -> Floats:
+    """Return where a convex function is least, by Newton's method."""
+    place = start
+    value, slopes, curvature = loss(place)
+    for _ in range(MOST_NEWTON_STEPS if start.size else 0):
+        # equal decision values have no curvature
+        step = np.linalg.solve(curvature + EPS * np.eye(len(start)), slopes)
+        gain = float(slopes @ step)
+        if gain <= EPS * abs(value):
+            break
+        # far from the least value a step may lead too far: then half of it is tried
+        for _ in range(MOST_HALVINGS):
+            lower, slopes, curvature = loss(place - step)
+            if lower <= value - LEAST_GAIN * gain:
+                break
+            step = step / 2
+            gain /= 2
+        else:
+            break
+        place = place - step
+        value = lower
+    return place
 
 
 def probabilities(slope: float, decisions: Floats) -> Floats:
