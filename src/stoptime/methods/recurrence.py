@@ -35,6 +35,7 @@ from stoptime.support.checks import iteration_numbers, nonnegative, positive_num
 
 Places = NDArray[np.intp]
 
+STEP_ENTRIES = 500  # numbers that are computed in the time in which Python begins a step
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
@@ -182,8 +183,10 @@ class Stepped(Method):
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
         last = stops.max() if stops.size else np.inf
-        # A formula in place of steps is cheaper where few of the iterations are wanted.
-        sparse = not self.runs_steps and last > 4 * len(stops)
+        # A formula in place of steps is cheaper where few of the iterations, or few of the
+        # eigenvalues, are wanted.
+        work = 4 * len(stops) * s.size
+        sparse = not self.runs_steps and last * (STEP_ENTRIES + s.size) > work
         if not self.whole_stops or sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return

@@ -32,6 +32,7 @@ FOLDS = 5
 FIT_STEPS = 8  # messages that fit_table sends to a progress bar
 CALIBRATION_GROUPS = 10
 LATER_STOPS = np.geomspace(1.08, 1e3, 90)  # relative to the last stop of the default grid
+INFLATION_ZOOMS = 3  # which resolve the stop to 1e-4, and the least risk to about 1e-9
 LATEST_MATCH = 12.0  # iterations that are searched, relative to those that match the best ridge
 PENALTIES = np.geomspace(1e-6, 1e4, 41)  # of RidgeCV, in units of the mean eigenvalue
 
@@ -303,7 +304,7 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
         stops = stops[stops <= min(2 * last, LATEST_MATCH * matching)]
     stops = np.unique(np.round(stops)) if method.whole_stops else stops
     end = float(risk.total(np.array([np.inf]))[0])
-    least = min(risk.lowest_near(stops)[1], end)
+    least = min(risk.lowest_near(stops, INFLATION_ZOOMS)[1], end)
     ratio = (least + null_risk) / (ridge + null_risk)
     # No filter has a smaller Bayes risk than the best ridge: a ratio below one is rounding.
     return max(ratio, 1.0) if np.isfinite(ratio) else None

@@ -33,6 +33,7 @@ STOPS_PER_DECADE = 60
 MOST_DIPS = 40  # dips that are refined
 MOST_WHOLE_DIPS = 8  # dips that are refined among whole numbers
 DIP_ZOOMS = 8
+DIP_MARGIN = 0.1  # of the least risk: no dip is so much deeper between the stops
 FIRST_PHASE = 1e-4  # of the largest eigenvalue: before it hardly anything is learned
 LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
 
@@ -75,7 +76,7 @@ class RiskModel:
         last = last if np.isinf(last) else float(np.floor(last))
         return self.lowest_near(np.minimum(np.ceil(self.grid(np.ceil(first), last)), last))
 
-    def lowest_near(self, stops: Array) -> tuple[float, float]:
+    def lowest_near(self, stops: Array, zooms: int = DIP_ZOOMS) -> tuple[float, float]:
         """Return the stop with the least risk near some stops that show all dips, and that risk."""
         if self.method.whole_stops:
             finite = stops[np.isfinite(stops)]
@@ -84,9 +85,9 @@ class RiskModel:
                 # One run passes every iteration on its way; looking closer would repeat it. With
                 # many eigenvalues, evaluating them all would cost more than the run.
                 stops = np.append(stops, np.arange(finite.min(), finite.max()))
-            return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS)
+            return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS, zooms)
         # the risk may oscillate: the deepest of its dips are refined
-        return search.lowest(self.total, stops, MOST_DIPS, DIP_ZOOMS)
+        return search.lowest(self.total, stops, MOST_DIPS, zooms, DIP_MARGIN)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""

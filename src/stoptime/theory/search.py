@@ -20,7 +20,9 @@ Ratio = Callable[[Method, Array, ArrayLike], Array]
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
-RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them
+RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them, at most
+LEAST_POINTS = 300
+POINTS_PER_RADIAN = 30.0  # of the phase that the largest eigenvalue has reached
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
 PEAK_ZOOMS = 4
 PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
@@ -29,8 +31,8 @@ AMPLITUDE = 1.2  # of an iterate with steps up to 1/L, relative to that of its f
 PHASE_STEP = 1e-5
 LEAST_OSCILLATING = 1e-9  # of the largest eigenvalue: below, an iterate and its flow are in phase
 KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
-ROUGHLY = 1e-5  # width to which a point is searched for that another search refines
 MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
+ROUGHLY = 1e-5  # width to which a point is searched for that another search refines
 
 
 class Look(NamedTuple):
@@ -85,13 +87,15 @@ def lowest(
     return point, least
 
 
-def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
+def lowest_whole(
+    curve: Curve, closer: Array, most_dips: int, rounds: int = MOST_WHOLE_ROUNDS
+) -> tuple[float, float]:
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
     # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
     # rounds without a limit would look at every whole number
-    for _ in range(MOST_WHOLE_ROUNDS):
+    for _ in range(rounds):
         if not closer.size:
             break
         points = np.append(points, closer)
@@ -166,7 +170,8 @@ def highest_peak(
 def worst_places(method: Method, stop: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
     if np.isfinite(high):
-        return eigenvalue_grid(low, high)
+        radians = (method.pace * np.max(stop)) ** (method.order / 2) * np.sqrt(high)
+        return eigenvalue_grid(low, high, POINTS_PER_RADIAN * radians)
     # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
     unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
     phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
@@ -253,7 +258,8 @@ def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) ->
     return min(left, right, found)
 
 
-def eigenvalue_grid(low: float, high: float) -> Array:
+def eigenvalue_grid(low: float, high: float, wanted: float = RANGE_POINTS) -> Array:
     """Return eigenvalues that are even in phase, and even in decades where phases are small."""
-    even = np.linspace(np.sqrt(low), np.sqrt(high), RANGE_POINTS) ** 2
+    count = int(np.clip(wanted, LEAST_POINTS, RANGE_POINTS))
+    even = np.linspace(np.sqrt(low), np.sqrt(high), count) ** 2
     return np.union1d(even, np.geomspace(max(low, high * 1e-12), high, RANGE_POINTS // 4))
