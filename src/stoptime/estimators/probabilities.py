@@ -21,18 +21,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
-from stoptime.support.arrays import EPS, Floats, as_float64, constant, like, on_host, pairs
+from stoptime.support.arrays import (  # isort: skip
+    EPS, Floats, array_namespace, as_float64, constant, like, on_host, pairs,
+)  # fmt: skip
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
 MOST_NEWTON_STEPS = 64
-MOST_HALVINGS = 60  # of one of these steps
+MOST_SHORTER_STEPS = 60  # that are tried in place of one of these
 LEAST_GAIN = 1e-4  # of what the slope promises: a step that gains less is too long
 
 Derivatives = tuple[float, Floats, Floats]  # a value, its slopes and its second derivatives
@@ -120,7 +121,7 @@ def _lowest(loss: Callable[[Floats], Derivatives], start: Floats) -> Floats:
         if gain <= EPS * abs(value):
             break
         # far from the least value a step may lead too far: then half of it is tried
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MOST_SHORTER_STEPS):
             lower, slopes, curvature = loss(place - step)
             if lower <= value - LEAST_GAIN * gain:
                 break

@@ -151,8 +151,34 @@ class ByMixture:
 
         return residuals
 
+    def _light_operators(self, block: RowBlock) -> tuple[Array, Array]:
+        r"""Return the same in single precision, for rows of low leverage.
+
+        .. math:: \frac1{1-h} = 1 + \frac h{1-h}
+
+        The first term gives the residual of all rows, whose shrinkage is known to all digits. The
+        second one is small, so that rounding errors that are multiplied by large weights are small.
+        """
+        weights = self.mixture.weights[0]
+        table = self.mixture.shrinkages(self.eigenvalues)
+        whole = (table @ weights).real.T.astype(np.float32)
+        (learned,) = in_single(as_real(1 - table))
+        leverage = block.shares @ learned
+        if self._is_complex:
+            leverage = leverage.view(np.complex64)
+        leverage /= 1 - leverage
+        own = weights.T[:, None].astype(leverage.dtype) * leverage
+        (back,) = in_single(for_real_part(table.T))
+        slopes = np.ascontiguousarray(own).view(np.float32).reshape(-1, len(back)) @ back
+        slopes = slopes.reshape(*own.shape[:2], -1)
+        slopes += whole[:, None]
+        slopes *= block.scores
+        return 1 + own.sum(axis=2).real, slopes
+
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α, of shape (n_stops, n_rows), and C, of shape (n_stops, n_rows, rank)."""
+        if block.is_light:
+            return self._light_operators(block)
         weights = self.mixture.weights.swapaxes(1, 2)
         if len(weights) == 1:
             own = weights[0][:, None]

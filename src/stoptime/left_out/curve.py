@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +40,10 @@ class ErrorCurve:
 
     def pooled(self) -> ErrorCurve:
         """Return the curve of the mean over targets."""
-        if self.errors.ndim == 1:
-            return self
+        return self if self.errors.ndim == 1 else self._pooled
+
+    @cached_property
+    def _pooled(self) -> ErrorCurve:
         # targets share their rows, so their errors are correlated: standard errors are averaged too
         deviation = None if self.standard_errors is None else self.standard_errors.mean(axis=1)
         return ErrorCurve(self.stops, self.errors.mean(axis=1), deviation, self.exact)

@@ -105,7 +105,7 @@ class LeftOut:
         for index, route in progress(parts, "leave-one-out", options["verbose"]):
             block = rows.block(index, on_host=route.runs_on_host)
             for places, residuals in routing.residuals(block, route):
-                if whole and residuals.dtype != np.float32:
+                if whole and (block.is_light or residuals.dtype != np.float32):
                     kept = zip(places, 1 * residuals, strict=True)
                     at = routing.stops
                     self._known |= {(method, float(at[place])): own for place, own in kept}

@@ -88,7 +88,8 @@ class Routing:
         elif self.between.size:
             # for many targets these products take most of the time: results in single precision do
             # not deserve ones in double precision
-            single = self._has_many_targets and self.rows.data.precision == np.float32
+            many = self._has_many_targets and self.rows.data.precision == np.float32
+            single = many or block.is_light
             at = route.by_target(block, self.rows.coef, single=single)
             for place in range(len(self.between)):
                 yield self.between[place : place + 1], at(place, slice(None))[None]

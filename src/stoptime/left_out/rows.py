@@ -40,6 +40,9 @@ RIDGES_REMEMBERED = 1 / 8  # of this room, for left-out residuals of ridges
 REMEMBERED_ON_DEVICE = 2  # blocks on a device, where another product with X costs more
 MOST_SETS_OF_RIDGES = 8  # that a block remembers: about one for every stage of a search
 TYPICAL_RIDGES = 128  # real numbers for one row and target
+LIGHT_NUMBERS = 2**22  # of rows from which on single precision saves time
+LIGHT_CONDITION = 1e6  # number of XᵀX up to which rotated rows keep their digits in it
+MOST_LIGHT_LEVERAGE = 0.25
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 
 Index = slice | NDArray[np.intp]
@@ -68,6 +71,11 @@ class RowBlock:
     weight: Array
     certain: NDArray[np.bool_]
     ridges: dict[bytes, Array] | None = None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether all leverages are small, so that scores and shares are in single precision."""
+        return self.scores.dtype == np.float32
 
     def on_host(self) -> RowBlock:
         """Return the same block in main memory; nothing is remembered there."""
@@ -248,6 +256,47 @@ class Rows:
             block = self._kept[key]
         return block.on_host() if on_host else block
 
+    @cached_property
+    def are_light(self) -> bool:
+        """Whether no row has much leverage: then leaving it out changes little."""
+        if not (self._may_be_light and self.keeps_blocks):
+            return False
+        blocks = self.partition(self.present, self.data.n_rows)
+        return all(self.block(index, on_host=False).is_light for index in blocks)
+
+    @cached_property
+    def _may_be_light(self) -> bool:
+        s = self.eigenvalues
+        n = len(self.weights)
+        if self.data.on_device or self.data.precision != np.float32 or not self.has_one_scale:
+            return False
+        large = n * len(s) >= LIGHT_NUMBERS and len(s) <= MOST_LIGHT_LEVERAGE / 2 * n
+        plain = self.spectrum.geometry is None and not isinstance(self.spectrum.basis, DualVectors)
+        return large and plain and bool(s[-1] <= LIGHT_CONDITION * s[0])
+
+    @cached_property
+    def _single_vectors(self) -> Any:
+        return np.asarray(self.spectrum.vectors, np.float32)
+
+    def _light(self, index: Index) -> RowBlock | None:
+        """Return rows of low leverage in single precision, or None if there are others."""
+        mean = self.spectrum.feature_mean
+        scores = self.data.rotated(index, mean, self._single_vectors)
+        shares = scores * np.sqrt(self.weights[0] * self._stretches[0] / self.eigenvalues).astype(
+            np.float32
+        )
+        shares *= shares
+        leverage = shares.sum(axis=1)
+        if leverage.max() > MOST_LIGHT_LEVERAGE:
+            return None
+        targets = (self.data.y[index] - self.spectrum.target_mean) / self.unit
+        # the residuals of all rows are in double precision: only what leaving a row out changes,
+        # which is little, is not
+        residual = targets - self.data.rotated(index, mean, self.spectrum.vectors @ self.coef)
+        scales = self.scales[index], self._stretches[index], self.weights[index]
+        certain = np.ones(len(scores), np.bool_)
+        return RowBlock(scores, shares, 1.0 - leverage, residual, targets, *scales, certain)
+
     def begin(self) -> None:
         """Let a device rotate the rows that will be remembered, while the host does other work."""
         if self.data.on_device and self._kept == {}:
@@ -260,6 +309,9 @@ class Rows:
         return {}
 
     def _made(self, index: Index) -> RowBlock:
+        light = self._light(index) if self._may_be_light else None
+        if light is not None:
+            return light
         scores = self._begun.pop(_key(index), None)
         if scores is None:
             scores = self._scores(index)
@@ -362,7 +414,7 @@ def target_units(spectrum: Spectrum) -> Array:
 
 def in_single(*arrays: Array) -> tuple[Any, ...]:
     """Return arrays on the host in single precision."""
-    return tuple(values.astype(np.float32) for values in arrays)
+    return tuple(values.astype(np.float32, copy=False) for values in arrays)
 
 
 def by_operators(
@@ -370,15 +422,14 @@ def by_operators(
 ) -> ByTarget:
     """Return e as a function of a stop's place and targets, from the operators of the rows."""
     coef = like(block.scores, coef)
-    slopes *= block.stretch[:, None]
-    own = alpha * block.stretch
     residual = block.residual
     if single:
-        slopes, coef, own, residual = in_single(slopes, coef, own, residual)
+        slopes, coef, alpha, residual = in_single(slopes, coef, alpha, residual)
 
     def residuals(place: int, targets: Any) -> Array:
         out = slopes[place] @ coef[:, targets]
-        out += own[place][:, None] * residual[:, targets]
+        out += alpha[place][:, None] * residual[:, targets]
+        out *= block.stretch[:, None]
         return out
 
     return residuals

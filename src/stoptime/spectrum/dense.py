@@ -165,8 +165,8 @@ class DenseData(Data):
         return as_dtype(values, self.precision)
 
     def rotated(self, index: Any, mean: Any, vectors: Any) -> Any:
-        """Return some centred rows times vectors."""
-        return (self.X[index] - mean) @ vectors
+        """Return some centred rows times vectors, in the precision of the vectors."""
+        return as_dtype(self.X[index] - mean, vectors.dtype) @ vectors
 
     def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:
         """Factor by "gram", by "svd", or by whichever is accurate enough."""

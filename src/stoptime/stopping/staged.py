@@ -131,6 +131,9 @@ class StagedSearch(CurveSearch):
     def _in_stages(self) -> bool:
         """Estimate errors up to the stage in which they have clearly risen; tell if they have."""
         stops = self.known_stops
+        if not self.per_target and self.problem.left_out.rows.are_light:
+            self._follow_gcv(stops)
+            return self.has_risen()
         stage = stages(self.problem, stops)
         self.curve = self._rough(self.with_ends(spaced_stops(self.problem, stops[stage == 0])))
         guard: ErrorCurve | None = None
@@ -146,6 +149,17 @@ class StagedSearch(CurveSearch):
                 if _rises_after(guard, later.stops[-1]):
                     return True
         return self.has_risen()
+
+    def _follow_gcv(self, stops: Array) -> None:
+        """Estimate errors in ratio to path GCV, of which rows of low leverage leave little over."""
+        self.curve = by_gcv(self.problem, stops)
+        errors = self.curve.pooled().errors
+        best = int(np.argmin(errors))
+        near = np.asarray(self.curve.stops[max(best - 1, 0) : best + 2], np.float64)
+        self.problem = self.problem.reaching(near)
+        exact = self.near(self.with_ends(near))
+        ratio = exact.pooled().errors[exact.stops == self.curve.stops[best]] / errors[best]
+        self.curve = replace(self.curve, errors=self.curve.errors * ratio).joined(exact)
 
     def has_risen(self) -> bool:
         """Tell whether the least error lies well before the last stop that is known."""
@@ -217,7 +231,7 @@ class StagedSearch(CurveSearch):
     def _near_best(self) -> None:
         """Compute errors exactly around every dip that may hold the least, until one does."""
         seen = np.array([0.0, np.inf])
-        if self.per_target and not self.problem.has_few_targets:
+        if not self._fills_dips or (self.per_target and not self.problem.has_few_targets):
             seen = np.union1d(seen, self.curve.stops[self.curve.exact])
         for _ in range(MOST_NEIGHBOURHOODS):
             stops = self.curve.stops

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import array_api_compat
+import array_api_compat.numpy
 import numpy as np
-from array_api_compat import array_namespace as array_namespace  # noqa: PLC0414 - for all others
 from array_api_compat import is_cupy_array, is_torch_array, to_device
 from numpy.typing import NDArray
 
@@ -22,9 +23,18 @@ TINY = float(np.finfo(np.float64).tiny)
 SMALL_DEVICE = 2**32  # bytes
 
 
+def array_namespace(*arrays: Any) -> Any:
+    """Return the functions for these arrays, which are all of the same kind."""
+    # most are arrays of NumPy, which are recognised at once
+    if all(type(values) is np.ndarray for values in arrays):
+        return array_api_compat.numpy
+    return array_api_compat.array_namespace(*arrays)
+
+
 def is_device_array(values: Any) -> bool:
     """Tell whether values are a tensor of torch or an array of CuPy, without importing either."""
-    return is_torch_array(values) or is_cupy_array(values)
+    # most values are arrays of NumPy, which are recognised at once
+    return type(values) is not np.ndarray and (is_torch_array(values) or is_cupy_array(values))
 
 
 def like(reference: Any, values: Any) -> Any:

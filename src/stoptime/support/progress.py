@@ -47,6 +47,9 @@ class Ticker:
 
 def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
     """Yield the items; if ``verbose``, show how many are done and the time left."""
+    if not verbose:
+        yield from items
+        return
     tick = Ticker(name, verbose)
     for done, item in enumerate(items, start=1):
         yield item
