@@ -168,3 +168,15 @@ def test_methods_that_cannot_gain_are_not_searched(monkeypatch):
         alone = st.StoppedRegressorCV(one.method).fit(X, y)
         assert one.error == pytest.approx(alone.choice_.error, rel=1e-4)
         assert model.choice_.error <= alone.choice_.error * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("seed", [23, 37, 38, 69, 107, 114])
+def test_no_method_alone_has_a_lower_error_than_the_best_of_all(seed):
+    """Where noise is small, the best stop may be an oscillation after the end of the grid."""
+    rng = np.random.default_rng(seed + (0 if seed < 100 else 30))
+    n, p = int(rng.integers(40, 200)), int(rng.integers(3, 30))
+    X = rng.normal(size=(n, p)) * np.arange(1, p + 1) ** -rng.uniform(0, 2)
+    y = X @ rng.normal(size=p) + 10 ** rng.uniform(-2, 0.5) * rng.normal(size=n)
+    best = st.StoppedRegressorCV().fit(X, y).choice_.error
+    alone = [st.StoppedRegressorCV(method).fit(X, y).choice_.error for method in st.FAMILY]
+    assert best <= min(alone) * 1.001

@@ -213,6 +213,9 @@ class Survey:
                 parts[place].append(curve)
         for one, own_parts in zip(searches, parts, strict=True):
             one.curve = reduce(ErrorCurve.joined, own_parts)
+            if not one.is_bounded:
+                # where stops as late as the last one are good, an oscillation after it may be better
+                one.extend()
 
 
 def _looked_at(searches: list[StagedSearch], stops: list[Array], limit: float) -> list[ErrorCurve]:
@@ -242,7 +245,7 @@ def _stops_by_stage(search: StagedSearch, window: Window) -> dict[int, Array]:
     found = {number: stops[stage == number] for number in range(inside[0], inside[-1] + 1)}
     near = (search.grid >= found[inside[0]][0]) & (search.grid <= found[inside[-1]][-1])
     search.grid = search.grid[near | (search.grid == 0) | np.isinf(search.grid)]
-    search.is_bounded = True
+    search.is_bounded = bool(window.last < gains[-1])
     return found
 
 
