@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import stoptime as st
-from stoptime.show import report
+from stoptime.show import report, results
 from stoptime.tables import fitting
 
 EVIL = "<script>alert(1)</script>"
@@ -356,3 +356,37 @@ def test_a_phone_shows_it_without_sideways_scrolling(tab):
         ".map(one => one.getBoundingClientRect().right))"
     )
     assert widest <= 390
+
+
+@pytest.mark.parametrize("rule", ["l-curve", "ncp", "discrepancy", "sure", "plug-in"])
+def test_the_error_of_a_rule_that_estimates_none_is_that_of_left_out_rows(tmp_path, rule):
+    """An angle, a distance, or a training error is no error of a prediction."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["y"] = 1e6 * (X @ [1.0, 2.0, 0.0, 0.5] + 0.3 * rng.normal(size=80))
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    request = fitting.Request(str(path), "y", methods=(st.Ridge(),), rule=rule, compare=False)
+    fitted = fitting.fit_table(request)
+    found = fitted.assessment
+    assert found.error == pytest.approx(np.mean(fitted.model.left_out_residuals_**2))
+    assert found.standard_error > 0
+    assert results.key_figures(fitted)[0][2].startswith("root mean squared error by leave-one-out")
+    if found.guarantee is not None:
+        assert "if the equivalent penalty is the best one" in results.key_figures(fitted)[-1][2]
+    page = report.of_fit(fitted)
+    drawn = {"l-curve": "angle of l-curve", "ncp": "distance of ncp"}.get(rule, "RMSE, in units")
+    assert drawn in page
+
+
+def test_an_error_that_nothing_estimates_is_unknown(tmp_path):
+    path = tmp_path / "table.csv"
+    pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("aby")).to_csv(path)
+    methods = (st.Ridge(),)
+    request = fitting.Request(str(path), "y", methods, "l-curve", in_memory=False, compare=False)
+    fitted = fitting.fit_table(request)
+    assert results.key_figures(fitted)[0] == (
+        "typical error", "unknown", "l-curve does not estimate it",
+    )  # fmt: skip
+    assert "unknown" in report.of_fit(fitted)

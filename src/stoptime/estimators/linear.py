@@ -182,7 +182,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     errors_ : array of shape (n_stops,) or (n_stops, n_targets)
         Estimated mean squared errors at these stops; with ``scoring``, negative scores.
     best_score_ : float or array of shape (n_targets,)
-        The score at the chosen stop; without ``scoring`` the negative mean squared error.
+        The score at the chosen stop; without ``scoring`` the negative ``choice_.error``.
     choice_ : Choice
         The stop, its error and standard error, the error curve, and the reason for the choice.
     method_ : Method

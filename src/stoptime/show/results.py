@@ -51,8 +51,13 @@ def _errors(fitted: Fitted) -> list[tuple[str, str, str]]:
             ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
             ("log loss", loss, "of left-out rows, by calibrated probabilities"),
         ]
-    how = "by leave-one-out" if fitted.request.how == "loo" else f"by {fitted.request.how}"
+    left_out = found.mae is not None and not found.predicts_new_rows
+    how = f"by {fitted.request.how}"
+    if left_out or fitted.request.how == "loo":
+        how = "by leave-one-out"
     scale = fitted.scale
+    if np.isnan(found.error):
+        return [("typical error", "unknown", f"{fitted.request.how} does not estimate it")]
     mae = "" if found.mae is None else f"; mean absolute error {number(found.mae, scale=scale)}"
     error = with_error(found.rmse, found.rmse_standard_error, scale=scale)
     return [

@@ -214,7 +214,7 @@ class Survey:
         for one, own_parts in zip(searches, parts, strict=True):
             one.curve = reduce(ErrorCurve.joined, own_parts)
             if not one.is_bounded:
-                # where stops as late as the last one are good, an oscillation after it may be better
+                # where stops as late as the last one are good, later oscillations may be better
                 one.extend()
 
 

@@ -83,6 +83,7 @@ class NCP(CurveRule):
     name: ClassVar[str] = "ncp"
     measure: ClassVar[str] = "distance"
     compares_methods: ClassVar[bool] = False
+    predicts_new_rows: ClassVar[bool] = False
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the distances of the periodograms from that of white noise."""
@@ -250,6 +251,7 @@ class PlugIn(Rule):
     """
 
     name: ClassVar[str] = "plug-in"
+    predicts_new_rows: ClassVar[bool] = False
     _uses_trace: ClassVar[bool] = True
 
     def choose(

@@ -61,8 +61,9 @@ class Choice:
     """A stop, the error to expect there, and the reason for it.
 
     ``error`` is the estimated mean squared prediction error at ``stop``, and ``standard_error`` its
-    standard error, where the rule estimates one. Each is an array of shape (n_targets,) where every
-    target has a stop of its own. ``curve`` holds the errors among which the stop was chosen, and
+    standard error, where the rule estimates one; discrepancy has the training error there, NCP a
+    distance, and the L-curve an angle. Each is an array of shape (n_targets,) where every target
+    has a stop of its own. ``curve`` holds the errors among which the stop was chosen, and
     ``message`` the reason, in one sentence. From several methods, ``candidates`` holds all of them.
     """
 
@@ -101,8 +102,12 @@ class Rule(ABC):
     """A rule that picks the stop."""
 
     name: ClassVar[str]
+    measure: ClassVar[str] = "error"
+    """The name of what is least at the chosen stop."""
     compares_methods: ClassVar[bool] = True
     """Whether errors of different methods can be compared."""
+    predicts_new_rows: ClassVar[bool] = True
+    """Whether the error at the chosen stop is that of rows that were not fitted."""
     _uses_rows: ClassVar[bool] = False
     _uses_trace: ClassVar[bool] = False
 
@@ -141,8 +146,6 @@ class Rule(ABC):
 
 class CurveRule(Rule):
     """A rule that takes the lowest point of an error curve, or of another ``measure``."""
-
-    measure: ClassVar[str] = "error"
 
     @abstractmethod
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:

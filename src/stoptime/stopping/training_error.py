@@ -203,6 +203,7 @@ class SURE(CurveRule):
 
     noise: float | None = None
     name: ClassVar[str] = "sure"
+    predicts_new_rows: ClassVar[bool] = False
     _uses_trace: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
@@ -235,7 +236,9 @@ class Discrepancy(Rule):
     noise: float | None = None
     safety: float = 1.0
     name: ClassVar[str] = "discrepancy"
+    measure: ClassVar[str] = "training error"
     compares_methods: ClassVar[bool] = False
+    predicts_new_rows: ClassVar[bool] = False
 
     @property
     def needs_trace(self) -> bool:
@@ -323,6 +326,7 @@ class LCurve(CurveRule):
     name: ClassVar[str] = "l-curve"
     measure: ClassVar[str] = "angle"
     compares_methods: ClassVar[bool] = False
+    predicts_new_rows: ClassVar[bool] = False
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the angles of the curve at the stops, in radians; π where it goes straight on."""

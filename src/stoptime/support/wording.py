@@ -102,6 +102,8 @@ def guarantee_in_words(found: Assessment) -> tuple[str, str]:
     if found.guarantee is None:
         return "none", "No bound is known for this method at this stop."
     where = "" if found.universal else ", on data with eigenvalues in the same range"
+    if not found.predicts_new_rows:
+        where += ", if the equivalent penalty is the best one"
     meaning = f"the error of the best ridge{where}"
     if found.inflation is not None:
         meaning += f"; about {found.inflation:.2f} times on these data"

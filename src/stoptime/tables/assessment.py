@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
@@ -16,6 +17,7 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import FAMILY
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.grid import grid_of
+from stoptime.stopping.registry import get_rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.tables.reading import Table, needed
 from stoptime.tables.recipe import Policy, Prepared, counted
@@ -116,7 +118,7 @@ class Assessment:
     stop: float
     penalty: float | None  #: The equivalent ridge penalty λ.
     degrees_of_freedom: float
-    error: float  #: The rule's estimate of the mean squared prediction error.
+    error: float  #: Estimated mean squared prediction error; NaN where nothing estimates it.
     standard_error: float | None  #: Of this estimate.
     rmse: float  #: Its root, in the units of the target (or of labels coded as ±1).
     rmse_standard_error: float | None
@@ -126,6 +128,7 @@ class Assessment:
     universal: bool  #: Whether this bound holds on any spectrum, or only in the same range.
     inflation: float | None  #: The ratio on this spectrum, for estimated noise and signal.
     alpha: float | None = None  #: The penalty times the number of rows, as in scikit-learn.
+    predicts_new_rows: bool = True  #: Whether the rule itself estimates this error.
 
 
 @dataclass(frozen=True)
@@ -255,19 +258,27 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
     variance = float(np.mean(spectrum.target_power))
+    rule = get_rule(model.rule, model.cv)
     error = float(model.choice_.error)
     spread = None if model.choice_.standard_error is None else float(model.choice_.standard_error)
     residuals = getattr(model, "left_out_residuals_", None)
     mae = None
     if residuals is not None:
+        residuals = residuals.astype(np.float64)
         mae = float(np.average(np.abs(residuals), weights=model._observations))
+    if not (rule.predicts_new_rows or isinstance(model, ClassifierMixin)):
+        # The rule judges the fit by the rows that were fitted: the error is that of left-out rows.
+        if residuals is not None:
+            error, spread = weighted_mean(residuals**2, model._observations)
+        elif rule.measure != "error":
+            error = np.nan
     rmse = float(np.sqrt(error))
     return Assessment(
         method, stop, penalty, float(model.degrees_of_freedom_), error, spread, rmse,
         None if spread is None or rmse == 0 else spread / (2 * rmse), mae,
         1 - error / variance if variance > 0 else 0.0,
         guarantee, universal, _inflation(method, spectrum, eigenvalues),
-        None if penalty is None else penalty * spectrum.n_samples,
+        None if penalty is None else penalty * spectrum.n_samples, rule.predicts_new_rows,
     )  # fmt: skip
 
 

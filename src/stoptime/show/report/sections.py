@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +16,7 @@ from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
 from stoptime.show import results
 from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
+from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
@@ -47,8 +49,10 @@ def error_curve(fitted: Fitted) -> Section:
     stops = curve.stops[drawn]
     # Several classes have an error each, of which the rule takes the mean.
     squares = curve.errors.reshape(len(curve.stops), -1).mean(axis=1)
-    errors = np.sqrt(squares)
-    series = [Series("estimated error", stops, errors[drawn], color=1)]
+    rule = get_rule(fitted.model.rule, fitted.model.cv)
+    is_error = rule.measure == "error"
+    errors = np.sqrt(squares) if is_error else squares
+    series = [Series(f"estimated {rule.measure}", stops, errors[drawn], color=1)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop)]
     text = f"The chosen stop is {number(fitted.assessment.stop)}: {choice.message}."
     spread = curve.standard_errors
@@ -66,8 +70,9 @@ def error_curve(fitted: Fitted) -> Section:
         marks.append(Mark("least squares (never stopped)", y=float(errors[-1])))
     if curve.stops[0] == 0 and squares[0] < HIGHEST_MARK * squares[drawn].max(initial=0):
         marks.append(Mark("nothing learned", y=float(errors[0])))
-    title = "Estimated error along the path"
-    chart = Chart("error", title, "stop", _error_label(fitted), series, marks)
+    title = f"Estimated {rule.measure} along the path"
+    label = _error_label(fitted) if is_error else f"{rule.measure} of {rule.name}"
+    chart = Chart("error", title, "stop", label, series, marks)
     return Section("error", "When to stop", text, (chart,) if stops.size else ())
 
 
@@ -113,6 +118,11 @@ def bias_and_variance(fitted: Fitted) -> Section:
     if not 0 < oracle.penalty < np.inf:
         absent = "noise" if oracle.penalty == 0 else "signal"
         text = f"Marginal likelihood estimates no {absent}, so bias and variance need no balance."
+        if oracle.penalty == 0 and np.isfinite(fitted.assessment.rmse):
+            text = (
+                "Marginal likelihood cannot tell noise from signal in these rows: rely on the "
+                f"error of left-out rows, {number(fitted.assessment.rmse)}."
+            )
         return Section(key, title, text)
     stops = _path_stops(fitted)
     known = {"signal": float(oracle.signal), "noise": float(oracle.noise)}
@@ -269,8 +279,7 @@ def intervals(fitted: Fitted) -> Section:
     if n < FEWEST_ROWS:
         return Section(key, title, f"There are only {n} rows, too few to hold some out.")
     train, test = train_test_split(np.arange(n), test_size=HELD_OUT, random_state=seed)
-    weights = None if prepared.sample_weight is None else prepared.sample_weight[train]
-    model = clone(fitted.model).fit(prepared.X[train], prepared.y[train], weights)
+    model = _refitted(fitted, train)
     if model.left_out_residuals_ is None:
         text = "This method has no left-out residuals, from which intervals are computed."
         return Section(key, title, text)
@@ -369,17 +378,20 @@ def _tried(fitted: Fitted) -> list[Assessment]:
         common.append(HeavyBallFlow(float(np.sqrt(smallest))))
     # Stops that a user chose are times of one method, so that other methods choose their own.
     stops = fitted.model.stops if isinstance(fitted.model.stops, int) else None
-    prepared = fitted.prepared
-    found = [fitted.assessment]
-    for method in common:
-        if method == fitted.model.method_:
-            continue
-        model = clone(fitted.model).set_params(method=method, stops=stops)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StopWarning)  # it is about the data, as for the first
-            model.fit(prepared.X, prepared.y, prepared.sample_weight)
-        found.append(assess(model, fitted.spectrum))
+    others = [method for method in common if method != fitted.model.method_]
+    models = [_refitted(fitted, slice(None), method=one, stops=stops) for one in others]
+    found = [fitted.assessment, *(assess(model, fitted.spectrum) for model in models)]
     return sorted(found, key=lambda one: one.error)
+
+
+def _refitted(fitted: Fitted, rows: Any, **parameters: Any) -> Any:
+    """Fit the model again, to some rows or with other parameters."""
+    data = fitted.prepared
+    weights = None if data.sample_weight is None else data.sample_weight[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StopWarning)  # it is about the data, as for the first fit
+        model = clone(fitted.model).set_params(**parameters)
+        return model.fit(data.X[rows], data.y[rows], weights)
 
 
 def _dots(
