@@ -172,3 +172,13 @@ def test_a_heavy_ball_may_have_to_run_long_after_its_gain_has_reached_that_of_ri
     k = np.arange(1.0, 2000)
     assert found.inflation > small.inflation
     assert small.inflation == pytest.approx(small.guarantees(1e-3, k).min(), rel=0.01)
+
+
+@pytest.mark.parametrize("columns", [50, 200])
+def test_noise_that_wide_data_do_not_show_is_left_to_left_out_rows(columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, columns))
+    y = X[:, 0] + rng.normal(size=20)
+    with pytest.raises(ValueError, match=r"too many columns .* StoppedRegressorCV\(\"nesterov\"\)"):
+        st.plan(X=X, y=y)
+    assert st.plan(X=X, y=y, penalty=0.1).iterations < 100

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NO_LONGER_MATTERS = 1.01  # times the risk of the full gradient
+HARDLY_ANY = 1e-3  # of the smallest eigenvalue: such a penalty means hardly any noise
 MOST_BATCH_STEPS = 50_000  # of a run whose batches are followed step by step
 
 
@@ -350,6 +351,13 @@ def _best_penalty(known: Spectrum | Array | None) -> float:
             "Give the penalty to be matched, or data from which the best one is estimated."
         )
     found = estimate_oracle(known).penalty
+    interpolates = known.rank >= known.n_observations - known.n_unpenalised
+    if interpolates and found < HARDLY_ANY * known.eigenvalues.min(initial=np.inf):
+        raise ValueError(
+            "These data have too many columns to tell noise from signal: let left-out rows choose "
+            'the number of iterations, StoppedRegressorCV("nesterov").fit(X, y).stop_, or give a '
+            "penalty."
+        )
     if 0 < found < np.inf:
         return found
     missing = "noise: run to convergence" if found == 0 else "signal: do not run at all"
