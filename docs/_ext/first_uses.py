@@ -22,6 +22,8 @@ FORMS = {
     "spectrum": "spectr(?:um|a)",
     "stop": r"stopping\s+times?|stops?",
 }
+# phrases in which a word of the glossary has another sense, and no link
+OTHER_SENSES = re.compile(r"with\s+3\s+degrees\s+of\s+freedom|such\s+a\s+gain")
 # pages of code, where words are names, and the titles of other works
 WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")
 
@@ -42,8 +44,9 @@ class FirstUses(SphinxTransform):
 
     def _linked(self, text: str, left: dict[str, re.Pattern[str]]) -> Any:
         """Yield the text in pieces, with a reference for each term that is still left."""
-        while matches := {term: found for term in left if (found := left[term].search(text))}:
-            term = min(matches, key=lambda one: matches[one].start())
+        while matches := {term: found for term in left if (found := _first(left[term], text))}:
+            # of terms that start at the same place, such as path and path GCV, the longer one
+            term = min(matches, key=lambda one: (matches[one].start(), -matches[one].end()))
             match = matches[term]
             del left[term]
             yield nodes.Text(text[: match.start()])
@@ -54,6 +57,17 @@ class FirstUses(SphinxTransform):
             )
             text = text[match.end() :]
         yield nodes.Text(text)
+
+
+def _first(word: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the first use of a word in the sense of the glossary."""
+    others = [phrase.span() for phrase in OTHER_SENSES.finditer(text)]
+    uses = (
+        use
+        for use in word.finditer(text)
+        if not any(start <= use.start() and use.end() <= end for start, end in others)
+    )
+    return next(uses, None)
 
 
 def _is_link(text: nodes.Text) -> bool:
@@ -69,9 +83,14 @@ def read_terms(app: Sphinx) -> None:
     source = app.srcdir / f"{GLOSSARY}.md"
     terms = re.findall(r"^(\S.*)\n  \S", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
     app.first_uses = {
-        term: re.compile(rf"(?<![\w-])(?:{FORMS.get(term, re.escape(term) + 's?')})(?![\w-])")
+        term: re.compile(rf"(?<![\w-])(?:{FORMS.get(term) or _plain_form(term)})(?![\w-])")
         for term in terms
     }
+
+
+def _plain_form(term: str) -> str:
+    """Return the pattern of a term, or of its plural, that may be broken between two lines."""
+    return r"\s+".join(map(re.escape, term.split())) + "s?"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
