@@ -22,8 +22,11 @@ FORMS = {
     "spectrum": "spectr(?:um|a)",
     "stop": r"stopping\s+times?|stops?",
 }
-# phrases in which a word of the glossary has another sense, and no link
-OTHER_SENSES = re.compile(r"with\s+3\s+degrees\s+of\s+freedom|such\s+a\s+gain")
+# phrases in which a word of the glossary has another sense, or is a part of another term
+OTHER_SENSES = re.compile(
+    r"with\s+3\s+degrees\s+of\s+freedom|degrees\s+of\s+freedom\s+and\s+with\s+mean"
+    r"|(?:such\s+a|most\s+of\s+the)\s+gain|path\s+GCV|Bayes\s+risk"
+)
 # pages of code, where words are names, and the titles of other works
 WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")
 
@@ -60,14 +63,14 @@ class FirstUses(SphinxTransform):
 
 
 def _first(word: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the first use of a word in the sense of the glossary."""
+    """Return the first use of a word in the sense of the glossary, and not as part of a phrase."""
     others = [phrase.span() for phrase in OTHER_SENSES.finditer(text)]
-    uses = (
-        use
-        for use in word.finditer(text)
-        if not any(start <= use.start() and use.end() <= end for start, end in others)
-    )
-    return next(uses, None)
+    return next((use for use in word.finditer(text) if not _is_part(use.span(), others)), None)
+
+
+def _is_part(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
+    """Tell whether a span is a part, and not the whole, of another one."""
+    return any(o != span and o[0] <= span[0] and span[1] <= o[1] for o in others)
 
 
 def _is_link(text: nodes.Text) -> bool:
