@@ -49,7 +49,7 @@ for ax, (name, last) in zip(
         f"{truth[np.argmin(naive)]:.2f} by naive GCV"
     )
 axes[0].set_ylabel("prediction error, in units of σ²")
-axes[0].legend(loc="upper left", fontsize="small")
+axes[0].legend(loc="upper left")
 
 # %%
 # For ridge the three estimates agree. For the flows naive GCV is wrong, while
