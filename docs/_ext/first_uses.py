@@ -1,6 +1,7 @@
 """Links the first use of each word of the glossary on a page to the glossary."""
 
 import re
+from itertools import groupby
 from typing import Any
 
 from docutils import nodes
@@ -41,9 +42,15 @@ class FirstUses(SphinxTransform):
         if self.env.docname.startswith(WITHOUT_LINKS):
             return
         left = dict(self.app.first_uses)
-        for text in list(self.document.findall(nodes.Text)):
-            if isinstance(text.parent, nodes.paragraph) and not _is_link(text):
-                text.parent.replace(text, list(self._linked(str(text), left)))
+        for paragraph in list(self.document.findall(nodes.paragraph)):
+            if _is_link(paragraph):
+                continue
+            children: list[nodes.Node] = []
+            # the lines of a text are nodes of their own, and a term may begin in one of them
+            for kind, group in groupby(paragraph.children, type):
+                run = list(group)
+                children += self._linked("".join(run), left) if kind is nodes.Text else run
+            paragraph[:] = children
 
     def _linked(self, text: str, left: dict[str, re.Pattern[str]]) -> Any:
         """Yield the text in pieces, with a reference for each term that is still left."""
@@ -73,9 +80,9 @@ def _is_part(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
     return any(o != span and o[0] <= span[0] and span[1] <= o[1] for o in others)
 
 
-def _is_link(text: nodes.Text) -> bool:
-    """Tell whether the text is in a card, which is a link as a whole."""
-    parent = text.parent
+def _is_link(paragraph: nodes.paragraph) -> bool:
+    """Tell whether the paragraph is in a card, which is a link as a whole."""
+    parent = paragraph.parent
     while parent is not None and not str(parent.get("design_component", "")).startswith("card"):
         parent = parent.parent
     return parent is not None
