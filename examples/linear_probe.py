@@ -37,8 +37,8 @@ X, y = features[train] - centre, digit[train] - mean
 X_new, y_new = features[~train] - centre, digit[~train] - mean
 
 # %%
-# The method that the optimiser is, and the plan. ``plan`` estimates the best ridge penalty from the
-# data, and stops where the run is closest to it.
+# First, ``from_torch`` turns the optimiser into a method of this package. Then ``plan`` estimates
+# the best ridge penalty from the data, and stops where the run is closest to that ridge.
 
 if torch is not None:
     weights = torch.zeros(X.shape[1], dtype=torch.float64, requires_grad=True)
@@ -53,9 +53,9 @@ plan = st.plan(X=X, y=y, method=method)
 print(f"{type(method).__name__}: stop after {plan.iterations} of {STEPS} steps")
 
 # %%
-# The run itself, which goes on beyond that stop to show what it would cost. The errors on new rows
-# are those of the weights that torch holds. The other curve is the exact leave-one-out error of the
-# same run, which does not need it.
+# Now the run itself. It goes on beyond the stop, to show what that would cost. The errors on new
+# rows are those of the weights that torch holds. The other curve is the exact leave-one-out error
+# of the same method, computed without the run.
 
 errors = []
 if torch is not None:

@@ -25,7 +25,7 @@ beta = rng.standard_normal(p) * np.sqrt(5 / p)
 y = X @ beta + rng.standard_normal(n)
 spectrum = st.decompose(X, y)
 
-figure, axes = plots.new_figure(1, 3, figsize=(13, 4.2), sharey=True)
+figure, axes = plots.new_figure(1, 3, figsize=(9, 3.8), sharey=True)
 for ax, (name, last) in zip(
     axes, {"ridge": 400, "gradient-flow": 400, "nesterov-flow": 40}.items(), strict=True
 ):
@@ -49,7 +49,7 @@ for ax, (name, last) in zip(
         f"{truth[np.argmin(naive)]:.2f} by naive GCV"
     )
 axes[0].set_ylabel("prediction error, in units of σ²")
-axes[0].legend(loc="upper left", fontsize="small")
+axes[0].legend(loc="upper left")
 
 # %%
 # For ridge the three estimates agree. For the flows naive GCV is wrong, while

@@ -36,7 +36,7 @@ for candidate in model.choice_.candidates:
 best = model.method_.gain(0.0, model.stop_)
 left.plot(best, np.sqrt(model.choice_.error), "o", color=look(model.method_)[1])
 left.axvline(best, color="0.2", linestyle="--", linewidth=1)
-text = f"{look(model.method_)[0]}\nstop {model.stop_:.2f}"
+text = f"{look(model.method_)[0]}\nstop {model.stop_:.2f} (1/penalty {best:.1f})"
 left.annotate(text, (best, 0.6), (6, 0), ("data", "axes fraction"), "offset points")
 left.set(xscale="log", ylim=(55, 63), xlabel="stop, as 1/penalty", ylabel="left-out RMSE")
 left.set_title("Exact leave-one-out error of six methods")

@@ -33,6 +33,13 @@ ORDER = [  # of the examples in the gallery; examples that are not listed come l
 ]
 
 
+# Figures of three panels that an example arranges for the width of a page.
+REARRANGED = {
+    "figures/from_flow_to_iteration.png": "from_flow_to_iteration",
+    "figures/adaptive_paths.png": "what_adam_regularises",
+}
+
+
 class Twins(SphinxTransform):
     """Add the dark version of an image where there is one; print the PDF of a figure on paper."""
 
@@ -43,6 +50,8 @@ class Twins(SphinxTransform):
         for image in list(self.document.findall(nodes.image)):
             if "://" in image["uri"]:
                 continue
+            if self.app.builder.format == "html" and image["uri"] in REARRANGED:
+                image["uri"] = f"gallery/images/sphx_glr_{REARRANGED[image['uri']]}_001.png"
             uri = Path(image["uri"])
             if self.app.builder.format == "latex":
                 image["uri"] = self._where_it_exists(uri.with_suffix(".pdf")) or str(uri)

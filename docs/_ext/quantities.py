@@ -69,7 +69,7 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def table(heading: str, loop: str, lines: list[str]) -> list[str]:
-    """Return a Markdown table with a column for every value of a loop.
+    """Return a Markdown table with a column for every value of a loop; None is headed "any".
 
     >>> table("$r$", "r in 3, 5", ["inflation := risk_inflation(AcceleratedFlow(r)) up 5"])[2]
     '| inflation | {value}`risk_inflation(AcceleratedFlow(3)) up 5` | {value}`risk_...` |'
@@ -80,7 +80,8 @@ def table(heading: str, loop: str, lines: list[str]) -> list[str]:
     variables = match["names"].split(", ")
     values = ast.literal_eval(f"[{match['values']}]")
     columns = [value if isinstance(value, tuple) else (value,) for value in values]
-    rows = [[heading, *(", ".join(map(str, column)) for column in columns)]]
+    heads = [["any" if one is None else str(one) for one in column] for column in columns]
+    rows = [[heading, *map(", ".join, heads)]]
     rows.append(["---"] * len(rows[0]))
     for line in lines:
         label, quantity = line.split(" := ")

@@ -1,4 +1,4 @@
-"""Small corrections of the pages: ends of code blocks, and links of words in types."""
+"""Small corrections of the pages: ends of code blocks, links of words in types, and colons."""
 
 import re
 from typing import Any
@@ -12,6 +12,7 @@ import stoptime as st
 
 FOREIGN_LINK = re.compile(r":ref:`([^<`]*?)\s*<\w+>`")
 TYPE = re.compile(r"\(\*(.+?)\*\) -- ")
+COLON = "\N{RATIO}"  # in place of a colon, until Napoleon has read the docstring
 CLASSES = "|".join(name for name in st.__all__ if isinstance(getattr(st, name), type))
 
 
@@ -41,6 +42,18 @@ class ShapesAreNoClasses(SphinxTransform):
                 reference.replace_self(reference.children)
 
 
+def hide_colon(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
+    """Keep Napoleon from reading what stands before a colon as the type of an attribute."""
+    if what in {"attribute", "property"} and lines:
+        lines[0] = lines[0].replace(": ", f"{COLON} ")
+
+
+def show_colon(*arguments: Any) -> None:
+    """Put the colons back."""
+    lines = arguments[-1]
+    lines[:] = [line.replace(COLON, ":") for line in lines]
+
+
 def without_foreign_links(*arguments: Any) -> None:
     """Keep the words alone of links in inherited docstrings, whose pages are not here."""
     lines = arguments[-1]
@@ -66,5 +79,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(CodeEnds)
     app.add_transform(ShapesAreNoClasses)
+    app.connect("autodoc-process-docstring", hide_colon, priority=100)  # before Napoleon
+    app.connect("autodoc-process-docstring", show_colon, priority=900)
     app.connect("autodoc-process-docstring", without_foreign_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
