@@ -156,9 +156,9 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         self.classes_ = on_host(self.classes_)
         if self.classes_.dtype.kind == "f":
             assert_all_finite(self.classes_, input_name="y")
-        # where classes are few, as they should be, checking them costs less than checking all rows
-        few = 2 * len(self.classes_) <= len(labels)
-        check_classification_targets(np.repeat(self.classes_, 2) if few else on_host(labels))
+            # checking few classes, as they should be, costs less than checking all rows
+            few = 2 * len(self.classes_) <= len(labels)
+            check_classification_targets(np.repeat(self.classes_, 2) if few else on_host(labels))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes; its rows, n_samples={len(labels)}, have "

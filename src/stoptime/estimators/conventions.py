@@ -30,7 +30,10 @@ class MethodParameters(BaseEstimator):
         super().set_params(**{key: value for key, value in params.items() if key not in own})
         if own:
             if self.method == "auto" or isinstance(self.method, list | tuple):
-                raise ValueError(f"{', '.join(own)} needs one method; got {self.method!r}.")
+                raise ValueError(
+                    f"{', '.join(own)} needs one method, such as method='nesterov-flow'; got "
+                    f"{self.method!r}."
+                )
             changes = {key.removeprefix(OF_METHOD): value for key, value in own.items()}
             self.method = get_method(self.method).with_params(**changes)
         return self
