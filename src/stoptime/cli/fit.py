@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from stoptime.cli.predict import HELP_FORCE, checked_interval
+from stoptime.cli.predict import checked_interval
 
 from stoptime.cli.terminal import (  # isort: skip
-    TABLES, AsJson, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
+    HELP_FORCE, TABLES, AsJson, bad, checked_output, completed, known_name, parsed_method,
+    parsed_stops,
 )  # fmt: skip
 from stoptime.methods.registry import ALL_METHODS, FAMILY
 from stoptime.stopping.registry import RULES
@@ -154,5 +155,5 @@ def _checked(
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise bad(option, f"{path} is also {other}: choose another file.")
-        checked_output(path, option, ENDINGS_OF[option], force=force or option != "--out")
+        checked_output(path, option, ENDINGS_OF[option], force=force)
     return wanted

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stoptime.tables.model import Model
 
 HELP_OUT = "Write to this csv, tsv or parquet file; - is standard output."
-HELP_FORCE = "Overwrite the file of --out."
 HELP_NA = "Word for a missing value, besides those of the fit; can be repeated."
 
 
@@ -25,7 +24,7 @@ def predict(
     out: Annotated[Path, typer.Option(help=HELP_OUT)] = Path(STANDARD),
     interval: Annotated[float, typer.Option(help="Confidence of prediction intervals.")] = 0.9,
     na: Annotated[list[str] | None, typer.Option(help=HELP_NA)] = None,
-    force: Annotated[bool, typer.Option("--force", help=HELP_FORCE)] = False,
+    force: terminal.Force = False,
     as_json: terminal.AsJson = False,
 ) -> None:
     """Predict the rows of a table with a saved model.

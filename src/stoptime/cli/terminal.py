@@ -27,7 +27,9 @@ from stoptime.support.wording import did_you_mean_class
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
+HELP_FORCE = "Overwrite files that exist."
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help=HELP_FORCE)]
 
 
 def bad(option: str, message: str) -> typer.BadParameter:
@@ -80,7 +82,7 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
 
 
 def checked_output(
-    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool = True
+    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool
 ) -> None:
     """Refuse an output that cannot be written, before any work is done.
 
