@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import cache
 from typing import Annotated, Any
 
@@ -13,14 +14,16 @@ from typer.core import TyperGroup
 
 from stoptime.cli.fit import fit
 from stoptime.cli.predict import predict
-from stoptime.cli.terminal import in_options
+from stoptime.cli.terminal import in_options, not_written
 from stoptime.cli.theory import bounds, explore, plan, reproduce
 from stoptime.support.interrupts import interruptible
 from stoptime.support.version import __version__
+from stoptime.tables.reading import STANDARD
 
 __all__ = ["app", "run"]
 
 BLAS_BUFFERS = 2**27  # bytes: more than the buffers of BLAS for NumPy and for SciPy
+BROKEN_PIPE = 141  # the exit code: 128 + SIGPIPE, as shells report it
 REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
 
 
@@ -33,12 +36,19 @@ class Commands(TyperGroup):
         """Read the arguments and run the command."""
         try:
             return super().main(*args, **kwargs)
+        except SystemExit as end:
+            # typer has 1 for a pipe whose reader wants no more
+            if isinstance(end.__context__, BrokenPipeError):
+                raise SystemExit(BROKEN_PIPE) from None
+            raise
         except REPORTED as error:
             if self.debug:
                 raise
             line = in_options(" ".join(str(error).split())) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:
                 line = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+                if error.errno == errno.ENOSPC:  # of a file, its name would be known
+                    line = not_written(error.filename or STANDARD, error)
             typer.echo(f"stoptime: {line}", err=True)
             raise SystemExit(1) from None
 

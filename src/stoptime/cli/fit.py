@@ -113,7 +113,8 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     unfiltered = [one.name for one in request.methods if not one.has_filter]
     if cv is None and unfiltered:
         raise bad("--method", f"{unfiltered[0]} needs folds, such as --cv 5.")
-    outputs = {"--model": model, "--out": out, "--report": report}
+    # Standard output comes last: a pipe may break there.
+    outputs = {"--model": model, "--report": report, "--out": out}
     wanted = _checked(data, outputs, predict, force=force)
     checked_interval(interval)
     if as_json and str(out) == STANDARD:

@@ -106,6 +106,12 @@ def checked_output(
     raise bad(option, f"{path} exists: add --force to overwrite it, or choose another file.")
 
 
+def not_written(name: str | Path, error: OSError) -> str:
+    """Return a sentence on an output that could not be written."""
+    name = "standard output" if str(name) == STANDARD else name
+    return f"{name} could not be written: {error.strerror or error}."
+
+
 class Failures(list[str]):
     """Outputs that could not be written, each with the reason."""
 
@@ -116,8 +122,10 @@ class Failures(list[str]):
             yield
         except ValueError as error:
             self.append(in_options(str(error)))
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            self.append(f"{name} could not be written: {error.strerror or error}.")
+            self.append(not_written(name, error))
 
     def report(self) -> None:
         """End with exit code 1 if anything failed."""
