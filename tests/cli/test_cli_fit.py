@@ -274,8 +274,9 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
         (["-t", "price", "--predict", "new.csv", "--out", "p.xlsx"], "must end in .csv"),
         (["-t", "price", "--model", "-"], "only --out can be standard output"),
         (["-t", "price", "--predict", "new.csv", "--out", "-", "--json"], "taken by --json"),
-        (["-t", "price", "--missing", "guess"], "guess"),
-        (["-t", "price", "--cv", "1"], "--cv"),
+        (["-t", "price", "--missing", "guess"], "'--missing': 'guess' is not one of 'impute', 'd"),
+        (["-t", "price", "--seed", "x"], "'--seed': "),
+        (["-t", "price", "--cv", "1"], "'--cv': "),
         (["-t", "price", "-m", "conjugate-gradient"], "needs folds, such as --cv 5"),
     ],
 )
@@ -285,6 +286,25 @@ def test_errors_of_usage_exit_2_before_any_work(houses, monkeypatch, arguments, 
     result = run("fit", "houses.csv", *arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("Input should be greater than or equal to 2", "must be at least 2."),
+        (
+            "Input should be a valid integer, unable to parse string as an integer",
+            "a whole number.",
+        ),
+        ("Input should be a valid number, unable to parse string as a number", "must be a number."),
+        ("Value error, 'x' is not one of 'drop'.", "'x' is not one of 'drop'."),
+    ],
+)
+def test_libraries_that_check_options_are_not_quoted(theirs, ours):
+    told = in_options(theirs)
+    assert told.endswith(ours)
+    assert "nput" not in told
+    assert "rror" not in told
 
 
 def test_debug_shows_the_traceback():
@@ -463,6 +483,37 @@ def test_methods_in_messages_are_written_as_options():
         f"--method nesterov:step=2.0,friction=3.0 diverges, --method adam:lr=0.01,{betas},eps=1e-08"
         " does not."
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rule", "gcv", "-m", "ridge"], "of --method ridge is least at the last stop tried, 9."),
+        (["--rule", "gcv", "-m", "ridge"], "e+03: try later ones, such as --stops 1e4,1e5."),
+        (["--rule", "gcv", "-m", "gradient-flow"], "use --rule path-gcv or --rule loo."),
+        (["-m", "nesterov:step=50"], "Take a smaller step, or --method nesterov:step=auto."),
+        (
+            ["-m", "heavy-ball-flow:damping=critical"],
+            "--method heavy-ball-flow:damping=critical needs a positive smallest eigenvalue, but",
+        ),
+        (
+            ["-m", "heavy-ball-flow:damping=critical"],
+            "it is 0, a singular spectrum: give a number, for example --method heavy-ball-flow:",
+        ),
+        (
+            ["-m", "high-resolution-flow:step=1e300,strong_convexity=1"],
+            "take --method high-resolution-flow:step=auto, which is 1/L",
+        ),
+        (["--rule", "discrepancy"], "give one, such as --method nesterov-flow, or use another"),
+    ],
+)
+def test_hints_are_in_the_syntax_of_the_command_line(tmp_path, options, words):
+    X = np.random.default_rng(0).normal(size=(30, 60))
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(60)]).assign(y=1e3 * X[:, 0])
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    told = run("fit", tmp_path / "wide.csv", "-t", "y", "--no-compare", *options).stderr
+    assert words in told
+    assert '="' not in told
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,11 @@ class Commands(TyperGroup):
         self.debug = ctx.params["debug"]
         with interruptible():
             _take_buffers()
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as error:
+                error.message = in_options(error.message)
+                raise
 
 
 @cache
