@@ -34,7 +34,7 @@ HELP_METHOD = (
     "Method, such as nesterov:friction=5; repeat it to choose the best one. "
     f"Methods: {', '.join(ALL_METHODS)}."
 )
-HELP_RULE = f"Rule that chooses the stop: {', '.join(RULES)}."
+HELP_RULE = f"Rule that chooses the stop, by default loo: {', '.join(RULES)}."
 HELP_STOPS = "Number of stops to try, or a list such as 1,10,100."
 HELP_CATEGORIES = "Largest number of features for one text column."
 HELP_MISSING = "Fill in missing values (median, or a category of their own), drop rows, or stop."
@@ -52,7 +52,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             show_default="the best of ridge and five flows",
         ),
     ] = None,
-    rule: Annotated[str, of_model(help=HELP_RULE, autocompletion=completed(RULES))] = "loo",
+    rule: Annotated[str | None, of_model(help=HELP_RULE, autocompletion=completed(RULES))] = None,
     cv: Annotated[int | None, of_model(help="Shuffled folds, instead of the rule.", min=2)] = None,
     stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
@@ -97,7 +97,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         data=str(data),
         target=_one_target(data, target),
         methods=tuple(parsed_method(word) for word in method) if method else FAMILY,
-        rule=known_name("rule", rule, RULES),
+        rule=known_name("rule", rule or "loo", RULES),
         cv=cv,
         stops=parsed_stops(stops),
         fit_intercept=intercept,
@@ -110,6 +110,8 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         classify=classify,
         compare=compare,
     )
+    if cv is not None and rule is not None:
+        raise bad("--rule", "--cv chooses the stop by folds, without a rule: give one of the two.")
     unfiltered = [one.name for one in request.methods if not one.has_filter]
     if cv is None and unfiltered:
         raise bad("--method", f"{unfiltered[0]} needs folds, such as --cv 5.")
