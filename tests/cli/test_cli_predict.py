@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -315,6 +316,20 @@ def test_help_lists_methods_and_rules():
     text = run("fit", "--help").stdout
     for name in ("nesterov-flow", "spectral-cutoff", "one-standard-error", "path-gcv"):
         assert name in text
+
+
+COMMANDS = {one.callback.__name__: one.callback.__doc__ for one in app.registered_commands}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_flags_without_a_type_and_examples_on_one_line(command):
+    result = CliRunner(env={"COLUMNS": "80", "TERM": "dumb"}).invoke(app, [command, "--help"])
+    lines = [line.strip(" │") for line in result.stdout.splitlines()]
+    assert any(line.startswith("--help") for line in lines)
+    assert "bool" not in result.stdout.lower()
+    examples = re.findall(r"^.*\bstoptime .*$", COMMANDS[command], re.MULTILINE)
+    assert examples
+    assert {one.strip() for one in examples} <= set(lines)
 
 
 # ---------------------------------------------------------------- classes

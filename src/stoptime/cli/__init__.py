@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from scipy.linalg import blas
 from typer import Option
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from stoptime.cli.fit import fit
 from stoptime.cli.predict import predict
@@ -27,7 +27,22 @@ BROKEN_PIPE = 141  # the exit code: 128 + SIGPIPE, as shells report it
 REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
 
 
-class Commands(TyperGroup):
+class PlainFlags:
+    """A command whose help shows no type of flags, which take no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return arguments and options."""
+        found = super().get_params(ctx)  # type: ignore[misc]
+        for flag in (one for one in found if getattr(one, "is_flag", False)):
+            flag.metavar = ""
+        return found
+
+
+class Command(PlainFlags, TyperCommand):
+    """One command."""
+
+
+class Commands(PlainFlags, TyperGroup):
     """Commands that report an error as one line on standard error, with exit code 1."""
 
     debug = False  # whether to raise errors instead, so that Python prints the traceback
@@ -85,7 +100,7 @@ app = typer.Typer(
     epilog="Try: stoptime fit diabetes --report report.html",
 )
 for command in (fit, predict, plan, bounds, reproduce, explore):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -78,18 +78,18 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> None:
     """Fit a table, choose when to stop, and compare with RidgeCV and least squares.
 
-    Text columns become zeros and ones, missing values are filled in, and features are standardised.
-    Notes say what was done, and options change it.
+    Text columns become zeros and ones, missing values are filled in, and
+    features are standardised. Notes say what was done, and options change it.
 
     For example:
 
       stoptime fit diabetes
 
-      stoptime fit houses.csv --target price --report report.html --model model.json
+      stoptime fit houses.csv -t price --report report.html --model model.json
 
-      stoptime fit houses.csv -t price -m ridge -m nesterov-flow:friction=5 --cv 10
+      stoptime fit houses.csv -t price -m ridge -m nesterov:friction=5 --cv 10
 
-      stoptime fit houses.csv -t price --predict new.csv --out prices.csv --interval 0.95
+      stoptime fit houses.csv -t price --predict new.csv --out prices.csv
     """
     from stoptime.tables.assessment import Request  # noqa: PLC0415 - starts faster
 

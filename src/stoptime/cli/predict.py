@@ -29,8 +29,9 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model.
 
-    The columns of the table come first, then the prediction, and the ends of its interval or the
-    probability of each class. Missing and unknown values are handled as in fitting.
+    The columns of the table come first, then the prediction, and the ends of its
+    interval or the probability of each class. Missing and unknown values are
+    handled as in fitting.
 
     For example:
 
