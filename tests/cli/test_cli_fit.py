@@ -210,6 +210,7 @@ def test_weights_count_rows(houses):
     ("arguments", "words"),
     [
         (["absent.csv", "-t", "x"], "absent.csv does not exist"),
+        (["absent.csv"], "absent.csv does not exist"),
         (["houses.csv", "-t", "prize"], 'no column "prize": did you mean "price"?'),
         (["houses.csv", "-t", "town", "--no-classify"], "must be numbers"),
         (["houses.csv", "-t", "town", "--classify", "--chunked"], "in memory: --in-memory"),
@@ -254,7 +255,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "say which column to predict"),
+        ([], "say which column to predict. The columns are size, town, price."),
         (["-t", "a", "-t", "b"], "give one target at a time"),
         (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
         (["-t", "price", "-m", "ridge:friction=3"], "Its parameters: none"),
@@ -264,6 +265,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
         (["-t", "price", "--rule", "gcv", "--cv", "5"], "by folds, without a rule: give one of"),
         (["-t", "price", "--rule", "loo", "--cv", "5"], "by folds, without a rule: give one of"),
         (["-t", "price", "--stops", "many"], "neither a number of stops"),
+        (["-t", "price", "--stops", "3,2,-1"], "a stop cannot be negative; got -1."),
         (["-t", "price", "--predict", "new.csv"], "give both"),
         (["-t", "price", "--interval", "1"], "between 0 and 1"),
         (["-t", "price", "--report", "absent/report.html"], "does not exist"),
@@ -465,12 +467,34 @@ def test_the_log_loss_of_equal_probabilities_has_no_error_of_rounding(tmp_path):
     assert "×10⁻" not in next(line for line in result.stdout.splitlines() if "log loss" in line)
 
 
-@pytest.mark.parametrize("word", ["0", "-3", "2", "1,-1", "nan,1", "a,b", "1.5"])
+@pytest.mark.parametrize("word", ["0", "-3", "2", ",", "nan,1", "a,b", "1.5"])
 def test_stops_that_cannot_be_are_told_as_an_option(word):
     result = run("fit", "diabetes", "--stops", word)
     assert result.exit_code == 2
     told = " ".join(result.output.replace("│", " ").split())
     assert f'--stops: "{word}" is neither a number of stops, at least 3, nor a list' in told
+
+
+def test_without_a_target_standard_input_is_not_waited_for():
+    result = CliRunner().invoke(app, ["fit", "-"], input="a,b\n1,2\n")
+    assert result.exit_code == 2
+    assert "say which column to predict." in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("features", "counted"), [(12, False), (13, False), (14, True)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_coefficient_is_not_counted_but_shown(tmp_path, rng, features, counted, classes):
+    features -= 0 if classes == 2 else 8  # four for each of three classes
+    X = rng.normal(size=(60, features)).round(2)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(features)])
+    frame["y"] = np.array(list("abc"))[np.arange(60) % classes]
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    result = run("fit", tmp_path / "x.csv", "-t", "y", "-m", "ridge", "--no-compare")
+    assert result.exit_code == 0, result.output
+    assert ("... and 2 smaller ones" in result.stdout) == counted
+    assert "1 smaller" not in result.stdout
+    if not counted:
+        assert all(f"{name} " in result.stdout for name in frame.columns[:-1])
 
 
 def test_one_stop_is_a_list_of_one():

@@ -16,7 +16,8 @@ from stoptime.cli.terminal import (  # isort: skip
 )  # fmt: skip
 from stoptime.methods.registry import ALL_METHODS, FAMILY
 from stoptime.stopping.registry import RULES
-from stoptime.tables.reading import BUILT_IN, STANDARD, read_table
+from stoptime.tables.columns import listed
+from stoptime.tables.reading import BUILT_IN, STANDARD, Source, first_rows, read_table
 from stoptime.tables.recipe import MOST_CATEGORIES, Missing, Policy
 
 of_data = partial(typer.Option, rich_help_panel="Data")
@@ -136,7 +137,11 @@ def _one_target(data: Path, given: list[str] | None) -> str:
         return given[0]
     if str(data) == BUILT_IN and not data.exists():
         return "target"
-    raise bad("--target", "say which column to predict.")
+    # Standard input might never end.
+    known = (
+        "" if str(data) == STANDARD else listed(first_rows(Source.of(data), (), 1).frame.columns)
+    )
+    raise bad("--target", f"say which column to predict. {known}")
 
 
 def _checked(

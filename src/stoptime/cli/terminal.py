@@ -75,7 +75,9 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
     try:
         if "," not in word:
             return whole_number("--stops", int(word), least=FEWEST_GRID_STOPS)
-        given = np.array([float(one) for one in word.split(",") if one.strip()])
+        given = [float(one) for one in word.split(",") if one.strip()]
+        if min(given) < 0:
+            raise bad("--stops", f"a stop cannot be negative; got {min(given):g}.")
         return tuple(nonnegative("--stops", given, infinite=True).tolist())
     except ValueError:
         known = f"a number of stops, at least {FEWEST_GRID_STOPS}, nor a list such as 1,10,inf"
