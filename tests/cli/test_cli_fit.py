@@ -475,12 +475,6 @@ def test_stops_that_cannot_be_are_told_as_an_option(word):
     assert f'--stops: "{word}" is neither a number of stops, at least 3, nor a list' in told
 
 
-def test_without_a_target_standard_input_is_not_waited_for():
-    result = CliRunner().invoke(app, ["fit", "-"], input="a,b\n1,2\n")
-    assert result.exit_code == 2
-    assert "say which column to predict." in " ".join(result.stderr.split())
-
-
 @pytest.mark.parametrize(("features", "counted"), [(12, False), (13, False), (14, True)])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_one_coefficient_is_not_counted_but_shown(tmp_path, rng, features, counted, classes):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import errno
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from scipy.linalg import blas
 from typer import Option
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from stoptime.cli.fit import fit
 from stoptime.cli.predict import predict
-from stoptime.cli.terminal import in_options, not_written
+from stoptime.cli.terminal import in_options
 from stoptime.cli.theory import bounds, explore, plan, reproduce
 from stoptime.support.interrupts import interruptible
 from stoptime.support.version import __version__
-from stoptime.tables.reading import STANDARD
 
 __all__ = ["app", "run"]
 
@@ -27,22 +27,7 @@ BROKEN_PIPE = 141  # the exit code: 128 + SIGPIPE, as shells report it
 REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
 
 
-class PlainFlags:
-    """A command whose help shows no type of flags, which take no value."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """Return arguments and options."""
-        found = super().get_params(ctx)  # type: ignore[misc]
-        for flag in (one for one in found if getattr(one, "is_flag", False)):
-            flag.metavar = ""
-        return found
-
-
-class Command(PlainFlags, TyperCommand):
-    """One command."""
-
-
-class Commands(PlainFlags, TyperGroup):
+class Commands(TyperGroup):
     """Commands that report an error as one line on standard error, with exit code 1."""
 
     debug = False  # whether to raise errors instead, so that Python prints the traceback
@@ -52,9 +37,8 @@ class Commands(PlainFlags, TyperGroup):
         try:
             return super().main(*args, **kwargs)
         except SystemExit as end:
-            # typer has 1 for a pipe whose reader wants no more
-            if isinstance(end.__context__, BrokenPipeError):
-                raise SystemExit(BROKEN_PIPE) from None
+            if isinstance(end.__context__, BrokenPipeError):  # for which typer has 1
+                end.code = BROKEN_PIPE
             raise
         except REPORTED as error:
             if self.debug:
@@ -62,8 +46,9 @@ class Commands(PlainFlags, TyperGroup):
             line = in_options(" ".join(str(error).split())) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:
                 line = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-                if error.errno == errno.ENOSPC:  # of a file, its name would be known
-                    line = not_written(error.filename or STANDARD, error)
+                if error.errno == errno.ENOSPC:
+                    name = error.filename or "standard output"
+                    line = f"{name} could not be written: {error.strerror}."
             typer.echo(f"stoptime: {line}", err=True)
             raise SystemExit(1) from None
 
@@ -75,8 +60,18 @@ class Commands(PlainFlags, TyperGroup):
             try:
                 return super().invoke(ctx)
             except typer.BadParameter as error:
-                error.message = in_options(error.message)
+                if error.param is not None:  # of typer, which knows no better
+                    error.message = in_options(error.message)
                 raise
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options; flags take no value, so that help shows no type of them."""
+        found = super().get_params(ctx)
+        commands = (one.get_params(ctx) for one in self.commands.values())
+        for one in (*found, *chain.from_iterable(commands)):
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return found
 
 
 @cache
@@ -100,7 +95,7 @@ app = typer.Typer(
     epilog="Try: stoptime fit diabetes --report report.html",
 )
 for command in (fit, predict, plan, bounds, reproduce, explore):
-    app.command(cls=Command)(command)
+    app.command()(command)
 
 
 def _show_version(wanted: bool) -> None:

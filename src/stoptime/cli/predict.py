@@ -29,9 +29,8 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model.
 
-    The columns of the table come first, then the prediction, and the ends of its
-    interval or the probability of each class. Missing and unknown values are
-    handled as in fitting.
+    The columns of the table come first, then the prediction and the interval, or
+    the probability of each class. Missing values are handled as in fitting.
 
     For example:
 
@@ -83,13 +82,12 @@ def _as_object(
     model: Model, frame: Any, messages: list[str], out: Path, confidence: float
 ) -> dict[str, Any]:
     kind = model.interval_kind
-    told: dict[str, Any] = {
+    here = {"predictions": frame.to_dict(orient="records")} if str(out) == STANDARD else {}
+    return {
         "target": model.target,
         "rows": len(frame),
         "intervals": None if kind is None else {"kind": kind, "confidence": confidence},
         "messages": messages,
-        "files": {} if str(out) == STANDARD else {"out": out},
+        "files": {} if here else {"out": out},
+        **here,
     }
-    if str(out) == STANDARD:
-        told["predictions"] = frame.to_dict(orient="records")
-    return told

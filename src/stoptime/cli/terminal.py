@@ -28,9 +28,8 @@ from stoptime.support.wording import did_you_mean_class
 from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
-HELP_FORCE = "Overwrite files that exist."
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help=HELP_FORCE)]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
 def bad(option: str, message: str) -> typer.BadParameter:
@@ -65,7 +64,7 @@ def parsed_method(word: str) -> Method:
     try:
         return method.with_params(**parameters)
     except (TypeError, ValueError) as error:
-        raise bad("--method", str(error)) from None
+        raise bad("--method", in_options(str(error))) from None
 
 
 def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
@@ -109,12 +108,6 @@ def checked_output(
     raise bad(option, f"{path} exists: add --force to overwrite it, or choose another file.")
 
 
-def not_written(name: str | Path, error: OSError) -> str:
-    """Return a sentence on an output that could not be written."""
-    name = "standard output" if str(name) == STANDARD else name
-    return f"{name} could not be written: {error.strerror or error}."
-
-
 class Failures(list[str]):
     """Outputs that could not be written, each with the reason."""
 
@@ -128,7 +121,8 @@ class Failures(list[str]):
         except BrokenPipeError:
             raise
         except OSError as error:
-            self.append(not_written(name, error))
+            name = "standard output" if str(name) == STANDARD else name
+            self.append(f"{name} could not be written: {error.strerror or error}.")
 
     def report(self) -> None:
         """End with exit code 1 if anything failed."""
@@ -148,7 +142,7 @@ def in_options(message: str) -> str:
         message = re.sub(call, partial(_as_option, name), message)
     # The method that a parameter belongs to may be named before it or after it.
     for method in re.findall(r"--method [\w-]+", message)[:1]:
-        message = re.sub(METHOD_PARAMETER, rf"{method}:\1=\2", message)
+        message = re.sub(r'\b(\w+)="(auto|critical)"', rf"{method}:\1=\2", message)
     return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
 
 
@@ -164,7 +158,6 @@ def _later_stops(match: re.Match[str]) -> str:
     return f"tried, {match[1]}: try later ones, such as --stops 1e{decade},1e{decade + 1}"
 
 
-METHOD_PARAMETER = r'\b(damping|momentum|step|strong_convexity)="(\w+)"'
 REWORDED: dict[str, str | Callable[[re.Match[str]], str]] = {
     "classify=False": "--no-classify",
     "in_memory=True": "--in-memory",

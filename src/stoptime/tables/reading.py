@@ -229,12 +229,8 @@ def text_format(source: Source, missing: Sequence[str]) -> TextFormat | None:
         if kind == "csv":
             lines = head.decode(encoding, errors="ignore").splitlines()[:SNIFFED_LINES]
             delimiter = csv.Sniffer().sniff("\n".join(lines), DELIMITERS).delimiter
-    options = {
-        "sep": delimiter,
-        "encoding": encoding,
-        "na_values": list(missing),
-        "skipinitialspace": True,
-    }
+    options: dict[str, Any] = {"sep": delimiter, "encoding": encoding}
+    options |= {"na_values": list(missing), "skipinitialspace": True}
     # The header is read as data, because pandas would rename empty and repeated names.
     header = _read(source, **options, header=None, nrows=1, dtype=str, keep_default_na=False)
     options |= {"low_memory": False, "index_col": False}
