@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "stoptime"
 NEED_FILES = (
     "stoptime --version",
-    "stoptime fit diabetes --report report.html",
-    "stoptime explore --out explorer.html --no-open",
+    "stoptime fit diabetes --report diabetes.html",
+    "stoptime explore --out page.html --no-open",
 )
 
 

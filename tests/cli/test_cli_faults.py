@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
+from helpers import run
 
 pytest.importorskip("typer")
 
@@ -221,3 +222,59 @@ def test_ctrl_c_that_a_library_hides_is_told_all_the_same(swallow):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603
     assert done.stderr == "stoptime: interrupted; no file was left half written.\n"
     assert done.returncode == 130
+
+
+def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in a folder; ``stoptime`` is this Python's."""
+    line = f'set -o pipefail; stoptime() {{ {sys.executable} -m stoptime "$@"; }}; {command}'
+    return subprocess.run(  # noqa: S603 - our own command
+        ["/bin/bash", "-c", line],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+FIT = "fit small.csv -t y -m ridge --no-compare"
+
+
+@pytest.mark.parametrize("command", [FIT, f"{FIT} --json", "--help", "--version"])
+def test_a_full_standard_output_is_named(tables, command):
+    done = shell(tables, f"stoptime {command} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "stoptime: standard output could not be written: No space left on device.\n"
+    )
+
+
+@pytest.mark.parametrize("command", [FIT, f"{FIT} --json", "fit --help"])
+def test_a_reader_that_wants_no_more_ends_the_command_quietly(tables, command):
+    done = shell(tables, f"stoptime {command} | true")
+    assert (done.returncode, done.stderr) == (141, "")
+    assert shell(tables, f"stoptime {command} | cat > /dev/null").returncode == 0
+
+
+def test_files_are_written_before_predictions_that_nobody_reads(tables, tmp_path):
+    files = f"--model {tmp_path}/model.json --report {tmp_path}/report.html"
+    done = shell(tables, f"stoptime {FIT} --predict small.csv --out - {files} | true")
+    assert (done.returncode, done.stderr) == (141, "")
+    assert {one.name for one in tmp_path.iterdir()} == {"model.json", "report.html"}
+    done = shell(tables, f"stoptime predict {tmp_path}/model.json small.csv > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "stoptime: standard output could not be written: No space left on device.\n"
+    )
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    result = run("explore", "--out", tmp_path / "page.html")
+    told = f"stoptime: {tmp_path / 'page.html'} could not be written: No space left on device.\n"
+    assert (result.exit_code, result.stderr) == (1, told)
+    assert not list(tmp_path.iterdir())

@@ -210,6 +210,7 @@ def test_weights_count_rows(houses):
     ("arguments", "words"),
     [
         (["absent.csv", "-t", "x"], "absent.csv does not exist"),
+        (["absent.csv"], "absent.csv does not exist"),
         (["houses.csv", "-t", "prize"], 'no column "prize": did you mean "price"?'),
         (["houses.csv", "-t", "town", "--no-classify"], "must be numbers"),
         (["houses.csv", "-t", "town", "--classify", "--chunked"], "in memory: --in-memory"),
@@ -254,14 +255,17 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "say which column to predict"),
+        ([], "say which column to predict. The columns are size, town, price."),
         (["-t", "a", "-t", "b"], "give one target at a time"),
         (["-t", "price", "-m", "nestrov-flow"], 'did you mean "nesterov-flow"'),
         (["-t", "price", "-m", "ridge:friction=3"], "Its parameters: none"),
         (["-t", "price", "-m", "nesterov-flow:friction=-1"], "friction must be"),
         (["-t", "price", "--rule", "loocv"], 'did you mean "loo"'),
         (["-t", "price", "--rule", "leave-one-out"], 'did you mean "loo"'),
+        (["-t", "price", "--rule", "gcv", "--cv", "5"], "by folds, without a rule: give one of"),
+        (["-t", "price", "--rule", "loo", "--cv", "5"], "by folds, without a rule: give one of"),
         (["-t", "price", "--stops", "many"], "neither a number of stops"),
+        (["-t", "price", "--stops", "3,2,-1"], "a stop cannot be negative; got -1."),
         (["-t", "price", "--predict", "new.csv"], "give both"),
         (["-t", "price", "--interval", "1"], "between 0 and 1"),
         (["-t", "price", "--report", "absent/report.html"], "does not exist"),
@@ -274,8 +278,9 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, monkeypatch, arguments, 
         (["-t", "price", "--predict", "new.csv", "--out", "p.xlsx"], "must end in .csv"),
         (["-t", "price", "--model", "-"], "only --out can be standard output"),
         (["-t", "price", "--predict", "new.csv", "--out", "-", "--json"], "taken by --json"),
-        (["-t", "price", "--missing", "guess"], "guess"),
-        (["-t", "price", "--cv", "1"], "--cv"),
+        (["-t", "price", "--missing", "guess"], "'--missing': 'guess' is not one of 'impute', 'd"),
+        (["-t", "price", "--seed", "x"], "'--seed': "),
+        (["-t", "price", "--cv", "1"], "'--cv': "),
         (["-t", "price", "-m", "conjugate-gradient"], "needs folds, such as --cv 5"),
     ],
 )
@@ -285,6 +290,25 @@ def test_errors_of_usage_exit_2_before_any_work(houses, monkeypatch, arguments, 
     result = run("fit", "houses.csv", *arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("Input should be greater than or equal to 2", "must be at least 2."),
+        (
+            "Input should be a valid integer, unable to parse string as an integer",
+            "a whole number.",
+        ),
+        ("Input should be a valid number, unable to parse string as a number", "must be a number."),
+        ("Value error, 'x' is not one of 'drop'.", "'x' is not one of 'drop'."),
+    ],
+)
+def test_libraries_that_check_options_are_not_quoted(theirs, ours):
+    told = in_options(theirs)
+    assert told.endswith(ours)
+    assert "nput" not in told
+    assert "rror" not in told
 
 
 def test_debug_shows_the_traceback():
@@ -443,12 +467,28 @@ def test_the_log_loss_of_equal_probabilities_has_no_error_of_rounding(tmp_path):
     assert "×10⁻" not in next(line for line in result.stdout.splitlines() if "log loss" in line)
 
 
-@pytest.mark.parametrize("word", ["0", "-3", "2", "1,-1", "nan,1", "a,b", "1.5"])
+@pytest.mark.parametrize("word", ["0", "-3", "2", ",", "nan,1", "a,b", "1.5"])
 def test_stops_that_cannot_be_are_told_as_an_option(word):
     result = run("fit", "diabetes", "--stops", word)
     assert result.exit_code == 2
     told = " ".join(result.output.replace("│", " ").split())
     assert f'--stops: "{word}" is neither a number of stops, at least 3, nor a list' in told
+
+
+@pytest.mark.parametrize(("features", "counted"), [(12, False), (13, False), (14, True)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_coefficient_is_not_counted_but_shown(tmp_path, rng, features, counted, classes):
+    features -= 0 if classes == 2 else 8  # four for each of three classes
+    X = rng.normal(size=(60, features)).round(2)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(features)])
+    frame["y"] = np.array(list("abc"))[np.arange(60) % classes]
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    result = run("fit", tmp_path / "x.csv", "-t", "y", "-m", "ridge", "--no-compare")
+    assert result.exit_code == 0, result.output
+    assert ("... and 2 smaller ones" in result.stdout) == counted
+    assert "1 smaller" not in result.stdout
+    if not counted:
+        assert all(f"{name} " in result.stdout for name in frame.columns[:-1])
 
 
 def test_one_stop_is_a_list_of_one():
@@ -463,6 +503,37 @@ def test_methods_in_messages_are_written_as_options():
         f"--method nesterov:step=2.0,friction=3.0 diverges, --method adam:lr=0.01,{betas},eps=1e-08"
         " does not."
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rule", "gcv", "-m", "ridge"], "of --method ridge is least at the last stop tried, 9."),
+        (["--rule", "gcv", "-m", "ridge"], "e+03: try later ones, such as --stops 1e4,1e5."),
+        (["--rule", "gcv", "-m", "gradient-flow"], "use --rule path-gcv or --rule loo."),
+        (["-m", "nesterov:step=50"], "Take a smaller step, or --method nesterov:step=auto."),
+        (
+            ["-m", "heavy-ball-flow:damping=critical"],
+            "--method heavy-ball-flow:damping=critical needs a positive smallest eigenvalue, but",
+        ),
+        (
+            ["-m", "heavy-ball-flow:damping=critical"],
+            "it is 0, a singular spectrum: give a number, for example --method heavy-ball-flow:",
+        ),
+        (
+            ["-m", "high-resolution-flow:step=1e300,strong_convexity=1"],
+            "take --method high-resolution-flow:step=auto, which is 1/L",
+        ),
+        (["--rule", "discrepancy"], "give one, such as --method nesterov-flow, or use another"),
+    ],
+)
+def test_hints_are_in_the_syntax_of_the_command_line(tmp_path, options, words):
+    X = np.random.default_rng(0).normal(size=(30, 60))
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(60)]).assign(y=1e3 * X[:, 0])
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    told = run("fit", tmp_path / "wide.csv", "-t", "y", "--no-compare", *options).stderr
+    assert words in told
+    assert '="' not in told
 
 
 @pytest.mark.parametrize(

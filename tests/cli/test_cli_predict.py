@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -177,22 +178,38 @@ def test_wrong_calls_of_predict(arguments, words):
     assert words in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_force_overwrites(model):
-    (model.parent / "p.csv").write_text("old")
-    assert run("predict", "model.json", "new.csv", "--out", "p.csv", "--force").exit_code == 0
-    assert (model.parent / "p.csv").read_text() != "old"
+FILES = {  # each is written by a command that ends in its name
+    "m.json": ("fit", "houses.csv", "-t", "Preis", "-m", "ridge", "--no-compare", "--model"),
+    "r.html": ("fit", "houses.csv", "-t", "Preis", "-m", "ridge", "--no-compare", "--report"),
+    "p.csv": ("predict", "model.json", "new.csv", "--out"),
+    "x.html": ("explore", "--no-open", "--out"),
+    "p.png": ("plan", "--penalty", "0.01", "--lr", "1", "--out"),
+}
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("name", FILES)
+def test_no_command_overwrites_a_file_without_force(folder, name):
+    (folder / name).write_text("old")
+    result = run(*FILES[name], name)
+    assert result.exit_code == 2
+    assert f"{name} exists: add --force" in " ".join(result.stderr.replace("│", " ").split())
+    assert (folder / name).read_text() == "old"
+    result = run(*FILES[name], name, "--force")
+    assert result.exit_code == 0, result.output
+    assert (folder / name).read_bytes() != b"old"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
-def test_a_terminal_is_asked_before_a_file_is_overwritten(model, monkeypatch, answer, code):
-    (model.parent / "p.csv").write_text("old")
+@pytest.mark.parametrize("name", FILES)
+def test_a_terminal_is_asked_before_a_file_is_overwritten(model, monkeypatch, name, answer, code):
+    (model.parent / name).write_text("old")
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("stoptime.cli.terminal.sys", terminal)
-    arguments = ["predict", "model.json", "new.csv", "--out", "p.csv"]
-    result = CliRunner().invoke(app, arguments, input=answer)
+    result = CliRunner().invoke(app, [*FILES[name], name], input=answer)
     assert result.exit_code == code
-    assert "p.csv exists. Overwrite it?" in result.stderr
-    assert ((model.parent / "p.csv").read_text() == "old") == (code == 2)
+    assert f"{name} exists. Overwrite it?" in result.stderr
+    assert ((model.parent / name).read_bytes() == b"old") == (code == 2)
 
 
 def test_an_output_that_fails_at_the_end_costs_nothing_else(folder, monkeypatch):
@@ -299,6 +316,20 @@ def test_help_lists_methods_and_rules():
     text = run("fit", "--help").stdout
     for name in ("nesterov-flow", "spectral-cutoff", "one-standard-error", "path-gcv"):
         assert name in text
+
+
+COMMANDS = {one.callback.__name__: one.callback.__doc__ for one in app.registered_commands}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_flags_without_a_type_and_examples_on_one_line(command):
+    result = CliRunner(env={"COLUMNS": "80", "TERM": "dumb"}).invoke(app, [command, "--help"])
+    lines = [line.strip(" │") for line in result.stdout.splitlines()]
+    assert any(line.startswith("--help") for line in lines)
+    assert "bool" not in result.stdout.lower()
+    examples = re.findall(r"^.*\bstoptime .*$", COMMANDS[command], re.MULTILINE)
+    assert examples
+    assert {one.strip() for one in examples} <= set(lines)
 
 
 # ---------------------------------------------------------------- classes

@@ -15,7 +15,7 @@ import pytest
 
 from stoptime import get_method, tables
 from stoptime.tables import Policy, fitting, prepare, read_table
-from stoptime.tables.columns import values_of
+from stoptime.tables.columns import form_in_words, values_of
 
 
 @pytest.fixture
@@ -100,6 +100,8 @@ def test_latin_1_is_read_and_told(tmp_path):
         (b"\0\1\2\3", "neither text nor Parquet"),
         (b"PAR1 is how it begins, and no more", "cannot be read as Parquet"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "a table: Compressed file ended before"),
+        (b"PK\x03\x04 cut off", r"it is damaged \(File is not a zip file\): save the table as CSV"),
+        (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 50, "it is damaged .*: save the table"),
         (gzip.compress(b"\0\1\2", mtime=0), "neither text nor Parquet: save"),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 2**17, mtime=0)[:-9], "Compressed file ended before"),
         ('[{"a": 1, "y": 2}]', "is JSON: save the table as CSV or Parquet"),
@@ -251,6 +253,8 @@ def test_amounts_in_text_are_numbers(texts, form, numbers):
     found = values_of(pd.Series([*texts, None], dtype=object), "x")
     assert (found.kind, found.form) == ("number", form)
     np.testing.assert_array_equal(found.values, [*numbers, np.nan])
+    told = form_in_words("number", form, pd.Series(texts))
+    assert ("in percent and not divided by 100" in told) == ("%" in form)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from stoptime.support.version import __version__
 __all__ = ["app", "run"]
 
 BLAS_BUFFERS = 2**27  # bytes: more than the buffers of BLAS for NumPy and for SciPy
+BROKEN_PIPE = 141  # the exit code: 128 + SIGPIPE, as shells report it
 REPORTED = (ImportError, ValueError, OSError, MemoryError)  # faults of data and machines, not bugs
 
 
@@ -33,12 +36,19 @@ class Commands(TyperGroup):
         """Read the arguments and run the command."""
         try:
             return super().main(*args, **kwargs)
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # for which typer has 1
+                end.code = BROKEN_PIPE
+            raise
         except REPORTED as error:
             if self.debug:
                 raise
             line = in_options(" ".join(str(error).split())) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:
                 line = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+                if error.errno == errno.ENOSPC:
+                    name = error.filename or "standard output"
+                    line = f"{name} could not be written: {error.strerror}."
             typer.echo(f"stoptime: {line}", err=True)
             raise SystemExit(1) from None
 
@@ -47,7 +57,21 @@ class Commands(TyperGroup):
         self.debug = ctx.params["debug"]
         with interruptible():
             _take_buffers()
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as error:
+                if error.param is not None:  # of typer, which knows no better
+                    error.message = in_options(error.message)
+                raise
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options; flags take no value, so that help shows no type of them."""
+        found = super().get_params(ctx)
+        commands = (one.get_params(ctx) for one in self.commands.values())
+        for one in (*found, *chain.from_iterable(commands)):
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return found
 
 
 @cache

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stoptime.tables.model import Model
 
 HELP_OUT = "Write to this csv, tsv or parquet file; - is standard output."
-HELP_FORCE = "Overwrite the file of --out."
 HELP_NA = "Word for a missing value, besides those of the fit; can be repeated."
 
 
@@ -25,13 +24,13 @@ def predict(
     out: Annotated[Path, typer.Option(help=HELP_OUT)] = Path(STANDARD),
     interval: Annotated[float, typer.Option(help="Confidence of prediction intervals.")] = 0.9,
     na: Annotated[list[str] | None, typer.Option(help=HELP_NA)] = None,
-    force: Annotated[bool, typer.Option("--force", help=HELP_FORCE)] = False,
+    force: terminal.Force = False,
     as_json: terminal.AsJson = False,
 ) -> None:
     """Predict the rows of a table with a saved model.
 
-    The columns of the table come first, then the prediction, and the ends of its interval or the
-    probability of each class. Missing and unknown values are handled as in fitting.
+    The columns of the table come first, then the prediction and the interval, or
+    the probability of each class. Missing values are handled as in fitting.
 
     For example:
 
@@ -83,13 +82,12 @@ def _as_object(
     model: Model, frame: Any, messages: list[str], out: Path, confidence: float
 ) -> dict[str, Any]:
     kind = model.interval_kind
-    told: dict[str, Any] = {
+    here = {"predictions": frame.to_dict(orient="records")} if str(out) == STANDARD else {}
+    return {
         "target": model.target,
         "rows": len(frame),
         "intervals": None if kind is None else {"kind": kind, "confidence": confidence},
         "messages": messages,
-        "files": {} if str(out) == STANDARD else {"out": out},
+        "files": {} if here else {"out": out},
+        **here,
     }
-    if str(out) == STANDARD:
-        told["predictions"] = frame.to_dict(orient="records")
-    return told

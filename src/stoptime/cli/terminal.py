@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
 
 TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
 def bad(option: str, message: str) -> typer.BadParameter:
@@ -72,7 +74,9 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
     try:
         if "," not in word:
             return whole_number("--stops", int(word), least=FEWEST_GRID_STOPS)
-        given = np.array([float(one) for one in word.split(",") if one.strip()])
+        given = [float(one) for one in word.split(",") if one.strip()]
+        if min(given) < 0:
+            raise bad("--stops", f"a stop cannot be negative; got {min(given):g}.")
         return tuple(nonnegative("--stops", given, infinite=True).tolist())
     except ValueError:
         known = f"a number of stops, at least {FEWEST_GRID_STOPS}, nor a list such as 1,10,inf"
@@ -80,7 +84,7 @@ def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
 
 
 def checked_output(
-    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool = True
+    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool
 ) -> None:
     """Refuse an output that cannot be written, before any work is done.
 
@@ -114,7 +118,10 @@ class Failures(list[str]):
             yield
         except ValueError as error:
             self.append(in_options(str(error)))
+        except BrokenPipeError:
+            raise
         except OSError as error:
+            name = "standard output" if str(name) == STANDARD else name
             self.append(f"{name} could not be written: {error.strerror or error}.")
 
     def report(self) -> None:
@@ -127,19 +134,44 @@ class Failures(list[str]):
 
 def in_options(message: str) -> str:
     """Return a message that names parameters of Python with the options of the command line."""
-    message = message.replace("classify=False", "--no-classify")
-    message = message.replace("in_memory=True", "--in-memory")
+    for words, own in REWORDED.items():
+        message = re.sub(words, own, message)
     for name, kind in ALL_METHODS.items():
         # betas=(0.9, 0.999) has brackets of its own
-        call = rf"\b{kind.__name__}\(((?:[^()]|\([^()]*\))+)\)"
+        call = rf"\b{kind.__name__}\(((?:[^()]|\([^()]*\))*)\)"
         message = re.sub(call, partial(_as_option, name), message)
+    # The method that a parameter belongs to may be named before it or after it.
+    for method in re.findall(r"--method [\w-]+", message)[:1]:
+        message = re.sub(r'\b(\w+)="(auto|critical)"', rf"{method}:\1=\2", message)
     return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
 
 
 def _as_option(name: str, match: re.Match[str]) -> str:
     """Return a method as the command line takes it, without parameters that are not set."""
     parts = re.split(r", (?=\w+=)", match[1])
-    return f"--method {name}:{','.join(part for part in parts if not part.endswith('=None'))}"
+    given = ",".join(part for part in parts if not part.endswith("=None"))
+    return f"--method {name}:{given}".removesuffix(":")
+
+
+def _later_stops(match: re.Match[str]) -> str:
+    decade = math.floor(math.log10(float(match[1]))) + 1
+    return f"tried, {match[1]}: try later ones, such as --stops 1e{decade},1e{decade + 1}"
+
+
+REWORDED: dict[str, str | Callable[[re.Match[str]], str]] = {
+    "classify=False": "--no-classify",
+    "in_memory=True": "--in-memory",
+    "use path_gcv or leave_one_out": "use --rule path-gcv or --rule loo",
+    "compare methods: give one": "compare methods: give one, such as --method nesterov-flow",
+    ", or unknown as for sparse matrices and operators": "",  # tables are neither
+    r"tried, (\S+): give an array of later stops": _later_stops,
+    'take step="auto"': "take --method high-resolution-flow:step=auto",
+    # Newer versions of typer quote pydantic.
+    "^Value error, ": "",
+    r"^Input should be greater than or equal to (\d+)": r"must be at least \1.",
+    "^Input should be a valid integer.*": "must be a whole number.",
+    "^Input should be a valid number.*": "must be a number.",
+}
 
 
 def print_notes(messages: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from typer import Option
 
-from stoptime.cli.terminal import AsJson, bad, bar, checked_output, print_json
+from stoptime.cli.terminal import AsJson, Force, bad, bar, checked_output, print_json
 from stoptime.support.checks import whole_number
 from stoptime.support.files import atomic
 
@@ -35,6 +35,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     rows: Annotated[int | None, Option(help="Rows of the data, for --batch-size.")] = None,
     features: Annotated[int | None, Option(help="Features of the data, for --batch-size.")] = None,
     out: Annotated[Path | None, Option(help="Write a figure to this png, pdf or svg file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Print how many iterations match a ridge penalty, and the risk that this guarantees.
@@ -45,7 +46,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
     from stoptime.support import plots  # noqa: PLC0415 - starts faster
 
-    checked_output(out, "--out", (".png", ".pdf", ".svg"))
+    checked_output(out, "--out", (".png", ".pdf", ".svg"), force=force)
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
     if batch_size is not None:
         if rows is None or features is None:
@@ -111,6 +112,7 @@ def reproduce(
 def explore(
     out: Annotated[Path, Option(help="The page to write.")] = Path("explorer.html"),
     show: Annotated[bool, Option("--open/--no-open", help=HELP_OPEN)] = True,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an interactive page on bias, variance and risk of every method; it works offline.
@@ -119,7 +121,7 @@ def explore(
     """
     from stoptime.show import explorer  # noqa: PLC0415 - starts faster
 
-    checked_output(out, "--out")
+    checked_output(out, "--out", force=force)
     page = explorer.write(out)
     if as_json:
         print_json({"files": [page]})

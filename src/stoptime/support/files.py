@@ -28,9 +28,9 @@ def atomic(target: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(target)
     except OSError as error:
-        if error.filename is None or Path(error.filename) != temporary:
+        if error.errno is None or Path(error.filename or temporary) != temporary:
             raise
-        # the caller knows the name of the target only
+        # the caller knows the name of the target only, and a full disk names no file
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -61,8 +61,7 @@ def check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
     lacking = [name for name in names if name not in known]
     if not lacking:
         return
-    more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
-    told = f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
+    told = listed(known)
     hint = did_you_mean(lacking[0], known) or "."
     if len(known) == 1 and lacking[0] in str(known[0]):
         told = f'The only column is {known[0]}: separate columns by a comma, ";", "|" or a tab.'
@@ -72,6 +71,12 @@ def check_columns(names: Iterable[str], known: Sequence[Any]) -> None:
     elif all(NUMBER_AS_NAME.fullmatch(str(name)) for name in known):
         told += " The first line must have the names of the columns."
     raise ValueError(f'There is no column "{lacking[0]}"{hint} {told}')
+
+
+def listed(known: Sequence[Any]) -> str:
+    """Return a sentence that names columns, but not hundreds of them."""
+    more = f" and {len(known) - COLUMNS_IN_ERROR} more" if len(known) > COLUMNS_IN_ERROR else ""
+    return f"The columns are {', '.join(map(str, known[:COLUMNS_IN_ERROR]))}{more}."
 
 
 def numbers_in(frame: Any, name: str, role: str = "target") -> Array:
@@ -122,7 +127,10 @@ def form_in_words(kind: Kind, form: str, series: Any) -> str:
     """Return how the text of a column was read, with an example."""
     example = f"{str(series.dropna().iloc[0]).strip()[:40]!r}"
     if kind == "number":
-        return f"text such as {example}, read as numbers with the decimal sign {form[:1]!r}"
+        percent = ", in percent and not divided by 100" if form.endswith("%") else ""
+        return (
+            f"text such as {example}, read as numbers with the decimal sign {form[:1]!r}{percent}"
+        )
     form = re.sub("%[HIMSfp](.*%[HIMSfpz])*", "time", form)
     words = re.sub("%[a-zA-Z]", lambda match: f"{WORDS_OF_DATES.get(match[0], 'time')} ", form)
     words = re.sub(r" (?=\W|$)", "", words)

@@ -67,14 +67,9 @@ def _prepare(request: Request, table: Table) -> Prepared:
     # Classes need all rows: numbers in a file that is read in chunks stay numbers.
     classify = request.classify if request.shuffled else bool(request.classify)
     prepared = prepare(
-        table.frame,
-        request.target,
-        request.policy,
-        weights=request.weights,
-        drop=request.drop,
-        missing=request.missing,
-        classify=classify,
-    )
+        table.frame, request.target, request.policy, weights=request.weights, drop=request.drop,
+        missing=request.missing, classify=classify,
+    )  # fmt: skip
     if prepared.task.classifies and not request.shuffled:
         raise ValueError(
             f'The classes of "{request.target}" need all rows in memory: in_memory=True.'

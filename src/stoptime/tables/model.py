@@ -20,7 +20,7 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.progress import warnings_noted
-from stoptime.tables.columns import values_of
+from stoptime.tables.columns import check_columns, values_of
 from stoptime.tables.pipelines import recipe_of
 from stoptime.tables.reading import Table, errors_named, pandas
 from stoptime.tables.recipe import Prepared, Recipe, counted
@@ -247,9 +247,7 @@ def _columns(model: Model, frame: Any, confidence: float) -> dict[str, Any]:
     if len(frame) == 0:
         raise ValueError("every row has a missing value, and the model was fitted without them.")
     if model.recipe is None and model.features is not None:
-        lacking = [name for name in model.features if name not in frame.columns]
-        if lacking:
-            raise ValueError(f'There is no column "{lacking[0]}", which the model needs.')
+        check_columns(model.features, list(frame.columns))
         frame = frame[list(model.features)]
     columns: dict[str, Any] = {"prediction": model.predict(frame)}
     if model.classes is not None:

@@ -11,6 +11,7 @@ import re
 import sys
 import warnings
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -36,7 +37,7 @@ COMPRESSED: dict[str, tuple[re.Pattern[bytes], Any]] = {  # ending, first bytes,
 }
 ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"  # the second one is an empty archive
 JSON_BEGINS = b"{", b"[{", b"[["
-DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile)
+DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 
@@ -228,12 +229,8 @@ def text_format(source: Source, missing: Sequence[str]) -> TextFormat | None:
         if kind == "csv":
             lines = head.decode(encoding, errors="ignore").splitlines()[:SNIFFED_LINES]
             delimiter = csv.Sniffer().sniff("\n".join(lines), DELIMITERS).delimiter
-    options = {
-        "sep": delimiter,
-        "encoding": encoding,
-        "na_values": list(missing),
-        "skipinitialspace": True,
-    }
+    options: dict[str, Any] = {"sep": delimiter, "encoding": encoding}
+    options |= {"na_values": list(missing), "skipinitialspace": True}
     # The header is read as data, because pandas would rename empty and repeated names.
     header = _read(source, **options, header=None, nrows=1, dtype=str, keep_default_na=False)
     options |= {"low_memory": False, "index_col": False}
@@ -266,6 +263,8 @@ def readable(source: Source, kind: str = "a table") -> Iterator[None]:
         except (pd.errors.ParserWarning, *DAMAGED) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             reason = reason.removeprefix("Error tokenizing data. C error: ")
+            if isinstance(error, zipfile.BadZipFile | zlib.error):  # perhaps a workbook
+                reason = f"it is damaged ({reason}): save the table as CSV."
             if isinstance(error, pd.errors.ParserWarning):
                 reason = (
                     "rows have more fields than the header has names. The first line must be the "

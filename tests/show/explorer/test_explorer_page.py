@@ -386,7 +386,7 @@ def test_command_line_opens_the_page_on_a_terminal(tmp_path, opened, monkeypatch
     )
     page = tmp_path / "a b.html"
     run("explore", "--out", page)
-    run("explore", "--out", page, "--no-open")
+    run("explore", "--out", page, "--no-open", "--force")
     assert opened == [page.as_uri()]
 
 
