@@ -106,10 +106,7 @@ def _as_object(fitted: Fitted, messages: list[str], outputs: dict[str, Path]) ->
 
 def _print(fitted: Fitted, console: Console) -> None:
     console.print(_summary(fitted))
-    features, sets = len(fitted.prepared.recipe.features), len(fitted.coefficients())
-    # A single one that remains is shown in place of its count.
-    single = features == max(SHOWN_COEFFICIENTS // sets, 1) + 1
-    tables = [results.coefficient_table(fitted, features * sets if single else SHOWN_COEFFICIENTS)]
+    tables = [results.coefficient_table(fitted, SHOWN_COEFFICIENTS)]
     if fitted.classes is not None:
         tables = [*results.class_tables(fitted.classes), *tables]
     if fitted.scores:

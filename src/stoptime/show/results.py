@@ -97,6 +97,8 @@ def coefficient_table(fitted: Fitted, most: int) -> TableOf:
     features = fitted.prepared.recipe.features
     several = fitted.coefficients()
     most = max(most // len(several), 1)
+    # A single one that remains is shown in place of its count.
+    most += len(features) == most + 1
     rows: list[tuple[str, ...]] = []
     for one in several:
         prefix = f"{one.name}: " if len(several) > 1 else ""
