@@ -156,8 +156,8 @@ class ByMixture:
 
         .. math:: \frac1{1-h} = 1 + \frac h{1-h}
 
-        The first term gives the residual of all rows, whose shrinkage is known to all digits. The
-        second one is small, so that rounding errors that are multiplied by large weights are small.
+        The first term gives the residual of the fit to all rows, whose shrinkage needs no mixture.
+        The second one is small: so are its rounding errors, which large weights multiply.
         """
         weights = self.mixture.weights[0]
         table = self.mixture.shrinkages(self.eigenvalues)

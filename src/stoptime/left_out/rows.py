@@ -266,9 +266,10 @@ class Rows:
 
     @cached_property
     def _may_be_light(self) -> bool:
+        X = self.data.X
         s = self.eigenvalues
         n = len(self.weights)
-        if self.data.on_device or self.data.precision != np.float32 or not self.has_one_scale:
+        if not isinstance(X, np.ndarray) or X.dtype != np.float32 or not self.has_one_scale:
             return False
         large = n * len(s) >= LIGHT_NUMBERS and len(s) <= MOST_LIGHT_LEVERAGE / 2 * n
         plain = self.spectrum.geometry is None and not isinstance(self.spectrum.basis, DualVectors)
@@ -282,16 +283,15 @@ class Rows:
         """Return rows of low leverage in single precision, or None if there are others."""
         mean = self.spectrum.feature_mean
         scores = self.data.rotated(index, mean, self._single_vectors)
-        shares = scores * np.sqrt(self.weights[0] * self._stretches[0] / self.eigenvalues).astype(
-            np.float32
-        )
+        unit = np.sqrt(self.weights[0] * self._stretches[0] / self.eigenvalues)
+        shares = scores * unit.astype(np.float32)
         shares *= shares
         leverage = shares.sum(axis=1)
         if leverage.max() > MOST_LIGHT_LEVERAGE:
             return None
         targets = (self.data.y[index] - self.spectrum.target_mean) / self.unit
-        # the residuals of all rows are in double precision: only what leaving a row out changes,
-        # which is little, is not
+        # in double precision: rounded scores would be multiplied by large coefficients of least
+        # squares, which no other stop has
         residual = targets - self.data.rotated(index, mean, self.spectrum.vectors @ self.coef)
         scales = self.scales[index], self._stretches[index], self.weights[index]
         certain = np.ones(len(scores), np.bool_)
