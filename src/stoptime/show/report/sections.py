@@ -50,7 +50,7 @@ def error_curve(fitted: Fitted) -> Section:
     # Several classes have an error each, of which the rule takes the mean.
     squares = curve.errors.reshape(len(curve.stops), -1).mean(axis=1)
     rule = get_rule(fitted.model.rule, fitted.model.cv)
-    is_error = rule.measure == "error"
+    is_error = rule.measure.endswith("error")
     errors = np.sqrt(squares) if is_error else squares
     series = [Series(f"estimated {rule.measure}", stops, errors[drawn], color=1)]
     marks = [Mark("chosen stop", x=fitted.assessment.stop)]
