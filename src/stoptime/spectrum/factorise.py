@@ -43,9 +43,8 @@ def by_features(data: DenseData) -> Spectrum:
     first = _resolve(data, eigenvalues, vectors, partial(data.image_gram, means=m.feature_mean))
     response = on_host(vectors.T @ m.cross)
     far = reach(data, eigenvalues, first, response, powers)
-    means = m.feature_mean, m.target_mean
-    basis = vectors[:, first:]
-    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
+    kept = eigenvalues[first:], vectors[:, first:], response[first:]
+    return data.assembled(*kept, (m.feature_mean, m.target_mean), "gram", far)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -91,10 +90,9 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
     first = _rank_cut(lengths, data.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
-    basis = vectors[:, first:]
-    s = lengths[first:] ** 2
     far = reach_of_columns(data, powers)
-    return data.assembled(s, basis, response, means, "svd", far), powers
+    kept = lengths[first:] ** 2, vectors[:, first:], response
+    return data.assembled(*kept, means, "svd", far), powers
 
 
 def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], Any]) -> int:
@@ -135,20 +133,18 @@ def _rank_cut(ascending: Floats, rounding: float) -> int:
 
 
 @contextmanager
-def _advising(xp: Any, advice: str) -> Iterator[None]:
+def advising(advice: str, matrix: str = "X", xp: Any = np) -> Iterator[None]:
     """Turn the error of a factorisation that does not converge into advice."""
     try:
         yield
     except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
-        raise ValueError(
-            f"The factorisation of X did not converge: rescale its columns, or {advice}."
-        ) from None
+        raise ValueError(f"The factorisation of {matrix} did not converge: {advice}.") from None
 
 
 def _eigh(gram: Any) -> tuple[Floats, Any]:
     """Return eigenvalues on the host, ascending, and eigenvectors where the matrix is."""
     xp = array_namespace(gram)
-    with _advising(xp, 'use solver="svd"'):
+    with advising('rescale its columns, or use solver="svd"', xp=xp):
         eigenvalues, vectors = xp.linalg.eigh(gram)
     return on_host(eigenvalues), vectors
 
@@ -156,7 +152,7 @@ def _eigh(gram: Any) -> tuple[Floats, Any]:
 def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
     """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
     xp = array_namespace(triangle)
-    with _advising(xp, 'use solver="gram"'):
+    with advising('rescale its columns, or use solver="gram"', xp=xp):
         left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
     return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
 

@@ -23,7 +23,7 @@ from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import Goal, RowsToTest
 from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.factorise import without_null
+from stoptime.spectrum.factorise import advising, without_null
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
 
@@ -198,9 +198,6 @@ def _has_full_rank(gram: Floats, tolerance: float) -> bool:
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
     # not by SciPy, whose pool of threads would compete for the cores with that of other products
-    try:
-        return cast("tuple[Floats, Floats]", tuple(np.linalg.eigh(matrix)))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "The factorisation of the kernel matrix did not converge: rescale it."
-        ) from None
+    with advising("rescale it", "the kernel matrix"):
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+    return eigenvalues, vectors

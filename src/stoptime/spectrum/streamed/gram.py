@@ -25,6 +25,7 @@ import numpy as np
 from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
+from stoptime.spectrum.factorise import advising
 from stoptime.spectrum.moments import Moments
 from stoptime.support.arrays import EPS, Array, Floats, on_host, slices
 
@@ -65,10 +66,8 @@ def by_statistics(
     # eigh keeps the digits of small columns only if the largest columns come first
     if powers.max() > UNEVEN * powers.min():
         order = np.argsort(-powers, kind="stable")
-    try:
+    with advising("rescale its columns"):
         eigenvalues, vectors = np.linalg.eigh(m.gram[np.ix_(order, order)])
-    except np.linalg.LinAlgError:
-        raise ValueError("The factorisation of X did not converge: rescale its columns.") from None
     vectors = vectors[np.argsort(order)]
     response = vectors.T @ m.cross
     scales = _scales(m.gram, eigenvalues, vectors)
