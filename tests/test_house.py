@@ -15,7 +15,7 @@ import house as tool  # noqa: E402 - a script beside the package
 
 LIMITS = {
     "entries at the top level": 16,
-    "lines of Python under src": 30_000,
+    "lines of Python under src": 30_300,
     "isinstance checks on method classes outside methods": 10,
     "modules in the longest chain of imports": 15,
     "constants with a second value": 0,
