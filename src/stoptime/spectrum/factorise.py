@@ -133,12 +133,14 @@ def _rank_cut(ascending: Floats, rounding: float) -> int:
 
 
 @contextmanager
-def advising(advice: str, matrix: str = "X", xp: Any = np) -> Iterator[None]:
+def advising(
+    advice: str, failed: str = "The factorisation of X did not converge", xp: Any = np
+) -> Iterator[None]:
     """Turn the error of a factorisation that does not converge into advice."""
     try:
         yield
     except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
-        raise ValueError(f"The factorisation of {matrix} did not converge: {advice}.") from None
+        raise ValueError(f"{failed}: {advice}.") from None
 
 
 def _eigh(gram: Any) -> tuple[Floats, Any]:

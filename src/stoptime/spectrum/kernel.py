@@ -198,6 +198,6 @@ def _has_full_rank(gram: Floats, tolerance: float) -> bool:
 
 def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
     # not by SciPy, whose pool of threads would compete for the cores with that of other products
-    with advising("rescale it", "the kernel matrix"):
+    with advising("rescale it", "The factorisation of the kernel matrix did not converge"):
         eigenvalues, vectors = np.linalg.eigh(matrix)
     return eigenvalues, vectors

@@ -17,7 +17,6 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import FAMILY
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.grid import grid_of
-from stoptime.stopping.registry import get_rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.tables.reading import Table, needed
 from stoptime.tables.recipe import Policy, Prepared, counted
@@ -28,6 +27,7 @@ from stoptime.theory.risk import bayes_risk
 if TYPE_CHECKING:
     from stoptime.estimators.classifier import StoppedClassifierCV
     from stoptime.estimators.linear import StoppedRegressorCV
+    from stoptime.stopping.rule import Rule
 
 MEMORY_PER_BYTE = 8  # free memory for each byte of a file that is read at once
 FOLDS = 5
@@ -244,6 +244,12 @@ class Fitted:
         return f"The data, {Path(self.table.source).name}, have {size}."
 
 
+def rule_of(model: Any) -> Rule:
+    """Return the rule that chose the stop of a fitted regressor or classifier."""
+    rule: Rule = getattr(model, "regressor_", model)._searched.search.rule
+    return rule
+
+
 def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) -> Assessment:
     """Describe a fitted model with one target, or of classes, given the spectrum of its data."""
     method = model.method_
@@ -258,7 +264,7 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
             guarantee = float(bound) if np.isfinite(bound) else None
             universal = bool(np.isinf(range_in_units(method, eigenvalues, penalty)[1]))
     variance = float(np.mean(spectrum.target_power))
-    rule = get_rule(model.rule, model.cv)
+    rule = rule_of(model)
     error = float(model.choice_.error)
     spread = None if model.choice_.standard_error is None else float(model.choice_.standard_error)
     residuals = getattr(model, "left_out_residuals_", None)

@@ -16,11 +16,10 @@ from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
 from stoptime.show import results
 from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
-from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
 from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
-from stoptime.tables.assessment import Assessment, ClassErrors, Fitted, assess
+from stoptime.tables.assessment import Assessment, ClassErrors, Fitted, assess, rule_of
 from stoptime.tables.columns import Kind
 from stoptime.tables.recipe import Prepared
 from stoptime.theory.oracle import estimate_oracle
@@ -49,7 +48,7 @@ def error_curve(fitted: Fitted) -> Section:
     stops = curve.stops[drawn]
     # Several classes have an error each, of which the rule takes the mean.
     squares = curve.errors.reshape(len(curve.stops), -1).mean(axis=1)
-    rule = get_rule(fitted.model.rule, fitted.model.cv)
+    rule = rule_of(fitted.model)
     is_error = rule.measure.endswith("error")
     errors = np.sqrt(squares) if is_error else squares
     series = [Series(f"estimated {rule.measure}", stops, errors[drawn], color=1)]
