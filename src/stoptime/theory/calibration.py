@@ -381,7 +381,8 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
     start = int(np.argmin(first))
     place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
-    for _ in range(MATCH_ROUNDS):
+    # every round of an iteration repeats its run
+    for _ in range(1 if method.runs_steps else MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
         table = np.hstack([table, [closer, method.gain(closer, stop)]])

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
 from stoptime.theory.signals import PowerSignal, Target, check_target, coordinates_of
@@ -67,7 +67,16 @@ class RiskModel:
 
     def total(self, stops: Array) -> Array:
         """Return bias plus variance at stops of any shape."""
-        return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
+        s = self.eigenvalues
+        noisy = s.min(initial=np.inf) > 0 and self.variance_weight.all()
+        if self.method.whole_stops or not (noisy and s.size and stops.size):
+            return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
+        # where there is noise, the digits that g = 1 - sφ loses are lost beside the variance: the
+        # gain alone takes half of the time
+        parts = slices(stops.size, max(1, FILTER_ENTRIES // len(s)))
+        gains = (self.method.gain(s[:, None], stops.ravel()[part]) for part in parts)
+        found = [self._summed(1 - s[:, None] * gain, gain).sum(axis=0) for gain in gains]
+        return np.concatenate(found).reshape(stops.shape)
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the stop in [first, last] with the least risk, and that risk."""
