@@ -372,3 +372,14 @@ def test_the_best_iteration_is_the_least_of_all_in_one_run(monkeypatch):
     stop, risk = every.model.lowest_near(np.array([1.0, 20.0, 399.0]))
     assert (stop, risk) == (np.argmin(every.total), every.total.min())
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("name", sorted(st.METHODS))
+def test_the_risk_that_a_search_minimises_is_bias_plus_variance(name):
+    """The search takes g from the gain, which loses digits only where the variance hides them."""
+    s = np.geomspace(1e-4, 2.0, 12)
+    method = st.get_method(name).tuned_to(s)
+    curve = st.bayes_risk(method, [0.0], eigenvalues=s, signal=1.0, noise=1e-6, n_samples=50)
+    stops = np.append(np.geomspace(0.01, 1e4, 60).reshape(2, 30), [[np.inf] * 30], axis=0)
+    parts = curve.model.evaluate(stops.ravel())
+    assert curve.model.total(stops) == pytest.approx(sum(parts).reshape(stops.shape), rel=1e-12)
