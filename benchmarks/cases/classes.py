@@ -49,7 +49,7 @@ WHY = {
     "rocket": "Products of single precision numbers are taken in double precision, which takes "
     "twice the time, and small data spend as long on the search as on eigh.",
     "embeddings": "XᵀX in double precision, its eigenvectors, and the product of all rows with "
-    "them in single precision take two thirds of the time.",
+    "them in single precision take two thirds of the time on one thread.",
     "intervals": "Probably the product of the left-out coefficients with the new rows.",
     "probabilities": "The data are so small that the time is spent on short calls in Python.",
 }
