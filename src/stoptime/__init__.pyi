@@ -39,20 +39,13 @@ from stoptime.spectrum.penalty import Bands, Differences
 from stoptime.spectrum.streamed.data import summarise
 from stoptime.spectrum.streamed.sources import Block, Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.stopping.gcv import naive_gcv, path_gcv
+from stoptime.stopping.gcv import GCV, PathGCV, naive_gcv, path_gcv
+from stoptime.stopping.held_out import CrossValidation, HoldOut
 from stoptime.stopping.leave_one_out import LeaveOneOut
+from stoptime.stopping.ncp import NCP
+from stoptime.stopping.plug_in import PlugIn
 from stoptime.stopping.problem import Problem, default_stops
-from stoptime.stopping.registry import (
-    GCV,
-    NCP,
-    RULES,
-    CrossValidation,
-    HoldOut,
-    OneStandardError,
-    PathGCV,
-    PlugIn,
-    get_rule,
-)
+from stoptime.stopping.registry import RULES, OneStandardError, get_rule
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
 from stoptime.stopping.training_error import SURE, Discrepancy, LCurve, training_error
 from stoptime.support.version import __version__ as __version__

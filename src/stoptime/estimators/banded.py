@@ -15,12 +15,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
-from stoptime.left_out.routing import MANY_TARGETS
 from stoptime.methods.base import Method
 from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import DTYPES
 from stoptime.spectrum.penalty import Bands, bands_of
-from stoptime.stopping.bands import BandedRows, BandSearch, fold_error, gcv_error, left_out_error
+from stoptime.stopping.bands import (
+    MANY_TARGETS,
+    BandedRows,
+    BandSearch,
+    fold_error,
+    gcv_error,
+    left_out_error,
+)
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import Array, Floats

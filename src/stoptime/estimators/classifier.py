@@ -22,8 +22,9 @@ from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
+from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.registry import HoldOut, check_splitter, get_rule
+from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
 from stoptime.support.checks import nonnegative
@@ -343,8 +344,8 @@ class StoppedClassifierCV(_LinearClassifier):
             Groups of rows, for splitters that keep groups together.
         """
         place = self._places(X, y)
-        folds = None
-        if self.cv is not None:
+        folds = self.cv if is_leave_one_out(self.cv) else None
+        if self.cv is not None and folds is None:
             check_splitter(self.cv, groups)
             labels = self.classes_[on_host(place)]
             splitter = check_cv(self.cv, labels, classifier=True)

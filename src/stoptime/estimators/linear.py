@@ -17,8 +17,9 @@ from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import Data, goals
 from stoptime.stopping.comparison import Search, Searched
+from stoptime.stopping.held_out import check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.registry import check_splitter, get_rule
+from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import Floats
@@ -145,17 +146,16 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     ----------
     method : str, Method or list of them, default="auto"
         The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``. "auto" is accelerated flow with an array of stops, whose meaning
-        depends on the method, with a rule that cannot compare methods, and for operators and large
-        sparse matrices, which are factored only as far as the stops need it.
+        ``stoptime.FAMILY``. "auto" is ridge with a rule that cannot compare methods, and for
+        operators and large sparse matrices, which are factored only as far as the stops need it.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
     cv : int, splitter or iterable, optional
         Any scikit-learn splitter; replaces ``rule``.
     rule : str or Rule, default="loo"
-        "loo", "path-gcv", "gcv", "sure", "discrepancy", "plug-in", "one-standard-error", or an
-        object such as ``HoldOut(X_val, y_val)``.
+        "loo", "path-gcv", "gcv", "sure", "discrepancy", "l-curve", "ncp", "plug-in",
+        "one-standard-error", or an object such as ``HoldOut(X_val, y_val)``.
     per_target : bool, default=False
         Whether to choose a stop for each target separately.
     fit_intercept : bool, default=True
@@ -261,12 +261,14 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         if grouping is not None and n is not None and grouping.shape != (n,):
             raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
         splits = None
-        if self.cv is not None:
+        if self.cv is not None and not is_leave_one_out(self.cv):
             check_splitter(self.cv, grouping)
             splits = data.splits(self.cv, grouping)
             grouping = None  # the folds keep the groups together
         options = per_target, prefer_simple, bool(self.verbose)
-        search = Search(self._rule(splits), methods, self.stops, *options)
+        if splits is not None:
+            rule = self._rule(splits)
+        search = Search(rule, methods, self.stops, *options)
         problem, choice = search.best(data, grouping)
         self._searched = Searched.of(search, splits, problem, choice)
         return self._store(problem, choice)
@@ -277,10 +279,15 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
     def _methods(self, rule: Rule, data: Data) -> list[Method]:
         """Return the methods to choose from."""
-        given = np.ndim(np.asarray(self.stops)) > 0  # a stop means something else for every method
+        automatic = isinstance(self.method, str) and self.method == "auto"
+        if automatic and np.ndim(np.asarray(self.stops)) > 0:
+            raise ValueError(
+                "The same stops mean something else for every method: name one, for example "
+                'method="ridge", or leave out stops.'
+            )
         whole = data.is_factored_whole(rows=rule.needs_rows)
-        one = given or not (rule.compares_methods and whole)
-        return get_methods("nesterov-flow" if self.method == "auto" and one else self.method)
+        methods = get_methods(self.method)
+        return methods if not automatic or (rule.compares_methods and whole) else methods[:1]
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         spectrum = problem.spectrum
@@ -299,9 +306,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         self._left_out = None
         if problem.can_leave_out:
             self._left_out_fits = problem.left_out_fits(choice)
-            # no side number costs as much as the fit
-            wanted = problem.has_few_targets or self._keeps_left_out
-            if wanted and problem.left_out.rows.is_read:
+            # the search has them, and no side number costs as much as the fit
+            if problem.left_out.has_looked or self._keeps_left_out:
                 self._left_out = problem.left_out_rows(choice)
             self._observations = problem.left_out.rows.weights * spectrum.n_observations
         return self

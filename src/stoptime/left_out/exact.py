@@ -1,7 +1,7 @@
 """Exact leave-one-out along a whole path, without a single refit.
 
 Left-out residuals are mixtures of those of ridges with complex penalties, or follow from the
-eigenvalues that remain without the row; see :mod:`stoptime.left_out.routing`.
+eigenvalues that remain without the row; see :mod:`stoptime.left_out.residuals`.
 """
 
 from __future__ import annotations

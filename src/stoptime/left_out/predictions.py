@@ -26,16 +26,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.left_out.residuals import LeftOut
-from stoptime.left_out.routing import MANY_TARGETS, Route, Routing, least_squares
-from stoptime.left_out.rows import Index, RowBlock, Rows
+from stoptime.left_out.residuals import LeftOut, blocks_of
+from stoptime.left_out.ridges import least_squares
+from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Method
 from stoptime.spectrum.base import DualVectors, Spectrum
+from stoptime.spectrum.centred import multiplied
 from stoptime.spectrum.dense import DenseData
 from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
+UNCHANGED = 1e-9  # relative difference of a sum over rows that is rounding
 
 
 class LeftOutRows(NamedTuple):
@@ -50,30 +52,52 @@ class LeftOutRows(NamedTuple):
         return cls(residuals, data.as_given(data.response) - residuals)
 
 
+class Fingerprint(NamedTuple):
+    """A weighted sum over the rows of X and y, by which a later change of them is noticed."""
+
+    sums: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, data: DenseData) -> Fingerprint:
+        """Return the fingerprint of the rows as they are now."""
+        weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
+        both = (multiplied(one, weights, transposed=True) for one in (data.X, data.y))
+        return cls(tuple(np.asarray(on_host(one)) for one in both))
+
+    def check(self, data: DenseData) -> None:
+        """Raise a ValueError if the rows have been changed since."""
+        for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
+            size = np.abs(old).max(initial=0)
+            if not np.allclose(old, new, rtol=0, atol=UNCHANGED * size):
+                raise ValueError(
+                    "X or y was changed after fit, and what you ask for needs the training rows "
+                    "as they were: fit again, or fit to a copy, model.fit(X.copy(), y.copy())."
+                )
+
+
 @dataclass(frozen=True)
 class LeftOutFits:
     """The paths of a tuned method without each of the rows, at one stop or one for each target.
 
-    It refers to the training rows and their spectrum, and copies neither. Eigenvalues beyond
-    ``limit`` are taken as learned. A pickle contains the rows, unless they are large.
+    It refers to the training rows and their spectrum, and copies neither; a change of the rows is
+    noticed. A pickle contains the rows, unless they are large.
     """
 
     rows: Rows | None
     method: Method
     stop: Array
-    limit: float = np.inf
+    unchanged: Fingerprint | None = None
 
     @classmethod
-    def of(cls, rows: Rows, method: Method, stop: Array, limit: float = np.inf) -> LeftOutFits:
-        """Return the fits of these rows, without anything that the rows remember."""
-        fresh = replace(rows, data=replace(rows.data), spectrum=replace(rows.spectrum))
-        return cls(replace(fresh, remember=False), method, stop, limit)
+    def of(cls, rows: Rows, method: Method, stop: Array) -> LeftOutFits:
+        """Return the fits of these rows, without anything that was computed from them."""
+        fresh = Rows(replace(rows.data), replace(rows.spectrum))
+        return cls(fresh, method, stop, Fingerprint.of(rows.data))
 
     def of_rows(self) -> LeftOutRows:
         """Return the residual of every row, and its prediction, by the fit without it."""
         rows = self._rows
-        found = LeftOut(rows).residuals(self.method, self.stop, self.limit)
-        return LeftOutRows.of(rows.data, found)
+        return LeftOutRows.of(rows.data, LeftOut(rows).residuals(self.method, self.stop))
 
     def at(self, new: Any) -> Floats:
         """Return predictions of shape (n, n_new) or (n, n_new, n_targets).
@@ -98,7 +122,7 @@ class LeftOutFits:
             values = (like(out, coefficients) * unit[..., None]) @ scores.T
             if rows.data.fit_intercept or free is not None:
                 values -= (like(out, shift) * unit)[..., None] * overlap
-            out[index, :, targets] = values.swapaxes(0, 1).swapaxes(1, 2)
+            out[index, :, like(out, targets)] = values.swapaxes(0, 1).swapaxes(1, 2)
         out += mean
         out = rows.data.as_given(out)
         return out[..., 0] if rows.data.single_target else out
@@ -127,33 +151,36 @@ class LeftOutFits:
         mean = np.asarray(on_host(rows.spectrum.feature_mean), np.float64)
         return coef, at_mean * rows.unit, mean
 
-    @property
+    @cached_property
     def _rows(self) -> Rows:
+        """The rows, unless they are missing or have been changed."""
         if self.rows is None:
             raise ValueError(
                 "This model was pickled without its training rows, which have more than "
                 f'{MOST_PICKLED} numbers: fit it again, or use kind="jackknife".'
             )
+        if self.unchanged is not None:
+            self.unchanged.check(self.rows.data)
         return self.rows
 
     @cached_property
-    def _kept(self) -> list[tuple[Index, slice, Array, Array]] | None:
+    def _kept(self) -> list[tuple[slice, NDArray[np.intp], Array, Array]] | None:
         """All coefficients, if they fit into memory."""
         rows = self._rows
         numbers = rows.data.n_rows * rows.data.n_targets * len(rows.eigenvalues)
         return list(self._coefficients()) if numbers <= MOST_KEPT_COEFFICIENTS else None
 
-    def _coefficients(self) -> Iterator[tuple[Index, slice, Array, Array]]:
+    def _coefficients(self) -> Iterator[tuple[slice, NDArray[np.intp], Array, Array]]:
         """Yield rows, targets, the γ of shape (n_targets, n_rows, rank), and shifts of means."""
         rows = self._rows
         stops = np.broadcast_to(self.stop, rows.data.n_targets)
-        for targets in _runs(stops):
-            several = rows.data.n_targets > targets.stop - targets.start
-            some = rows.of_targets(targets) if several else rows
-            routing = Routing(some, self.method, stops[targets][:1], None, self.limit)
-            for index, route in routing.parts(np.arange(rows.data.n_rows)):
-                block = some.block(index, on_host=route.runs_on_host)
-                gamma = _scaled_coefficients(routing, block, route)
+        for stop in np.unique(stops):
+            targets = np.flatnonzero(stops == stop)
+            some = rows.of_targets(targets) if rows.data.n_targets > len(targets) else rows
+            routes = LeftOut(some).routes(self.method, np.array([stop]))
+            rank = len(rows.eigenvalues)
+            for index, block in blocks_of(some, routes, further=rank):
+                gamma = _scaled_coefficients(some, routes, block, stop)
                 pull = (block.weight * block.stretch)[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
@@ -169,46 +196,24 @@ class LeftOutFits:
         return numbers <= MOST_PICKLED
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: vars(self)[name] for name in ("rows", "method", "stop", "limit")}
+        state = {name: vars(self)[name] for name in ("method", "stop", "unchanged")}
         state["rows"] = None
-        if self.keeps_rows:
-            state["rows"] = LeftOutFits.of(self._rows, self.method, self.stop).rows
+        if self.keeps_rows and self.rows is not None:
+            state["rows"] = Rows(replace(self.rows.data), replace(self.rows.spectrum))
         return state
 
 
-def residuals_at(rows: Rows, method: Method, stops: Array) -> Array:
-    """Return the left-out residuals of all rows at many stops, (n_stops, n, n_targets)."""
-    routing = Routing(rows, method, stops)
-    members = np.arange(rows.data.n_rows)
-    out = np.empty((len(stops), rows.data.n_rows, rows.data.n_targets))
-    for index, route in routing.parts(members):
-        block = rows.block(index, on_host=route.runs_on_host)
-        for places, values in routing.residuals(block, route):
-            out[places[:, None], members[index]] = on_host(values)
-    return out * rows.unit
-
-
-def _runs(stops: NDArray[np.float64]) -> Iterator[slice]:
-    """Cut the targets into neighbours of one stop, few enough to be computed together."""
-    start = 0
-    for place in range(1, len(stops) + 1):
-        full = place - start == MANY_TARGETS - 1
-        if place == len(stops) or full or stops[place] != stops[start]:
-            yield slice(start, place)
-            start = place
-
-
-def _scaled_coefficients(routing: Routing, block: RowBlock, route: Route) -> Array:
-    """Return √s times the coefficients without each row of the block, at the only stop."""
-    coef = like(block.scores, routing.rows.coef)
-    if routing.between.size:
-        return route.coefficients(block, coef)
-    roots = like(block.scores, np.sqrt(routing.rows.eigenvalues))
+def _scaled_coefficients(rows: Rows, routes: Any, block: RowBlock, stop: float) -> Array:
+    """Return √s times the coefficients without each row of the block, at one stop."""
+    if routes:
+        return routes[0][1].coefficients(block, rows.coef)
+    coef = like(block.scores, rows.coef)
+    roots = like(block.scores, np.sqrt(rows.eigenvalues))
     whole = (coef * roots[:, None]).T[:, None] + 0 * block.scores
-    if routing.stops[0] == 0:
+    if stop == 0:
         return 0 * whole
     # ridge with a vanishing penalty
-    ends = least_squares(block, routing.rows.eigenvalues, coef, block.residual)
+    ends = least_squares(block, rows.eigenvalues, coef)
     pull = block.scores / roots * (block.weight * block.stretch)[:, None]
     return whole - pull * ends.T[..., None]
 

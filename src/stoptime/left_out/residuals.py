@@ -1,178 +1,367 @@
-"""Left-out residuals: those of every row from the path fitted without it, and mean squares.
+r"""Left-out residuals of tuned methods at any stops, and their mean squares.
 
-A pass over the rows costs about as much as factoring them. Where targets are few, the left-out
-residuals of ridges are therefore remembered: other methods, and stops between those of a grid, are
-other mixtures of them.
+A search looks at all stops of several methods at once: with the left-out residuals of the basis
+filters of a :class:`Span`, a vector ρ for each row of the data, the mean square at every stop is
+
+.. math:: \frac{\sum_iw_ie_i(t)^2}{\sum_iw_i} = c(t)^TMc(t), \qquad
+    M = \frac{\sum_iw_i\rho_i\rho_i^T}{\sum_iw_i}.
+
+M takes one pass over the rows. After that, another stop or another method costs r² operations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import LEAST_ROUGH, ErrorCurve, SquareSums
-from stoptime.left_out.interpolation import Interpolation
-from stoptime.left_out.mixture import Ellipse
-from stoptime.left_out.routing import MANY_TARGETS, Routing
-from stoptime.support.arrays import Array, Floats, empty, like
+from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.downdated import Downdated
+from stoptime.left_out.ridges import Mixture, least_squares
+from stoptime.left_out.span import Span, ellipse_for, is_served, ladder_for, scale_nodes, values_at
+from stoptime.support.arrays import Array, Floats, empty, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
-    from stoptime.left_out.rows import Rows
+    from stoptime.left_out.ellipse import Ellipse
+    from stoptime.left_out.ladder import Ladder
+    from stoptime.left_out.rows import RowBlock, Rows
     from stoptime.methods.base import Method
 
-TARGETS_AT_ONCE = 4096  # so that blocks of rows stay tall enough for fast products
-SAMPLED_ROWS = 2**15  # at a first look, if there are many more
-UNLIKE = 0.05  # relative difference of the errors of least squares of these rows and of all
-LOOK_ACCURACY = 1e-6  # of interpolation at a first look, relative to the response's power
+LEARNED = 1e20  # gain·s from which on a path is least squares, also where a row is left out
+EIGENDECOMPOSITION = 3.0  # work of one, in units of that of rank² penalties
+MOST_POINTS = 2**16  # of an ellipse
+SPANNED = 1e-9  # error of a filter up to which it is in a span
+KEPT_NUMBERS = 2**26  # of all columns that are kept, 512 MB; or as many as X has
+TARGETS_AT_ONCE = 1024  # so that blocks of rows stay tall enough for fast products
+
+Route = Mixture | Downdated
+Places = NDArray[np.intp]
 
 
 class LeftOut:
-    """Left-out residuals of tuned methods; all of them share the ridges that rows remember.
-
-    In every method, eigenvalues beyond ``limit`` are taken as learned.
-    """
+    """Left-out residuals of tuned methods on the same rows."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._ellipses: dict[Ellipse, None] = {}  # that were used before, whose ridges are known
-        self._known: dict[
-            tuple[Method, float], Array
-        ] = {}  # residuals of which nothing is left out
+        self._looks: list[Look] = []
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest eigenvalue, or one if there is none."""
+        return float(self.rows.eigenvalues.max(initial=0)) or 1.0
+
+    @cached_property
+    def most_points(self) -> float:
+        """The largest ellipse that costs less than eigendecompositions without each row."""
+        return min(EIGENDECOMPOSITION * len(self.rows.eigenvalues) ** 2, MOST_POINTS)
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether residuals at the stops of a search are known."""
+        return bool(self._looks)
+
+    def look(self, span: Span, *, verbose: bool = False) -> Look:
+        """Return the errors of all filters in a span, from one pass over the rows."""
+        rows = self.rows
+        width = span.weights.shape[1]
+        numbers = width * rows.data.n_rows * rows.data.n_targets
+        kept: list[Kept] | None = [] if self._has_room(numbers) else None
+        products = np.empty((rows.data.n_targets, width, width))
+        ends = np.empty((2, rows.data.n_targets))
+        for targets in slices(rows.data.n_targets, TARGETS_AT_ONCE):
+            some = rows if len(products) <= TARGETS_AT_ONCE else rows.of_targets(targets)
+            total: Any = 0
+            both: Any = 0
+            mixture = Mixture.of(rows.eigenvalues, span, rows.scales[:1], np.empty((1, width, 0)))
+            for index, block in blocks_of(some, [(None, mixture)], verbose=verbose):
+                columns = mixture.columns(block, some.coef)
+                last = least_squares(block, some.eigenvalues, some.coef)
+                root = block.weight**0.5 * block.stretch
+                weighted = (columns * root[:, None]).swapaxes(0, 2)
+                total = total + weighted.swapaxes(1, 2) @ weighted
+                both = both + _ends(block, last)
+                if kept is not None:
+                    kept.append(Kept(index, columns, block.scale, block.stretch))
+            products[targets] = on_host(total)
+            ends[:, targets] = on_host(both)
+        found = Look(rows, span, products, ends, rows.unit, kept)
+        if kept is not None:
+            self._looks.append(found)
+        return found
+
+    def _has_room(self, numbers: int) -> bool:
+        """Tell whether so many numbers may be kept beside those of earlier looks."""
+        data = self.rows.data
+        held = sum(look.products.shape[1] for look in self._looks) * data.n_rows * data.n_targets
+        return held + numbers <= max(KEPT_NUMBERS, data.n_rows * data.n_features)
 
     def errors(
-        self,
-        method: Method,
-        stops: Array,
-        limit: float = np.inf,
-        *,
-        standard_errors: bool,
-        rough: bool = False,
-        verbose: bool = False,
+        self, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
     ) -> ErrorCurve:
-        """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`.
+        """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`."""
+        rows = self.rows
+        sums = np.zeros((3, len(stops), rows.data.n_targets))
+        for targets in slices(rows.data.n_targets, TARGETS_AT_ONCE):
+            several = rows.data.n_targets > TARGETS_AT_ONCE
+            some = rows.of_targets(targets) if several else rows
+            for _, block, values in _residuals(self, some, method, stops, verbose=verbose):
+                squares = values**2
+                sums[0][:, targets] += on_host(block.weight @ squares)
+                if standard_errors:
+                    sums[1][:, targets] += on_host(block.weight**2 @ squares)
+                    sums[2][:, targets] += on_host(block.weight**2 @ squares**2)
+        target: Any = 0 if rows.data.single_target else slice(None)
+        deviation = self._deviation(*sums)[:, target] if standard_errors else None
+        return ErrorCurve(stops, (rows.unit**2 * sums[0])[:, target], deviation)
 
-        Errors of many targets may be ``rough``, to about 1e-6 of the response's power.
-        """
+    def _deviation(self, mean: Array, crossed: Array, fourths: Array) -> Array:
+        """Return the standard errors of mean squares m, the root of n/(n - 1) Σ w²(e² - m)²."""
+        rows = self.rows
+        variance = fourths - 2 * mean * crossed + mean**2 * (rows.weights @ rows.weights)
+        n = rows.n_present
+        # rounding may leave a small negative number where all squares are equal
+        return np.asarray(rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
+
+    def residuals(self, method: Method, stop: Array) -> Floats:
+        """Return left-out residuals at one stop, or at one for every target, in the shape of y."""
+        rows = self.rows
+        stops, own = np.unique(np.broadcast_to(stop, rows.data.n_targets), return_inverse=True)
+        known = (one.residuals(method, stops, own) for one in self._looks)
+        out = next((found for found in known if found is not None), None)
+        if out is None:
+            out = empty(rows.data.y, rows.data.y.shape)
+            for index, _, values in _residuals(self, rows, method, stops, own):
+                out[index] = values
+        out = rows.data.as_given(out * like(out, rows.unit))
+        return out[:, 0] if rows.data.single_target else out
+
+    def at_stops(self, method: Method, stops: Array) -> Floats:
+        """Return the left-out residuals at many stops, (n_stops, n, n_targets), on the host."""
+        rows = self.rows
+        out = np.empty((len(stops), *rows.data.y.shape))
+        for index, _, values in _residuals(self, rows, method, stops):
+            out[:, index] = on_host(values)
+        return out * rows.unit
+
+    def routes(self, method: Method, stops: Array) -> list[tuple[Places, Route]]:
+        """Return ways to the residuals of a method; see :func:`routes_to`."""
+        rows = self.rows
+        by_svd = rows.spectrum.solver == "svd"
+        return routes_to(method, stops, rows.eigenvalues, rows.scales, self.most_points, by_svd)
+
+
+def routes_to(
+    method: Method,
+    stops: Array,
+    eigenvalues: Array,
+    scales: Array,
+    most_points: float = MOST_POINTS,
+    by_svd: bool = False,
+) -> list[tuple[Places, Route]]:
+    """Return ways to left-out residuals of a method, each for some of the stops between the ends.
+
+    A filter takes the first of these that can serve it: a few ridges of its own, the ladder, an
+    ellipse, and the eigenvalues without each row.
+    """
+    inner = np.flatnonzero((stops > 0) & ~is_learned(method, eigenvalues, stops))
+    if not inner.size:
+        return []
+    between = stops[inner]
+    largest = float(eigenvalues[-1])
+    scale = float(scales.max())
+    method.check_convergence(largest * scale)
+    downdated = Downdated(eigenvalues, method, between, by_svd)
+    if method.counts_eigenvalues:
+        return [(inner, downdated)]
+    ladder = ladder_for(method, between, scale, largest)
+    own = method.ridges(between) if np.ptp(scales) == 0 else None
+    if own is not None and own[0].size <= ladder.rungs:
+        return [(inner, _by_own_ridges(eigenvalues, *own, scales))]
+    if is_served(ladder, method, between, scale).all():
+        return [(inner, _spanned(ladder, method, between, eigenvalues, scales))]
+    ellipse = ellipse_for(method, between, scale, largest, most_points)
+    if ellipse is None:
+        return [(inner, downdated)]
+    return [(inner, _spanned(ellipse, method, between, eigenvalues, scales))]
+
+
+def _spanned(
+    contour: Ladder | Ellipse, method: Method, stops: Array, eigenvalues: Array, scales: Array
+) -> Mixture:
+    """Return a method at some stops as mixtures of ridges, for the scales of all rows."""
+    nodes = scale_nodes(lambda c: values_at(contour, method, stops, c), scales)
+    values = [values_at(contour, method, stops, scale) for scale in nodes]
+    span = Span.of(contour, np.hstack(values))
+    coordinates = np.stack([span.filters.T @ own for own in values])
+    return Mixture.of(eigenvalues, span, nodes, coordinates)
+
+
+class Kept(NamedTuple):
+    """Left-out residuals e/d of the basis filters for some rows, and the c and d of these rows."""
+
+    index: slice
+    columns: Array
+    scale: Array
+    stretch: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Mean squares of the left-out residuals of basis filters and of their mixtures.
+
+    ``products`` are the M of every target, and ``ends`` the mean squares at the stops zero and
+    infinity, all in the ``unit`` of each target. ``kept`` are the residuals of the basis filters,
+    if there is room for them.
+    """
+
+    rows: Rows
+    span: Span
+    products: Array
+    ends: Array
+    unit: Array
+    kept: list[Kept] | None
+
+    def pooled(self) -> Look:
+        """Return the look at the mean over targets."""
+        squares = self.unit[:, None, None] ** 2
+        mean = (squares * self.products).mean(axis=0, keepdims=True)
+        return replace(self, products=mean, unit=np.ones(1), kept=None)
+
+    def errors(self, coordinates: Array) -> Array:
+        """Return mean squares at stops with these coordinates, (n_stops, n_targets)."""
         parts = []
-        exact = True
-        options = {"fourths": standard_errors, "verbose": verbose}
-        for rows in self.rows.target_blocks(TARGETS_AT_ONCE):
-            sums = self._sampled(rows, method, stops, limit, options) if rough else None
-            is_exact = False
-            if sums is None:
-                sums, is_exact = self._summed(rows, method, stops, limit, options, rough=rough)
-            if not is_exact and sums.least < LEAST_ROUGH:
-                sums, is_exact = self._summed(rows, method, stops, limit, options, rough=False)
-            exact = exact and is_exact
-            parts.append(sums)
-        target: Any = 0 if self.rows.data.single_target else slice(None)
-        errors = np.concatenate([part.means() for part in parts], axis=1)[:, target]
-        deviation = None
-        if standard_errors:
-            deviation = np.concatenate([part.deviations() for part in parts], axis=1)[:, target]
-        sure = exact | ~((stops > 0) & np.isfinite(stops))
-        return ErrorCurve(stops, errors, deviation, sure)
+        for some in slices(len(self.products), TARGETS_AT_ONCE):
+            images = self.products[some] @ coordinates
+            parts.append((coordinates * images).sum(axis=1).T)
+        # rounding of the sum may leave a small negative number where the fit is perfect
+        return np.maximum(np.concatenate(parts, axis=1), 0) * self.unit**2
 
-    def _summed(
-        self,
-        rows: Rows,
-        method: Method,
-        stops: Array,
-        limit: float,
-        options: dict[str, bool],
-        *,
-        rough: bool,
-        members: NDArray[np.intp] | None = None,
-    ) -> tuple[SquareSums, bool]:
-        """Return sums over some rows, by default all, and whether they are exact."""
-        accuracy = max(rows.accuracy, LOOK_ACCURACY) if rough else rows.accuracy
-        curve = Interpolation.trivial(len(stops))
-        if rows.data.n_targets >= MANY_TARGETS:
-            # stops that can be interpolated are left out: with so many targets this saves time
-            fourths = options["fourths"]
-            curve = Interpolation.of_powers(method, stops, rows.reach, accuracy, fourths=fourths)
-        sums = SquareSums(rows, curve, fourths=options["fourths"])
-        routing = Routing(rows, method, stops[curve.nodes], None, limit, tuple(self._ellipses))
-        members = rows.present if members is None else members
-        parts = list(routing.parts(members))
-        whole = len(parts) == 1 and len(members) == len(rows.weights) and limit >= rows.reach
-        # of many targets a single stop, which refines the best one and is likely to be chosen
-        whole = whole and rows is self.rows and (rows.remembers or len(stops) == 1)
-        for index, route in progress(parts, "leave-one-out", options["verbose"]):
-            block = rows.block(index, on_host=route.runs_on_host)
-            for places, residuals in routing.residuals(block, route):
-                if whole and (block.is_light or residuals.dtype != np.float32):
-                    kept = zip(places, 1 * residuals, strict=True)
-                    at = routing.stops
-                    self._known |= {(method, float(at[place])): own for place, own in kept}
-                sums.add(places, block.weight, residuals)
-            if isinstance(route, ByMixture) and isinstance(route.mixture.contour, Ellipse):
-                self._ellipses[route.mixture.contour] = None
-        is_rough = curve.others.size > 0 and accuracy > rows.accuracy
-        return sums, not is_rough
+    def errors_at(self, method: Method, stops: Array) -> Array:
+        """Return mean squares of a method whose filters are in the span."""
+        return self.errors(self.span.coordinates(method, stops, self.rows.mean_scale))
 
-    def _sampled(
-        self, rows: Rows, method: Method, stops: Array, limit: float, options: dict[str, bool]
-    ) -> SquareSums | None:
-        """Return rough sums from every few of very many rows, or None if that is no good.
+    def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
+        """Return mean squares at stops (n_stops, n), a column for each of n targets."""
+        distinct, place = np.unique(stops, return_inverse=True)
+        coordinates = self.span.coordinates(method, distinct, self.rows.mean_scale)
+        found = np.empty(stops.shape)
+        for some in slices(len(targets), TARGETS_AT_ONCE):
+            own = coordinates[:, place.reshape(stops.shape)[:, some]].transpose(2, 0, 1)
+            found[:, some] = (own * (self.products[targets[some]] @ own)).sum(axis=1).T
+        return np.maximum(found, 0) * self.unit[targets] ** 2
 
-        They are scaled by the error of least squares, which is cheap for all rows and whose
-        residuals are nearly those of other stops.
-        """
-        stride = rows.n_present // SAMPLED_ROWS
-        # blocks that are not remembered would be made once more for the ends
-        if stride < 2 or not rows.keeps_blocks or options["fourths"] or not np.isinf(stops[-1]):
+    def residuals(self, method: Method, stops: Array, own: Places) -> Array | None:
+        """Return e of every target at its own stop, if these filters are in the span."""
+        mixture = None
+        if self.kept is not None and np.all((stops > 0) & np.isfinite(stops)):
+            mixture = self._mixture(method, stops)
+        if mixture is None or self.kept is None:
             return None
-        # one of every few rows, at random: rows in order of time may have a period
-        few = stride * np.arange(rows.n_present // stride)
-        few += np.random.default_rng(0).integers(stride, size=len(few))
-        few = rows.present[few]
-        found = self._summed(rows, method, stops, limit, options, rough=True, members=few)[0]
-        ends = stops[(stops == 0) | np.isinf(stops)]
-        whole = self._summed(rows, method, ends, limit, options, rough=False)[0]
-        squares = found.squares
-        share = float(rows.weights[few].sum())
-        if squares[-1].min() < LEAST_ROUGH * share:
-            return None
-        # a few rows of high leverage may decide, and then the others tell nothing about the error
-        ratio = whole.squares[-1] / squares[-1]
-        if abs(whole.squares[-1].sum() * share / squares[-1].sum() - 1) > UNLIKE:
-            return None
-        squares *= ratio
-        squares[-len(ends) :] = whole.squares
-        return found
+        out = empty(self.rows.data.y, self.rows.data.y.shape)
+        for index, columns, scale, stretch in self.kept:
+            out[index] = mixture.mixed_by_target(columns, scale, own) * stretch[:, None]
+        return out
 
-    def known(self, method: Method, stop: float) -> Array | None:
-        """Return the residuals of all rows, (n, n_targets), if they have been computed."""
-        found = self._known.get((method, stop))
-        return None if found is None else found * like(found, self.rows.unit)
+    def _mixture(self, method: Method, stops: Array) -> Mixture | None:
+        """Return the mixtures of a method at these stops for rows of all scales, if they fit."""
+        contour = self.span.contour
+        scales = scale_nodes(lambda c: values_at(contour, method, stops, c), self.rows.scales)
+        found = []
+        for scale in scales:
+            values = values_at(contour, method, stops, scale)
+            coordinates = self.span.filters.T @ values
+            if np.abs(self.span.filters @ coordinates - values).max() > SPANNED:
+                return None
+            found.append(coordinates)
+        return Mixture.of(self.rows.eigenvalues, self.span, scales, np.stack(found))
 
-    def residuals(self, method: Method, stop: Array, limit: float = np.inf) -> Floats:
-        """Return the residuals of all rows: all targets at one stop, or each at its own."""
-        stops, own = np.unique(np.broadcast_to(stop, self.rows.data.n_targets), return_inverse=True)
-        found = self._known.get((method, float(stops[0]))) if len(stops) == 1 else None
-        if found is None:
-            shared = len(stops) == 1 and self.rows.data.n_targets < MANY_TARGETS
-            found = self._computed(method, stops, None if shared else own, limit)
-        found = like(self.rows.data.y, found)  # some routes run on the host
-        out = self.rows.data.as_given(found * like(found, self.rows.unit))
-        return out[:, 0] if self.rows.data.single_target else out
 
-    def _computed(
-        self, method: Method, stops: Array, own: NDArray[np.intp] | None, limit: float
-    ) -> Array:
-        """Return residuals at one stop, or of each target at its ``own``, in its unit."""
-        found = empty(self.rows.data.y, self.rows.data.y.shape)
-        routing = Routing(self.rows, method, stops, own, limit, tuple(self._ellipses))
-        for index, route in routing.parts(np.arange(len(found))):
-            block = self.rows.block(index, on_host=route.runs_on_host)
-            if own is None:
-                _, values = next(routing.residuals(block, route))
-                found[index] = like(found, values[0])
+def is_learned(method: Method, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:
+    """Tell at which stops the path is least squares to rounding, without any row."""
+    if not eigenvalues.size:
+        return np.isinf(stops)
+    if not method.reaches_least_squares or method.oscillates:
+        return np.isinf(stops) & method.reaches_least_squares
+    with np.errstate(over="ignore"):
+        return np.asarray((method.pace * stops) ** method.order >= LEARNED / eigenvalues[0])
+
+
+def _by_own_ridges(
+    eigenvalues: Array, penalties: NDArray[Any], weights: NDArray[Any], scales: Array
+) -> Mixture:
+    """Return the mixtures of a method whose filter is a sum of a few ridges at every stop."""
+    count, n_stops = penalties.shape
+    # each stop has weight on its own penalties alone
+    place = np.arange(count * n_stops), np.tile(np.arange(n_stops), count)
+    table = np.zeros((2 * count * n_stops + 1, n_stops))
+    table[place] = np.real(weights).ravel()
+    table[place[0] + count * n_stops, place[1]] = -np.imag(weights).ravel()
+    own = penalties.ravel().astype(np.complex128) / scales[0]
+    return Mixture(eigenvalues, own, table, scales[:1], np.eye(n_stops)[None])
+
+
+def blocks_of(
+    rows: Rows, routes: Sequence[tuple[Any, Route]], *, verbose: bool = False, further: int = 0
+) -> Iterator[tuple[slice, RowBlock]]:
+    """Yield the rows, block by block, with room for routes and for further numbers of a target."""
+    targets = rows.data.n_targets
+    numbers = max((route.numbers_per_row(targets) for _, route in routes), default=0)
+    parts = list(rows.blocks(numbers + further * targets + 4))
+    for index in progress(parts, "leave-one-out", verbose):
+        yield index, rows.block(index)
+
+
+def _residuals(
+    left_out: LeftOut,
+    rows: Rows,
+    method: Method,
+    stops: Array,
+    own: Places | None = None,
+    *,
+    verbose: bool = False,
+) -> Iterator[tuple[slice, RowBlock, Array]]:
+    """Yield blocks of rows and their e: at all stops, or of each target at its ``own`` one.
+
+    The shape is (n_stops, n_rows, n_targets), or (n_rows, n_targets).
+    """
+    routes = left_out.routes(method, stops)
+    ends = np.flatnonzero(is_learned(method, rows.eigenvalues, stops))
+    held = 1 if own is not None else len(stops)
+    for index, block in blocks_of(rows, routes, verbose=verbose, further=held):
+        # nothing is learned at the start; other stops overwrite it
+        out = empty(rows.data.y, (held, *block.targets.shape))
+        out[:] = block.targets
+        if ends.size:
+            last = least_squares(block, rows.eigenvalues, rows.coef)
+            _put(out, ends, last[None] + 0 * out[: len(ends)], own)
+        for places, route in routes:
+            if own is not None and isinstance(route, Mixture):
+                mine = np.flatnonzero(np.isin(own, places))
+                columns = route.columns(block, rows.coef)[..., mine]
+                place = np.searchsorted(places, own[mine])
+                out[0][:, mine] = route.mixed_by_target(columns, block.scale, place)
             else:
-                found[index] = like(found, routing.own_residuals(block, route))
-        return found
+                _put(out, places, route.residuals(block, rows.coef), own)
+        out *= block.stretch[:, None]
+        yield index, block, out if own is None else out[0]
+
+
+def _put(out: Array, places: Places, values: Array, own: Places | None) -> None:
+    """Write residuals at some stops to their places, or to the targets that have these stops."""
+    if own is None:
+        out[places] = values
+        return
+    for place, value in zip(places, values, strict=True):
+        mine = np.flatnonzero(own == place)
+        out[0][:, mine] = value[:, mine]
+
+
+def _ends(block: RowBlock, last: Array) -> Array:
+    """Return weighted sums of squares of a block at the stops zero and infinity."""
+    both = [(end * block.stretch[:, None]) ** 2 for end in (block.targets, last)]
+    return np.stack([on_host(block.weight @ end) for end in both])

@@ -183,6 +183,13 @@ class Method(ABC):
         """Return g at complex eigenvalues off the negative axis, for mixtures on "rays"."""
         raise NotImplementedError
 
+    def ridges(self, stops: Array) -> tuple[Any, Any] | None:  # noqa: ARG002 - for a few methods
+        """Return penalties λ and weights ω with g = Re Σ ωλ/(λ + s), or None if there are none.
+
+        Both have a column for every stop; of conjugate pairs only one is listed.
+        """
+        return None
+
     def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
         """Return the mean of g over the times from ``first`` to ``last``, for ``averages``."""
         raise NotImplementedError

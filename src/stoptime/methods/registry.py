@@ -36,14 +36,7 @@ ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged, OptimalIteration)}
 """The methods that can be written to a file: also those that need a parameter."""
 
-FAMILY: tuple[Method, ...] = (
-    Ridge(),
-    GradientFlow(),
-    AcceleratedFlow(3.0),
-    AcceleratedFlow(5.0),
-    AcceleratedFlow(9.0),
-    CriticalFlow(),
-)
+FAMILY: tuple[Method, ...] = (Ridge(), GradientFlow(), CriticalFlow())
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
 
 

@@ -42,6 +42,10 @@ class Ridge(Method):
         # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
         return early / (1 / late + early * s)
 
+    def ridges(self, stops: Array) -> tuple[Array, Array]:
+        """Return the penalty of every stop, with weight one."""
+        return 1 / stops[None], np.ones((1, len(stops)))
+
 
 def _times(name: str, value: object) -> int:
     """Return a whole number of at least one; 3.0, as a command line gives it, is the number 3."""

@@ -87,15 +87,13 @@ class TestErrors:
     weighted_squares: Floats | None = None
     fourths: Floats | None = None
 
-    def mapped(self, function: Callable[[Any], Floats]) -> TestErrors:
-        """Return the same with a function of all sums that are known."""
-        sums = self.squares, self.weighted_squares, self.fourths
-        mapped = (None if one is None else function(one) for one in sums)
-        return TestErrors(self.weight, self.weight_squares, *cast("Any", mapped))
-
 
 class TestSet(Protocol):
     """Rows on which a path is tested."""
+
+    @property
+    def weight(self) -> float:
+        """The sum of their weights."""
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return sums of squared prediction errors at the stops, in the unit of each target."""
@@ -245,6 +243,11 @@ class RowsToTest:
     y: Any
     weights: Array
     columns: Any = None
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights."""
+        return float(self.weights.sum())
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return weighted sums of squares and fourth powers, of a few stops at a time."""

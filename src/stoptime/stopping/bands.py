@@ -35,6 +35,7 @@ from stoptime.support.arrays import EPS, TINY, Array
 
 CONCENTRATIONS = 0.1, 1.0  # of Dirichlet's distribution, in turn: few bands matter, or all do
 LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
+MANY_TARGETS = 16  # for which every stop costs as much as the factorisation
 FEW_STOPS = 16  # at which scales are compared for many targets
 MOST_STEPS = 60  # of one search by gradient
 VANISHED = 1e-3  # distance of a logarithm from its lower bound at which the band is dropped
@@ -244,8 +245,7 @@ class BandSearch:
         rule = self.rule.fixed(data)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         problem = Problem(data, Ridge(), data.opened([Ridge()], None, **needs))
-        # with many targets every stop costs as much as the factorisation
-        few = problem.has_few_targets
+        few = data.n_targets < MANY_TARGETS
         stops = None if few else grid_of(problem.spectrum, Ridge(), FEW_STOPS)
         choice = rule.choose(problem, stops, per_target=self.per_target)
         return Trial(scales, np.atleast_1d(choice.error), np.atleast_1d(choice.stop))

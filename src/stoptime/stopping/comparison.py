@@ -13,7 +13,7 @@ from stoptime.left_out.predictions import MOST_PICKLED
 from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import Candidate, Choice, Rule, first_of_least
+from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Array, Floats, on_host
 
 
@@ -31,25 +31,24 @@ def best_method(
     first of all is kept unless the best one is better by more than one standard error of the paired
     difference.
     """
-    choices = rule.choose_each(problems, stops, per_target=per_target)
-    errors = np.array([float(np.mean(choice.error)) for choice in choices])
-    best = first_of_least(choices)
-    if len(problems) == 1:
-        return problems[0], choices[0]
-    squares = [
-        _squared_residuals(problem, choice, at_any_price=prefer_simple) if rule.needs_rows else None
-        for problem, choice in zip(problems, choices, strict=True)
-    ]
+    found = rule.choose_each(problems, stops, per_target=per_target)
+    errors = [float(np.mean(choice.error)) for _, choice in found]
+    power = float(np.mean(problems[0].spectrum.target_power))
+    best = first_up_to_ties(errors, EXACT_FIT * power)
+    squares = [_squared_residuals(rule, *one) for one in found] if len(found) > 1 else [None]
     if prefer_simple and errors[0] - errors[best] <= (_paired(squares[0], squares[best]) or 0.0):
         best = 0
+    problem, choice = found[best]
+    choice = rule.finished(problem, choice)
+    if rule.predicts_new_rows and float(np.mean(choice.error)) <= EXACT_FIT * power:
+        choice = replace(choice, message=f"{choice.message}; the columns determine the target")
+    if len(found) == 1:
+        return problem, choice
     candidates = tuple(
-        Candidate(
-            problem.tuned, choice.stop, float(error), float(error - errors[best]),
-            _paired(own, squares[best]),
-        )
-        for problem, choice, error, own in zip(problems, choices, errors, squares, strict=True)
-    )  # fmt: skip
-    return problems[best], replace(choices[best], candidates=candidates)
+        Candidate(one.tuned, own.stop, error, error - errors[best], _paired(rows, squares[best]))
+        for (one, own), error, rows in zip(found, errors, squares, strict=True)
+    )
+    return problem, replace(choice, candidates=candidates)
 
 
 @dataclass(frozen=True)
@@ -118,19 +117,14 @@ class Searched:
         return state
 
 
-def _squared_residuals(problem: Problem, choice: Choice, *, at_any_price: bool) -> Array | None:
+def _squared_residuals(rule: Rule, problem: Problem, choice: Choice) -> Array | None:
     """Return left-out squared residuals, weighted to have the error as their mean.
 
-    The result is None where single rows are not known, or cost as much as the search itself.
+    The result is None where a rule does not leave out single rows.
     """
-    if not (problem.can_leave_out and problem.has_few_targets):
+    if not (rule.needs_rows and problem.can_leave_out):
         return None
-    residuals: Any = problem.looked_residuals(choice)
-    if residuals is None:
-        if not at_any_price:
-            return None
-        residuals = problem.left_out_residuals(choice)
-    residuals = on_host(residuals)
+    residuals: Any = on_host(problem.left_out_residuals(choice))
     squares = (residuals.astype(np.float64).reshape(len(residuals), -1) ** 2).mean(axis=1)
     weights = problem.data.row_weights
     return np.asarray(squares if weights is None else squares * (weights / weights.mean()))

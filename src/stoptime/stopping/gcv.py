@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
-from stoptime.left_out.by_mixture import ByMixture
-from stoptime.left_out.curve import LEAST_ROUGH, standard_error
-from stoptime.left_out.routing import cheapest_route, learned
+from stoptime.left_out.curve import ErrorCurve, standard_error
+from stoptime.left_out.residuals import is_learned, routes_to
 from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
+from stoptime.stopping.rule import CurveRule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
-    from stoptime.left_out.first_look import FirstLook
+    from stoptime.stopping.problem import Problem
 
 FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
 LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
 LUCK = 1e-3  # probability that any target's estimate from noise is too low even after it is raised
-SHARED_BY = 4.0  # fits, about, that share the cost of building a mixture of ridges
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -71,23 +68,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     return _path_gcv(spectrum, method, stops)[0]
 
 
-def rough_path_gcv(look: FirstLook, method: Method, stops: Array) -> Floats:
-    """Return path GCV of a tuned method to about four digits, by ridges that methods share."""
-    spectrum = look.rows.spectrum
-    route_of = partial(look.route, n_rows=SHARED_BY)
-    found = _path_gcv(spectrum, method, stops, route_of)[0]
-    # little is left of such errors where the fit is perfect
-    if found.min() < LEAST_ROUGH * np.mean(look.rows.unit**2):
-        return path_gcv(spectrum, method, stops)
-    return found
-
-
-def _path_gcv(
-    spectrum: Spectrum,
-    method: str | Method,
-    stops: ArrayLike,
-    rough_route: Callable[[Method, Array], ByMixture | None] = lambda *_: None,
-) -> tuple[Floats, Floats]:
+def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tuple[Floats, Floats]:
     """Return the same, and the share of all directions on which each estimate rests."""
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
@@ -115,14 +96,11 @@ def _path_gcv(
     alpha = np.ones(len(stops))
     slopes = np.ones((len(stops), len(s)))
     tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
-    end = learned(tuned, s, stops)
-    between = (stops > 0) & ~end
-    if between.any():
-        inner = stops[between]
-        route = rough_route(tuned, inner) or cheapest_route(tuned, inner, s, row.scale, n_rows=1)
-        found = route.operators(row)
-        alpha[between] = found[0][:, 0]
-        slopes[between] = found[1][:, 0]
+    end = is_learned(tuned, s, stops)
+    for places, route in routes_to(tuned, stops, s, row.scale):
+        own, images = route.operators(row)
+        alpha[places] = own[:, 0]
+        slopes[places] = images[:, 0]
     if row.rest[0] > 0:
         alpha[end] = 1 / row.rest[0]
         slopes[end] = 0
@@ -205,3 +183,32 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     free = left > EXHAUSTED
     errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
     return shaped(errors, spectrum)
+
+
+@dataclass(frozen=True)
+class PathGCV(CurveRule):
+    """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
+
+    Where random probes estimate a trace, the standard error is that of the trace alone. The error
+    is raised where it rests on a few directions of the residual, as it does near interpolation.
+    """
+
+    name: ClassVar[str] = "path-gcv"
+    _uses_trace: ClassVar[bool] = True
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the left-out error at the stops from the spectrum alone."""
+        return ErrorCurve(stops, *path_gcv_with_spread(problem.spectrum, problem.tuned, stops))
+
+
+@dataclass(frozen=True)
+class GCV(CurveRule):
+    """Textbook generalised cross-validation; it warns for every method except ridge."""
+
+    name: ClassVar[str] = "gcv"
+    compares_methods: ClassVar[bool] = False
+    _uses_trace: ClassVar[bool] = True
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
+        return ErrorCurve(stops, naive_gcv(problem.spectrum, problem.tuned, stops))

@@ -1,7 +1,4 @@
-"""The stops at which a rule estimates errors, unless the user gives others.
-
-A search looks at some of them first, and at late ones in stages.
-"""
+"""The stops at which a rule estimates errors, unless the user gives others."""
 
 from __future__ import annotations
 
@@ -9,11 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from stoptime.left_out.ladder import RUNG
 from stoptime.methods.base import Method
 from stoptime.spectrum.base import Spectrum
-from stoptime.support.arrays import TINY, Array, Floats
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import is_whole, nonnegative
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
 LARGEST_RATIO = 1.08  # of neighbouring stops
+SMOOTH_RATIO = 1.15  # of neighbouring gains of a method that does not oscillate
 VISIBLE_SHRINKAGE = 0.01  # below it the oscillations of a direction no longer show
 SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
 SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short
@@ -29,15 +28,8 @@ LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up t
 FEWEST_GRID_STOPS = 3
 FEWEST_DEFAULT_STOPS = 50
 MOST_DEFAULT_STOPS = 1000
-FIRST_STAGE_PHASE = 32.0  # t√L of the last stop of the first stage
-PHASE_RATIO = 4.0  # between the last stops of neighbouring stages
-LOOK_RATIO = 1.15  # of neighbouring t√L at the first look
-LOOK_STEP = np.pi / 4  # their largest distance while oscillations show, an eighth of one
-ROUND_STEP = 0.99  # of a step, so that rounding does not double it
 FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
-PHASE_DIGITS = 9  # decimal places of the logarithm of a phase
 EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
-LATEST_PHASE = 1e18  # t√L (or √(tL)) up to which default stops are listed once for all data
 LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
 
 
@@ -68,21 +60,17 @@ def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Arra
 def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     """Return stops from the first at which something is learned to where all is learned."""
     unit = float(spectrum.eigenvalues[-1]) ** (-1 / method.order)
-    smallest = float(spectrum.eigenvalues[0])
-    first = FIRST_STOP_PHASE * unit
-    last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
-    if method.order == 2:
-        last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
-    if not spectrum.has_limit:
-        last = max(min(last, spectrum.reach ** (1 / method.order)), 2 * first)
-    if method.scale_free and last <= unit * LATEST_PHASE ** (2 / method.order):
-        listed = _scale_free_stops(method)
-        count = int(np.searchsorted(listed, last / unit)) + 1
-        # more stops than needed, up to where the spectrum is accurate
-        most = np.inf if spectrum.has_limit else spectrum.reach ** (1 / method.order)
-        count = max(count, int(np.searchsorted(listed[:FEWEST_DEFAULT_STOPS], most / unit)))
-        between = unit * listed[:count]
+    reach = np.inf if spectrum.has_limit else spectrum.reach ** (1 / method.order)
+    if method.scale_free and not method.oscillates:
+        between = unit * unit_stops(method, depth_of(spectrum))
+        between = between[: max(int(np.searchsorted(between, reach)), FEWEST_GRID_STOPS)]
     else:
+        smallest = float(spectrum.eigenvalues[0])
+        first = FIRST_STOP_PHASE * unit
+        last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
+        if method.order == 2:
+            last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
+        last = max(min(last, reach), 2 * first)
         between = _following_oscillations(method, 1 / unit, first, last)
     count = len(between)
     wanted = size - 2 if size else int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
@@ -92,11 +80,23 @@ def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     return between
 
 
-@lru_cache(maxsize=64)
-def _scale_free_stops(method: Method) -> Array:
-    """Return stops for a largest eigenvalue of one, up to later ones than any data need."""
-    last = LATEST_PHASE ** (2 / method.order)
-    return _following_oscillations(method, 1.0, FIRST_STOP_PHASE, last)
+def depth_of(spectrum: Spectrum) -> int:
+    """Return the number of rungs of a ladder between the largest and the smallest eigenvalue."""
+    s = spectrum.eigenvalues.astype(np.float64)
+    return int(np.ceil(np.log(s[-1] / s[0]) / RUNG))
+
+
+@lru_cache(maxsize=256)
+def unit_stops(method: Method, depth: int) -> Array:
+    """Return stops of a scale-free method that does not oscillate, for a largest eigenvalue of one.
+
+    The smallest eigenvalue is as many rungs below it as the ``depth`` says.
+    """
+    settled = method.settled_at(1.0, SETTLED_SHRINKAGE) ** method.order
+    first = FIRST_STOP_PHASE**2
+    last = max(settled, 1.0) * np.exp(RUNG * depth)
+    count = int(np.ceil(np.log(last / first) / np.log(SMOOTH_RATIO))) + 1
+    return np.asarray((first * SMOOTH_RATIO ** np.arange(count)) ** (1 / method.order))
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -178,41 +178,3 @@ def phases(problem: Problem, stops: Floats) -> Array:
     largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore"):
         return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
-
-
-def stages(problem: Problem, stops: Array) -> NDArray[np.intp]:
-    """Return the stage of every stop: the first ends at t√L = 32, each later one 4 times later."""
-    if not (problem.tuned.oscillates and len(stops)):
-        return np.zeros(len(stops), np.intp)  # late stops cost little: one pass is fastest
-    logs = np.log(np.clip(phases(problem, stops), TINY, 1 / TINY))
-    later = np.ceil((logs - np.log(FIRST_STAGE_PHASE)) / np.log(PHASE_RATIO))
-    return np.maximum(later, 0).astype(np.intp)
-
-
-def spaced_stops(
-    problem: Problem, stops: Array, ratio: float = LOOK_RATIO, until: float = FIRST_STAGE_PHASE
-) -> Array:
-    """Return some of the stops, close enough to show every dip of the error.
-
-    Neighbouring phases are in this ratio, and oscillations are followed until a phase at which they
-    no longer show. The first and the last stop are included.
-    """
-    if problem.tuned.counts_eigenvalues:
-        return stops  # their errors jump from one to the next
-    phase = np.clip(phases(problem, stops), TINY, 1 / TINY)
-    # rounded, so that the stops of other data are recognised
-    logs = np.round(np.log(phase), PHASE_DIGITS).tobytes()
-    return stops[_apart(logs, ratio, until if problem.tuned.oscillates else 0.0)]
-
-
-@lru_cache(maxsize=512)
-def _apart(logs: bytes, ratio: float, until: float) -> NDArray[np.intp]:
-    places = np.frombuffer(logs)
-    steps = np.full(len(places), np.log(ratio))
-    if until > 0:
-        steps = np.minimum(steps, LOOK_STEP / np.minimum(np.exp(places), until))
-    kept = [0] if len(places) else []
-    for index in range(1, len(places)):
-        if places[index] - places[kept[-1]] >= ROUND_STEP * steps[index]:
-            kept.append(index)
-    return np.union1d(kept, len(places) - 1).astype(np.intp) if kept else np.arange(0)

@@ -1,264 +1,349 @@
-"""The rule of least left-out error, for one method or the best of several.
+r"""The rule of least left-out error, for one method or the best of several.
 
-Several methods are looked at together first, to find out which of them deserve a search. Those
-without oscillations are looked at on their whole grids: they share a few real ridges, so that this
-costs little. The others are looked at only where those have errors close to the least, because
-methods of equal gain φ(0, t) do about the same.
+All methods that do not oscillate share one ladder of imaginary ridges. One pass over the rows gives
+a matrix M, and with it the exact error of every such method at every stop, c(t)ᵀMc(t); see
+:mod:`stoptime.left_out.residuals`. The least error is looked for on a grid and then between its
+stops, which touches no row. A method that oscillates has ridges of its own, on ellipses that grow
+with the stop: it is looked at in stages.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.curve import ErrorCurve, standard_error
+from stoptime.left_out.ladder import Ladder
+from stoptime.left_out.span import (
+    SERVED,
+    UNLEARNED,
+    Span,
+    ellipse_for,
+    is_served,
+    ladder_for,
+    values_at,
+)
+from stoptime.methods.base import Method
+from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.stopping.grid import spaced_stops, stages, stops_to_try
-from stoptime.stopping.rule import CurveRule, first_of_least, first_up_to_ties
-from stoptime.stopping.staged import StagedSearch, by_gcv
+from stoptime.stopping.grid import depth_of, phases, stops_to_try, unit_stops
+from stoptime.stopping.rule import Choice, CurveRule, StopWarning, columns_of
+from stoptime.stopping.zoom import lowest_between
+from stoptime.support.arrays import Array, Floats, on_host
 
 if TYPE_CHECKING:
-    from stoptime.methods.base import Method
+    from stoptime.left_out.residuals import Look
     from stoptime.stopping.problem import Problem
-    from stoptime.stopping.rule import Choice
-    from stoptime.support.arrays import Array, Floats
 
-MOST_COMPARED_BY_ROWS = 3  # targets for which methods are compared by their left-out errors
-NEXT_TO_LEAST = 1.001  # times the least error of a smooth method: later stops gain next to nothing
-LATER = 12.0  # φ(0, t) up to which methods are looked at, relative to the first such stop
-NOT_MUCH_WORSE = 1.02  # times the least error of the smooth methods
-EARLIER = 12.0  # φ(0, t) from which on methods are looked at: so much before the first such stop
+FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
+STAGE_RATIO = 3.0  # of the last stops of neighbouring stages
+IMPROVED = 0.999  # times the least error so far: a stage that gains less may be the last
+WINDOW = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
+TRUST = 1e3  # times the reach of products of X, up to which they are good enough for errors
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(CurveRule):
     """Exact leave-one-out error; see :func:`stoptime.leave_one_out`.
 
-    ``standard_errors`` asks for its standard error at every stop. By default it is exact at the
-    chosen stop, interpolated at others, and left out where targets are many.
+    With ``standard_errors`` the curve has a standard error at every stop, which takes another pass
+    over the rows. By default it is computed at the chosen stop alone.
     """
 
-    standard_errors: bool | None = None
+    standard_errors: bool = False
     name: ClassVar[str] = "loo"
     _uses_rows: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
-        wanted = problem.has_few_targets if self.standard_errors is None else self.standard_errors
-        return problem.left_out.errors(
-            problem.tuned, stops, standard_errors=wanted, verbose=problem.verbose
-        )
+        options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
+        return problem.left_out.errors(problem.tuned, stops, **options)
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the stop with the least error; see :meth:`Rule.choose`."""
+        (problem, choice), *_ = self.choose_each([problem], stops, per_target=per_target)
+        return self.finished(problem, choice)
 
     def choose_each(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
-    ) -> list[Choice]:
-        """Pick the stops of several methods; only those of the best methods are computed exactly.
+    ) -> list[tuple[Problem, Choice]]:
+        """Pick the stops of several methods, smooth ones from the same pass over the rows."""
+        for problem in problems:
+            self.fixed(problem.data, problem.groups)
+            problem.method.require_filter()
+        given = np.ndim(np.asarray(stops)) > 0
+        if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
+            return [self._on_grid(one, stops, per_target=per_target) for one in problems]
+        curves = _looked(problems, stops)
+        if _needs_more_digits(curves, per_target=per_target):
+            # products of X have lost the digits of later stops
+            spectrum = _most_digits(problems[0])
+            curves = _looked([replace(one, spectrum=spectrum) for one in problems], stops)
+        return [self._zoomed(one, per_target=per_target) for one in curves]
 
-        With more than three targets the methods are compared by path GCV.
-        """
-        methods = [problem.method for problem in problems]
-        surveyed = all(one.has_filter for one in methods) and any(one.is_smooth for one in methods)
-        if len(problems) == 1 or np.ndim(np.asarray(stops)) > 0 or not surveyed:
-            return super().choose_each(problems, stops, per_target=per_target)
-        if problems[0].data.n_targets > MOST_COMPARED_BY_ROWS:
-            return self._compared_by_gcv(problems, stops, per_target=per_target)
-        survey = Survey(self, problems, stops, per_target=per_target)
-        survey.look()
-        searches = survey.searches
-        hoped = [float(search.promise.mean()) for search in searches]
-        settled = set[int]()
-        # errors are made exact until those of other methods cannot be lower
-        while (best := first_up_to_ties(hoped)) not in settled:
-            searches[best].extend()
-            searches[best].settle()
-            found = self._lowest(searches[best].curve, per_target=per_target)
-            hoped[best] = float(np.mean(found.error))
-            settled.add(best)
-        searches[best].add_spread()
-        return [self._lowest(search.curve, per_target=per_target) for search in searches]
+    def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
+        """Return the stop with the least error among those of a grid."""
+        grid = stops_to_try(problem, stops)[0]
+        problem = problem.reaching(grid)
+        return problem, self._lowest(self.errors(problem, grid), per_target=per_target)
 
-    def _compared_by_gcv(
-        self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
-    ) -> list[Choice]:
-        """Pick the stop of the method with the least path GCV, which costs little for any targets.
+    def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
+        """Return the stop with the least error, between the stops of the grid too."""
+        problem = curve.problem
+        on_grid = ErrorCurve(curve.stops, curve.shaped(curve.errors))
+        choice = self._lowest(on_grid, per_target=per_target)
+        stop, error = lowest_between(
+            curve.pooled().heights if not per_target else curve.heights,
+            curve.stops,
+            columns_of(on_grid, per_target=per_target),
+            whole=problem.tuned.whole_stops,
+        )
+        if not per_target:
+            # the curve contains the chosen stop
+            closer = ErrorCurve(stop, curve.shaped(curve.at(stop)))
+            whole = on_grid.joined(closer)
+            return problem, replace(choice, stop=float(stop[0]), error=float(error[0]), curve=whole)
+        return problem, replace(choice, stop=stop, error=error)
 
-        The errors of other methods are those of path GCV, in the same ratio to the chosen one.
-        """
-        problems[0].left_out.rows.begin()
-        survey = Survey(self, problems, stops, per_target=per_target)
-        for one in survey.smooth:
-            one.curve = by_gcv(one.problem, one.grid)
-        window = Window.of(survey.smooth)
-        for one in survey.others:
-            _stops_by_stage(one, window)  # which cuts the grid
-            one.curve = by_gcv(one.problem, one.grid)
-        found = [self._lowest(one.curve, per_target=per_target) for one in survey.searches]
-        best = first_of_least(found)
-        chosen = self.choose(problems[best], stops, per_target=per_target)
-        ratio = float(np.mean(chosen.error)) / float(np.mean(found[best].error))
-        scaled = [replace(one, error=one.error * ratio) for one in found]
-        return [chosen if place == best else one for place, one in enumerate(scaled)]
-
-    def _search(self, problem: Problem, grid: Array, per_target: bool) -> StagedSearch:
-        """Return the search for the least error that begins on this grid."""
-        return StagedSearch(self, problem, grid, per_target)
+    def finished(self, problem: Problem, choice: Choice) -> Choice:
+        """Return the choice with the exact error of its stop, and the standard error."""
+        residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
+        columns = residuals.reshape(len(residuals), -1)
+        weights = problem.left_out.rows.weights
+        present = weights > 0
+        counts = weights[present] * np.count_nonzero(present)
+        squares = columns[present] ** 2 * counts[:, None]
+        error = squares.mean(axis=0)
+        spread = standard_error(squares - (counts[:, None] - 1) * error)
+        curve = choice.curve
+        if self.standard_errors and curve.standard_errors is None:
+            curve = self.errors(problem, np.asarray(curve.stops, np.float64))
+        if np.ndim(choice.stop):
+            return replace(choice, error=error, standard_error=spread, curve=curve)
+        # targets share their rows, so their errors are correlated: standard errors are averaged
+        mean = float(error.mean())
+        exact = ErrorCurve(np.array([choice.stop]), error[None] if residuals.ndim > 1 else error)
+        if curve.standard_errors is None:
+            curve = curve.joined(exact)
+        return replace(choice, error=mean, standard_error=float(spread.mean()), curve=curve)
 
 
-class Window(NamedTuple):
-    """The gains φ(0, t) between which methods are looked at, and the least error of smooth ones."""
+class _Stage(NamedTuple):
+    """Errors of the filters up to some stop, from one pass over the rows."""
 
-    first: float
     last: float
-    least: float
+    look: Look
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """Left-out errors of a tuned method on a grid, (n_stops, n_targets), and at stops between."""
+
+    problem: Problem
+    stops: Array
+    errors: Array
+    stages: list[_Stage]
 
     @classmethod
-    def of(cls, smooth: list[StagedSearch]) -> Window:
-        """Return the window in which smooth methods have errors close to the least."""
-        least = np.min([one.columns.min(axis=0) for one in smooth], axis=0)
-        first = np.inf
-        last = np.inf
-        for one in smooth:
-            gains = _gains(one, one.curve.stops)
-            columns = one.columns
-            good = (columns <= NOT_MUCH_WORSE * least).any(axis=1)
-            if good.any():
-                first = min(first, float(gains[np.argmax(good)]))
-            nearly = columns <= NEXT_TO_LEAST * columns.min(axis=0)
-            last = min(last, float(gains[np.argmax(nearly, axis=0)].max()))
-        # where least squares is best, earlier stops of a method that oscillates may still be better
-        first = 0.0 if np.isinf(first) else first
-        pooled = min(float(one.curve.pooled().errors.min()) for one in smooth)
-        return cls(first / EARLIER, LATER * last, pooled)
+    def of(cls, problem: Problem, stops: Array, errors: Array, stages: list[_Stage]) -> _Curve:
+        """Add the stops zero and, if it can be trusted, infinity."""
+        unit = problem.left_out.rows.unit
+        ends = stages[0].look.ends * unit**2
+        tail = np.isinf(problem.spectrum.reach) and problem.tuned.reaches_least_squares
+        last = slice(1, 2 if tail else 1)
+        grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
+        return cls(problem, grid, np.concatenate([ends[:1], errors, ends[last]]), stages)
+
+    def pooled(self) -> _Curve:
+        """Return the curve of the mean over targets."""
+        stages = [_Stage(last, look.pooled()) for last, look in self.stages]
+        return replace(self, errors=self.errors.mean(axis=1, keepdims=True), stages=stages)
+
+    def shaped(self, errors: Array) -> Floats:
+        """Return errors without the axis of targets if y was a vector."""
+        return errors[:, 0] if self.problem.data.single_target else errors
+
+    def at(self, stops: Array) -> Array:
+        """Return errors of all targets at a single stop, of shape (1, n_targets)."""
+        known = np.flatnonzero(self.stops == stops[0])
+        if known.size:
+            return self.errors[known[:1]]
+        stage = next(one for one in self.stages if stops[0] <= one.last)
+        return stage.look.errors_at(self.problem.tuned, stops)
+
+    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
+        """Return errors at stops (n_points, n_brackets) of the target that owns the bracket."""
+        out = np.full(stops.shape, np.inf)
+        first = 0.0
+        for last, look in self.stages:
+            mine = (stops > first) & (stops <= last)
+            if mine.any():
+                values = look.errors_of(self.problem.tuned, stops, owner)
+                out = np.where(mine, values, out)
+            first = last
+        return out
 
 
-class Survey:
-    """The searches of several methods on the same data, at least one of which is smooth.
+class _Family(NamedTuple):
+    """Methods at the stops of a search for a largest eigenvalue of one, and a span of all."""
 
-    After :meth:`look`, every search has an error curve, rough but for its ends.
-    """
-
-    def __init__(
-        self,
-        rule: LeaveOneOut,
-        problems: list[Problem],
-        stops: ArrayLike | int | None,
-        *,
-        per_target: bool,
-    ) -> None:
-        self._stops = stops
-        grids = [stops_to_try(one, stops)[0] for one in problems]
-        self.searches = [
-            StagedSearch(rule, one, grid, per_target)
-            for one, grid in zip(problems, grids, strict=True)
-        ]
-        self.smooth = [one for one in self.searches if one.problem.method.is_smooth]
-        self.others = [one for one in self.searches if not one.problem.method.is_smooth]
-
-    def look(self) -> None:
-        """Look at smooth methods everywhere, and at others where these are good."""
-        self._everywhere(self.smooth)
-        best = min(self.smooth, key=lambda one: one.curve.pooled().errors.min())
-        if best.problem.spectrum.reach < np.inf and not best.has_risen():
-            # the best stop may be so late that products of X have lost its digits
-            try:
-                self._complete(best)
-                self._everywhere(self.smooth)
-            except ReachError:
-                pass  # no factorisation has more of them
-        if self.others:
-            self._within(Window.of(self.smooth), self.others)
-
-    def _complete(self, best: StagedSearch) -> None:
-        """Let all searches go on with a spectrum that is accurate at every stop."""
-        spectrum = best.problem.reaching(np.inf).spectrum
-        for one in self.searches:
-            one.problem = replace(one.problem, spectrum=spectrum)
-            one.grid = stops_to_try(one.problem, self._stops)[0]
-
-    def _everywhere(self, searches: list[StagedSearch]) -> None:
-        """Estimate errors of methods without oscillations on their whole grids."""
-        stops = [one.with_ends(spaced_stops(one.problem, one.known_stops)) for one in searches]
-        for one, curve in zip(searches, _looked_at(searches, stops, np.inf), strict=True):
-            one.curve = curve
-
-    def _within(self, window: Window, searches: list[StagedSearch]) -> None:
-        """Estimate errors of other methods in a window of gains, stage by stage."""
-        staged = [_stops_by_stage(one, window) for one in searches]
-        # no fit has smaller residuals than least squares, and left-out ones are larger
-        outside = float(np.mean(searches[0].problem.spectrum.energies()[1]))
-        if window.least <= NEXT_TO_LEAST * outside:
-            for one in searches:
-                guess = by_gcv(one.problem, one.grid)
-                one.curve = replace(guess, errors=np.maximum(guess.errors, window.least))
-                one.is_hopeless = True
-            return
-        parts: list[list[ErrorCurve]] = [[] for _ in searches]
-        for number in sorted(set[int]().union(*staged)):
-            places = [place for place, own in enumerate(staged) if number in own]
-            stops = []
-            limit = 0.0 if number else np.inf
-            for place in places:
-                one = searches[place]
-                own = staged[place][number]
-                own = one.far_stops(own, window.least) if number else spaced_stops(one.problem, own)
-                # oscillations that are faint for the least damped method are faint for all
-                limit = max(limit, one.problem.rough_limit(own, window.least))
-                stops.append(own if parts[place] else one.with_ends(own))
-            curves = _looked_at([searches[place] for place in places], stops, limit)
-            for place, curve in zip(places, curves, strict=True):
-                parts[place].append(curve)
-        for one, own_parts in zip(searches, parts, strict=True):
-            one.curve = reduce(ErrorCurve.joined, own_parts)
-            if not one.is_bounded:
-                # where stops as late as the last one are good, later oscillations may be better
-                one.extend()
-
-
-def _looked_at(searches: list[StagedSearch], stops: list[Array], limit: float) -> list[ErrorCurve]:
-    """Return errors of several methods at stops of their own, by the ridges that they share."""
-    first = searches[0].problem
-    found = None
-    if not searches[0].rule.standard_errors:
-        looks = [(one.problem.tuned, own) for one, own in zip(searches, stops, strict=True)]
-        found = first.first_look.errors(looks, limit, verbose=first.verbose)
-    if found is None:
-        return [one.exactly(own, limit) for one, own in zip(searches, stops, strict=True)]
-    return found
-
-
-def _stops_by_stage(search: StagedSearch, window: Window) -> dict[int, Array]:
-    """Return the stops in a window of gains; stages outside of it are left out of the grid too."""
-    # whole stages, so that mixtures of ridges that were found for other data serve here too
-    stops = search.known_stops
-    if not stops.size:
-        return {0: stops}
-    gains = _gains(search, stops)
-    stage = stages(search.problem, stops)
-    inside = stage[(gains >= window.first) & (gains <= window.last)]
-    if not inside.size:
-        # all stops are too early, or all are too late
-        inside = stage[-1:] if gains[-1] < window.first else stage[:1]
-    found = {number: stops[stage == number] for number in range(inside[0], inside[-1] + 1)}
-    near = (search.grid >= found[inside[0]][0]) & (search.grid <= found[inside[-1]][-1])
-    search.grid = search.grid[near | (search.grid == 0) | np.isinf(search.grid)]
-    search.is_bounded = bool(window.last < gains[-1])
-    return found
-
-
-def _gains(search: StagedSearch, stops: Floats) -> Array:
-    """Return φ(0, t), by which stops of different methods are compared."""
-    method = search.problem.tuned
-    with np.errstate(over="ignore"):
-        if method.scale_free:
-            return np.asarray(_unit_gain(method) * stops**method.order)
-        finite = np.where(np.isfinite(stops), stops, 0.0)
-        return np.where(np.isfinite(stops), method.gain(0.0, finite), np.inf)
+    stops: tuple[Array, ...]
+    span: Span
+    coordinates: tuple[Array, ...]
 
 
 @lru_cache(maxsize=64)
-def _unit_gain(method: Method) -> float:
-    return float(method.gain(0.0, 1.0))
+def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
+    """Return what a search needs of methods that do not depend on units; None if they oscillate.
+
+    The same for all data of about the same condition number, in units of the largest eigenvalue.
+    """
+    stops = tuple(unit_stops(method, depth) for method in methods)
+    gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
+    ladder = Ladder.down_to(UNLEARNED / gain, 1.0)
+    values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
+    if max(ladder.misfit(own).max() for own in values) > SERVED:
+        return None
+    span = Span.of(ladder, np.hstack(values))
+    return _Family(stops, span, tuple(span.filters.T @ own for own in values))
+
+
+def _looked(problems: list[Problem], stops: int | None) -> list[_Curve]:
+    """Return the error curves of all methods up to stops that the spectrum can be trusted with."""
+    alike = [
+        place
+        for place, one in enumerate(problems)
+        if stops is None and one.tuned.scale_free and not one.tuned.oscillates
+    ]
+    found = dict(zip(alike, _together([problems[one] for one in alike]), strict=True))
+    for place, problem in enumerate(problems):
+        if place not in found:
+            found[place] = _alone(problem, stops)
+    return [found[place] for place in range(len(problems))]
+
+
+def _together(problems: list[Problem]) -> list[_Curve]:
+    """Return the curves of methods that share a ladder, from one pass over the rows."""
+    if not problems:
+        return []
+    left_out = problems[0].left_out
+    methods = tuple(one.tuned for one in problems)
+    family = _family(methods, depth_of(problems[0].spectrum))
+    if family is None:
+        return [_alone(one, None) for one in problems]
+    largest = left_out.largest
+    look = left_out.look(family.span.scaled(largest), verbose=problems[0].verbose)
+    found = []
+    for problem, unit, own in zip(problems, family.stops, family.coordinates, strict=True):
+        # a method without a row sees eigenvalues that are larger by the scale
+        stops = unit / (largest * left_out.rows.mean_scale) ** (1 / problem.tuned.order)
+        count = max(_trusted(problem, stops), 1)
+        errors = look.errors(own[:, :count])
+        found.append(_Curve.of(problem, stops[:count], errors, [_Stage(np.inf, look)]))
+    return found
+
+
+def _alone(problem: Problem, size: int | None) -> _Curve:
+    """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
+    left_out = problem.left_out
+    method = problem.tuned
+    grid = stops_to_try(problem, size)[0]
+    grid = grid[(grid > 0) & np.isfinite(grid)]
+    grid = grid[: max(_trusted(problem, grid), 1)]
+    scale = left_out.rows.mean_scale
+    largest = left_out.largest
+    method.check_convergence(largest * float(left_out.rows.scales.max()))
+    ladder = ladder_for(method, grid, scale, largest)
+    if is_served(ladder, method, grid, scale).all():
+        span = Span.of(ladder, values_at(ladder, method, grid, scale))
+        look = left_out.look(span, verbose=problem.verbose)
+        return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
+    return _staged(problem, grid)
+
+
+def _staged(problem: Problem, grid: Array) -> _Curve:
+    """Return the curve of a method that oscillates, stage by stage while later ones may be better.
+
+    They may be where ridge of the same gain is still nearly as good as it ever is.
+    """
+    left_out = problem.left_out
+    method = problem.tuned
+    scale = left_out.rows.mean_scale
+    latest = _latest_good_gain(problem)
+    phase = phases(problem, grid)
+    stages: list[_Stage] = []
+    errors = np.empty((0, problem.data.n_targets))
+    end = FIRST_STAGE
+    while len(errors) < len(grid):
+        # each stage begins at the last stop of the one before, so that no bracket is cut
+        start = max(len(errors) - 1, 0)
+        count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
+        own = grid[start:count]
+        ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_points)
+        if ellipse is None:
+            break
+        span = Span.of(ellipse, values_at(ellipse, method, own, scale))
+        look = left_out.look(span, verbose=problem.verbose)
+        stages.append(_Stage(float(own[-1]), look))
+        found = look.errors_at(method, own)[len(errors) - start :]
+        least = errors.mean(axis=1).min(initial=np.inf)
+        errors = np.concatenate([errors, found])
+        later = float(method.gain(0.0, own[-1]))
+        if found.mean(axis=1).min() > IMPROVED * least and later > latest:
+            break
+        end *= STAGE_RATIO
+    return _Curve.of(problem, grid[: len(errors)], errors, stages)
+
+
+def _latest_good_gain(problem: Problem) -> float:
+    """Return the largest gain at which ridge is nearly as good as at its best stop."""
+    curve = _together([replace(problem, method=Ridge())])[0].pooled()
+    errors = curve.errors[:, 0]
+    good = curve.stops[errors <= WINDOW * errors.min()]
+    return float(good[-1])
+
+
+def _trusted(problem: Problem, stops: Array) -> int:
+    """Return at how many of the stops errors from this spectrum are accurate."""
+    far = TRUST * problem.spectrum.reach
+    return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
+
+
+def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
+    """Tell whether the least error may lie at a later stop than products of X can be used for."""
+    spectrum = curves[0].problem.spectrum
+    if np.isinf(spectrum.reach) or spectrum.solver == "svd":
+        return False
+    means = [one.errors if per_target else one.pooled().errors for one in curves]
+    best = int(np.argmin([own.mean(axis=1).min() for own in means]))
+    if np.any(np.argmin(means[best], axis=0) == len(means[best]) - 1):
+        return True
+    # Mallows' Cp: directions that are not learned yet are worth learning if their response has
+    # more than twice the power of noise
+    energy, _ = spectrum.energies()
+    hidden = spectrum.eigenvalues * (TRUST * spectrum.reach) < 1
+    noise = means[best].min(axis=0) / spectrum.n_observations
+    power = energy[hidden].sum(axis=0)
+    power = power if per_target else power.mean(keepdims=True)
+    return bool(np.any(power > 2 * np.count_nonzero(hidden) * noise))
+
+
+def _most_digits(problem: Problem) -> Any:
+    """Return a spectrum for every stop, or as far as there is one; a warning says how far."""
+    try:
+        return problem.reaching(np.inf).spectrum
+    except ReachError as error:
+        warnings.warn(
+            f'{error} Or give penalty_matrix="standardise", which penalises every column in '
+            "units of its own spread.",
+            StopWarning,
+            stacklevel=2,
+        )
+        return problem.data.spectrum((), "svd")

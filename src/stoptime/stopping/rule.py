@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -12,28 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
-from stoptime.methods.recurrence import closer_stops
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import Data
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
+from stoptime.stopping.zoom import best_places, lowest_between
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import method_in_words, number, with_error
-from stoptime.theory.search import dips
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
 UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
-MOST_REFINED = 15  # errors; with more targets the choice stays at grid points
-DEEPEST_DIPS = 4  # of the error curve, refined between grid points
-ROUNDING_OF_ERRORS = 1e-11  # relative
-TIE = 1e-4  # relative difference below which errors are equal if one of them is rough
-NEARLY_LEAST = 1.01  # times the least error: dips above it are not refined
+TIE = 1e-4  # relative difference below which errors of methods are equal
+EXACT_FIT = 1e-14  # of the power of the response: smaller errors are rounding
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
 FEWEST_STOPS = 10  # of a grid that memory cuts short
-WHOLE_STOP_ZOOMS = 6  # each divides the distance of neighbouring stops by thirty, for one target
-MOST_CLOSER = 256  # stops of one zoom, so that curves of many targets stay small
 
 
 class StopWarning(UserWarning):
@@ -129,9 +123,13 @@ class Rule(ABC):
 
     def choose_each(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
-    ) -> list[Choice]:
-        """Pick the stops of several methods on the same data."""
-        return [self.choose(problem, stops, per_target=per_target) for problem in problems]
+    ) -> list[tuple[Problem, Choice]]:
+        """Pick the stops of several methods on the same data, each with its spectrum."""
+        return [(one, self.choose(one, stops, per_target=per_target)) for one in problems]
+
+    def finished(self, problem: Problem, choice: Choice) -> Choice:  # noqa: ARG002 - for some rules
+        """Return the choice of the best method with what is computed for no other method."""
+        return choice
 
     @abstractmethod
     def choose(
@@ -158,10 +156,15 @@ class CurveRule(Rule):
         rule = cast("CurveRule", self.fixed(problem.data, problem.groups, verbose=problem.verbose))
         grid, given = stops_to_try(problem, stops)
         if given:
-            curve = rule.errors(problem.reaching(grid), grid)
-        else:
-            curve = rule._search(problem, grid, per_target).found()
-        return self._lowest(curve, per_target=per_target)
+            return self._lowest(rule.errors(problem.reaching(grid), grid), per_target=per_target)
+        search = rule._search(problem, grid, per_target)
+        curve = search.found()
+        choice = self._lowest(curve, per_target=per_target)
+        stop, error = search.between()
+        closer = rule.errors(search.problem, np.unique(stop))
+        if not per_target or curve.errors.ndim == 1:
+            return self._lowest(curve.joined(closer), per_target=per_target)
+        return replace(choice, stop=stop, error=error)
 
     def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
         """Return the search for the least error that begins on this grid."""
@@ -169,7 +172,7 @@ class CurveRule(Rule):
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
-        best = best_places(curve, per_target=per_target)
+        best = best_places(columns_of(curve, per_target=per_target))
         message = f"least {self.name} {self.measure} at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
             message += ", the error of least squares: stopping gains nothing"
@@ -202,40 +205,20 @@ class CurveSearch:
             # the search ends at the last stop that can be computed
             self.grid = self.grid[: len(self.grid) * 3 // 4]
         self.extend()
-        self.refine()
         return self.curve
 
-    @property
-    def columns(self) -> Floats:
-        """The errors to minimise, one column for each."""
-        return columns_of(self.curve, per_target=self.per_target)
+    def between(self) -> tuple[Array, Floats]:
+        """Return the lowest points between grid points too, one for each error."""
+        curve = self.curve
 
-    @property
-    def best(self) -> NDArray[np.intp]:
-        """The places of the least errors on the curve, each once."""
-        return np.unique(best_places(self.curve, per_target=self.per_target))
+        def heights(stops: Array, owner: NDArray[np.intp]) -> Floats:
+            distinct, place = np.unique(stops, return_inverse=True)
+            found = columns_of(self.rule.errors(self.problem, distinct), per_target=self.per_target)
+            return found[place.reshape(stops.shape), owner]
 
-    def far(self, stops: Array) -> ErrorCurve:
-        """Estimate errors at stops later than those of the curve."""
-        return self.rule.errors(self.problem, stops)
-
-    def near(self, stops: Array) -> ErrorCurve:
-        """Estimate errors at stops close to the best."""
-        return self.rule.errors(self.problem, stops)
-
-    def refine(self) -> None:
-        """Estimate errors between grid points too, around the deepest dips."""
-        if not self.problem.method.whole_stops:
-            closer = _lowest_points(self.curve, self.columns)
-            if closer.size:
-                self.curve = self.curve.joined(self.near(closer))
-            return
-        for _ in range(WHOLE_STOP_ZOOMS):
-            best = np.unique(np.argmin(self.columns, axis=0))
-            closer = closer_stops(self.curve.stops, best, most=max(2, MOST_CLOSER // len(best)))
-            if not closer.size:
-                break
-            self.curve = self.curve.joined(self.near(closer))
+        columns = columns_of(curve, per_target=self.per_target)
+        stops = np.asarray(curve.stops, np.float64)
+        return lowest_between(heights, stops, columns, whole=self.problem.method.whole_stops)
 
     @property
     def extensions(self) -> int:
@@ -266,11 +249,8 @@ class CurveSearch:
 
     def extend(self) -> None:
         """Estimate errors beyond the last finite stop too, while the error has not settled."""
-        # many targets are judged by their mean
-        errors = self.curve.errors
-        few = self.per_target and errors.ndim == 2 and errors.shape[1] <= MOST_REFINED
         for _ in range(self.extensions):
-            if not self.unsettled(columns_of(self.curve, per_target=few)):
+            if not self.unsettled(self.curve.pooled().errors[:, None]):
                 return
             last = float(self.curve.stops[np.isfinite(self.curve.stops)][-1])
             later = later_stops(self.problem, last)
@@ -278,13 +258,13 @@ class CurveSearch:
                 break
             try:
                 self.problem = self.problem.reaching(later)
-                self.curve = self.curve.joined(self.far(later))
+                self.curve = self.curve.joined(self.rule.errors(self.problem, later))
             except ReachError:
                 # the warning below says so, if the best stop may lie there
                 break
         stops = self.curve.stops
         last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
-        if np.any(np.argmin(columns_of(self.curve, per_target=few), axis=0) == last_place):
+        if np.argmin(self.curve.pooled().errors) == last_place:
             warnings.warn(
                 f"The {self.rule.name} {self.rule.measure} of {self.problem.method} is least at "
                 f"the last stop tried, {stops[last_place]:.3g}: give an array of later stops.",
@@ -299,17 +279,6 @@ def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
-def best_places(curve: ErrorCurve, *, per_target: bool) -> NDArray[np.intp]:
-    """Return where each error is least; exact errors win ties with rough ones, early stops others.
-
-    Errors of many targets are interpolated, and those of late stops may differ by rounding alone.
-    """
-    handicap = np.where(curve.exact, 1.0, 1 + TIE)[:, None]
-    columns = columns_of(curve, per_target=per_target) * handicap
-    least = columns.min(axis=0)
-    return np.argmax(columns <= least + ROUNDING_OF_ERRORS * np.abs(least), axis=0)
-
-
 def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
     """Return the choice of the stops at some indices of a curve, one for each column."""
     seen = curve if per_target else curve.pooled()
@@ -322,51 +291,10 @@ def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_targ
     return Choice(found[0], found[1], curve, found[2], message)
 
 
-def first_of_least(choices: list[Choice]) -> int:
-    """Return the first choice whose error is the least, up to a tie: methods come in this order."""
-    return first_up_to_ties([float(np.mean(choice.error)) for choice in choices])
+def first_up_to_ties(errors: list[float], floor: float = 0.0) -> int:
+    """Return the place of the first error that is the least, or equal to it up to a tie.
 
-
-def first_up_to_ties(errors: list[float]) -> int:
-    """Return the place of the first error that is the least, or equal to it up to a tie."""
-    least = min(errors)
+    Errors below the ``floor`` are rounding, and equal.
+    """
+    least = max(min(errors), floor)
     return next(place for place, one in enumerate(errors) if one <= least + TIE * abs(least))
-
-
-def _lowest_points(curve: ErrorCurve, columns: Floats) -> Array:
-    """Return the vertices of parabolas, in log stop, through the deepest dips of each error."""
-    inner = np.flatnonzero((curve.stops > 0) & np.isfinite(curve.stops))
-    logs = np.log(curve.stops[inner].astype(np.float64))
-    # neighbouring floating-point numbers may have the same logarithm
-    apart = np.diff(logs, prepend=-np.inf) > 0
-    x = logs[apart]
-    exact = curve.exact[inner][apart]
-    # many targets would need an evaluation each
-    if len(x) < 3 or columns.shape[1] > MOST_REFINED:
-        return np.empty(0)
-    found = []
-    for errors in columns[inner][apart].T:
-        middle = dips(errors)
-        middle = middle[np.isfinite(errors[middle - 1]) & np.isfinite(errors[middle + 1])]
-        # on a plateau dips are rounding errors
-        bend = (errors[middle - 1] + errors[middle + 1]) / 2 - errors[middle]
-        middle = middle[bend > ROUNDING_OF_ERRORS * np.abs(errors[middle])]
-        # a parabola gains little: a dip that is not among the lowest points stays above them
-        middle = middle[exact[middle] & (errors[middle] <= NEARLY_LEAST * errors.min())]
-        deepest = middle[np.argsort(errors[middle])[:DEEPEST_DIPS]]
-        found.append(_vertex(x, errors, deepest))
-    return np.unique(np.exp(np.concatenate(found)))
-
-
-def _vertex(x: Array, errors: Floats, middle: NDArray[np.intp]) -> Array:
-    """Return where the parabola through each point and its neighbours is lowest, between these."""
-    x0, x1, x2 = (x[middle + k] for k in (-1, 0, 1))
-    e0, e1, e2 = (errors[middle + k] for k in (-1, 0, 1))
-    left = (e1 - e0) / (x1 - x0)
-    right = (e2 - e1) / (x2 - x1)
-    curvature = (right - left) / (x2 - x0)
-    slope = left + curvature * (x1 - x0)
-    # three errors on a line have no vertex: the point stays where it is
-    bent = curvature > 0
-    move = np.where(bent, -slope / (2 * np.where(bent, curvature, 1)), 0)
-    return np.asarray(x1 + np.clip(move, x0 - x1, x2 - x1))

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.left_out.predictions import residuals_at
 from stoptime.paths import draw
 from stoptime.spectrum.data import Data, RowsToTest, goals
 from stoptime.stopping.grid import stops_to_try
@@ -22,7 +21,6 @@ from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.progress import progress
 
 SCORED_NUMBERS = 2**23  # predictions, 64 MB, of all rows at some of the stops
-UP_TO_BEST = 2.0  # times the stop of least squared error, up to which stops are scored
 
 Scorer = Callable[..., float]
 
@@ -78,10 +76,7 @@ class BestScore(Rule):
         grid, given = stops_to_try(problem, stops)
         if not given:
             choice = chooser.rule.choose(problem, stops, per_target=per_target)
-            curve = choice.curve
-            # smooth methods cost little anywhere, and others little up to where they are best
-            early = curve.stops <= UP_TO_BEST * np.max(choice.stop)
-            grid = np.asarray(curve.stops[early | curve.exact | problem.method.is_smooth])
+            grid = np.asarray(choice.curve.stops, np.float64)
         problem = problem.reaching(grid)
         tests: Any = _held_out(problem, chooser.rule, grid)
         if self.needs_rows:
@@ -154,7 +149,7 @@ def _left_out(problem: Problem, stops: Array) -> _Test:
     response = np.asarray(on_host(rows.data.y), np.float64)
 
     def predict(some: Array) -> Floats:
-        return response - residuals_at(rows, problem.tuned, some)
+        return response - problem.left_out.at_stops(problem.tuned, some)
 
     return _tested(problem, response, rows.data.row_weights, stops, predict)
 

@@ -177,6 +177,11 @@ class StatisticsToTest:
 
     statistics: Statistics
 
+    @property
+    def weight(self) -> float:
+        """The sum of the weights."""
+        return self.statistics.weight
+
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
         """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics

@@ -1,0 +1,283 @@
+r"""Rules that hold rows out: cross-validation, and a validation set.
+
+With rows in the eigenbasis of the training set, the residual of a held-out row is linear in the
+filter,
+
+.. math:: r_i(t) = \tilde y_i - \sum_ja_{ij}\hat\beta_j\bigl(1 - g(s_j, t)\bigr).
+
+The filters of all stops are nearly dependent, so that the mean square at every stop is a quadratic
+form c(t)ᵀMc(t) in a few coordinates, as it is for rows that are left out one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import LeaveOneOut as Splitter
+
+from stoptime.left_out.curve import ErrorCurve, standard_error
+from stoptime.left_out.predictions import new_scores
+from stoptime.left_out.rows import target_units
+from stoptime.left_out.span import NEGLIGIBLE
+from stoptime.methods.base import Method
+from stoptime.paths import Drawing
+from stoptime.spectrum.data import (
+    Data,
+    Fold,
+    RowsToTest,
+    TestErrors,
+    TestSet,
+    goals,
+    largest_gain,
+)
+from stoptime.stopping.rule import Choice, CurveRule, ignored_groups
+from stoptime.support.arrays import Array, as_float64, like, on_host, slices
+from stoptime.support.progress import progress
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.base import Spectrum
+    from stoptime.stopping.problem import Problem
+
+MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
+SPANNED = 1e-9  # of the response: error of a residual up to which a filter is in a span
+TESTED_NUMBERS = 2**22  # of the residuals that are held at once
+FEWEST_FOLDS = 3  # over which a standard error can be taken
+
+
+class _HeldOut(CurveRule):
+    """A rule whose errors are those of paths on test sets."""
+
+    def _tests(self, problem: Problem, stops: Array) -> list[Tested]:
+        """Return the test sets, each with the spectrum of its training set up to the stops."""
+        raise NotImplementedError
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Estimate the prediction error at the stops."""
+        tests = self._tests(problem, stops)
+        squares = [one.squares(problem.method, stops) for one in tests]
+        weights = [one.weight for one in tests]
+        units = target_units(problem.spectrum)
+        target: Any = 0 if problem.data.single_target else slice(None)
+        errors = np.sum(squares, axis=0) / sum(weights)
+        deviation = None
+        if len(tests) >= FEWEST_FOLDS:
+            means = [own / weight for own, weight in zip(squares, weights, strict=True)]
+            deviation = (units**2 * standard_error(np.array(means)))[:, target]
+        return ErrorCurve(stops, (units**2 * errors)[:, target], deviation)
+
+    def finished(self, problem: Problem, choice: Choice) -> Choice:
+        """Return the choice with a standard error over rows, where there are too few folds."""
+        if choice.standard_error is not None:
+            return choice
+        stops, own = np.unique(choice.stop, return_inverse=True)
+        tests = self._tests(problem, stops)
+        sums = [one.sums(problem.method, stops) for one in tests]
+        if any(one.fourths is None for one in sums):
+            return choice
+        # Σ w²(e² - m)², multiplied out: the sums are known before the mean m is
+        weight = sum(one.weight for one in sums)
+        mean = sum(one.squares for one in sums) / weight
+        variance = sum(one.fourths for one in sums if one.fourths is not None)
+        crossed: Any = sum(one.weighted_squares for one in sums if one.weighted_squares is not None)
+        variance = variance - 2 * mean * crossed + mean**2 * sum(one.weight_squares for one in sums)
+        spread = target_units(problem.spectrum) ** 2 * np.sqrt(np.maximum(variance, 0)) / weight
+        if np.ndim(choice.stop):
+            return replace(choice, standard_error=spread[own, np.arange(len(own))])
+        return replace(choice, standard_error=float(spread[0].mean()))
+
+
+@dataclass(frozen=True)
+class CrossValidation(_HeldOut):
+    r"""Cross-validation: the mean squared error on held-out rows.
+
+    The moments of every training set are those of all rows minus those of the held-out rows, so
+    XᵀX is computed once for all folds. ``cv`` is the number of folds, any scikit-learn splitter,
+    splitters by groups included, or an iterable of (train, test).
+    """
+
+    cv: Any = 5
+    name: ClassVar[str] = "cross-validation"
+
+    def fixed(
+        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
+    ) -> CrossValidation:
+        """Return the rule with its folds drawn once, the same for all stops and methods."""
+        if isinstance(self.cv, FixedFolds):
+            return self
+        check_splitter(self.cv, groups)
+        splits = data.splits(self.cv, groups)
+        return CrossValidation(FixedFolds(tuple(data.folds(splits, verbose=verbose))))
+
+    def _tests(self, problem: Problem, stops: Array) -> list[Tested]:
+        rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
+        units = target_units(problem.spectrum)
+        folds = progress(rule.cv.folds, "cross-validation", problem.verbose)
+        return [rule.cv.opened(fold, problem.method, stops, units) for fold in folds]
+
+
+def check_splitter(cv: Any, groups: Any = None) -> None:
+    """Refuse a class in the place of a splitter, and a splitter that ignores the groups given."""
+    if isinstance(cv, type):
+        raise TypeError(f"cv must be a splitter, not its class: write cv={cv.__name__}().")
+    if groups is None:
+        return
+    ignores = not hasattr(cv, "split")
+    # splitters of other packages seldom declare what they use, and are trusted
+    if type(cv).__module__.startswith("sklearn."):
+        ignores = not cv.get_metadata_routing().consumes("split", ["groups"])
+    if ignores:
+        raise ignored_groups(f"cv={cv!r:.60}")
+
+
+def is_leave_one_out(cv: Any) -> bool:
+    """Tell whether a splitter leaves out single rows, which the exact rule does without refits."""
+    return isinstance(cv, Splitter)
+
+
+@dataclass(frozen=True)
+class FixedFolds:
+    """Folds that were drawn once, in place of a splitter; small ones keep what was computed."""
+
+    folds: tuple[Fold, ...]
+    _kept: dict[Fold, Tested] = field(default_factory=dict, compare=False)
+
+    def opened(self, fold: Fold, method: Method, stops: Array, units: Array) -> Tested:
+        """Return the test set, with the spectrum of the training set up to the stops."""
+        wanted = goals(method, stops)
+        kept = self._kept.get(fold)
+        if kept is not None and largest_gain(wanted) <= kept.spectrum.reach:
+            return kept
+        train, test = fold()
+        found = Tested(test, train.spectrum(wanted), units)
+        if len(self.folds) * found.spectrum.n_features * found.spectrum.rank <= MOST_KEPT:
+            self._kept[fold] = found
+        return found
+
+
+# not compared by value, because a comparison of arrays gives an array
+@dataclass(frozen=True, eq=False)
+class HoldOut(_HeldOut):
+    """Mean squared error on a validation set; the model is then fitted to all training rows.
+
+    Parameters
+    ----------
+    X_val : array-like, sparse matrix or LinearOperator of shape (m, n_features)
+        Rows kept for validation.
+    y_val : array-like of shape (m,) or (m, n_targets)
+        Their response.
+    """
+
+    X_val: ArrayLike
+    y_val: ArrayLike
+    name: ClassVar[str] = "hold-out"
+
+    def _tests(self, problem: Problem, stops: Array) -> list[Tested]:  # noqa: ARG002
+        test = problem.data.test_set(self.X_val, self.y_val)
+        return [Tested(test, problem.spectrum, target_units(problem.spectrum))]
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """A test set and the spectrum of its training set, with the unit of every target.
+
+    ``forms`` are the quadratic forms that were computed, by the method.
+    """
+
+    test: TestSet
+    spectrum: Spectrum
+    units: Array
+    forms: dict[Method, Form] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of the test rows."""
+        return self.test.weight
+
+    def sums(self, method: Method, stops: Array) -> TestErrors:
+        """Return sums of squares and of fourth powers at the stops, one by one."""
+        return self.test.errors(Drawing(self.spectrum, method), stops, self.units)
+
+    def squares(self, method: Method, stops: Array) -> Array:
+        """Return weighted sums of squared errors at the stops, (n_stops, n_targets)."""
+        whole = self.spectrum.is_complete and isinstance(self.test, RowsToTest)
+        if not (whole and method.has_filter and self.spectrum.rank):
+            return np.asarray(self.sums(method, stops).squares)
+        tuned = method.tuned_to(self.spectrum.padded_eigenvalues)
+        form = self.forms.get(method)
+        if form is None or not form.holds(tuned, stops):
+            form = Form.of(self.test, self.spectrum, self.units, tuned, stops)
+            self.forms[method] = form
+        return form.squares(tuned, stops)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Sums of squared residuals of test rows for all filters in a span.
+
+    ``basis`` are orthonormal vectors of a one and the 1 - g at the eigenvalues, in units of
+    ``sizes``, by which each changes the residuals; ``products`` are the M of every target.
+    """
+
+    eigenvalues: Array
+    sizes: Array
+    basis: Array
+    products: Array
+
+    @classmethod
+    def of(
+        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Method, stops: Array
+    ) -> Form:
+        """Return the form of a method at these stops, from one product with the test rows."""
+        s = spectrum.eigenvalues.astype(np.float64)
+        scores = new_scores(spectrum, test.X)
+        response = spectrum.response.reshape(len(s), len(units)).astype(np.float64)
+        coef = response / units / s[:, None]
+        targets = as_float64(test.y) - like(test.y, np.atleast_1d(spectrum.target_mean))
+        if (geometry := spectrum.geometry) is not None:
+            free = new_scores(spectrum, test.X, geometry.vectors)
+            targets = targets - free @ like(free, geometry.response.reshape(-1, len(units)))
+        targets = targets / like(targets, units)
+        # directions count by the size of what they contribute, which may be large for new rows
+        lengths = np.sqrt(on_host((scores**2).sum(axis=0)) / len(test.weights))
+        sizes = np.append(1.0, lengths * np.abs(coef).max(axis=1))
+        values = sizes[:, None] * _learned(method, s, stops)
+        left, singular, _ = np.linalg.svd(values, full_matrices=False)
+        basis = left[:, singular > NEGLIGIBLE]
+        # in units of the sizes; a direction without any has no part in the basis
+        unscaled = basis / np.where(sizes > 0, sizes, 1.0)[:, None]
+        weights = like(scores, test.weights)
+        count = basis.shape[1]
+        products = np.empty((len(units), count, count))
+        for some in slices(len(units), TESTED_NUMBERS // (count * len(test.weights))):
+            mixed = coef[:, some, None] * unscaled[1:, None]
+            fit = scores @ like(scores, mixed.reshape(len(s), -1))
+            fit = fit.reshape(len(test.weights), -1, count)
+            residuals = targets[:, some, None] * like(scores, unscaled[0]) - fit
+            weighted = residuals * weights[:, None, None]
+            products[some] = on_host(weighted.transpose(1, 2, 0) @ residuals.swapaxes(0, 1))
+        return cls(s, sizes, basis, products)
+
+    def holds(self, method: Method, stops: Array) -> bool:
+        """Tell whether the filters at these stops are in the span."""
+        values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
+        rest = values - self.basis @ (self.basis.T @ values)
+        return bool(np.abs(rest).max(initial=0) <= SPANNED)
+
+    def squares(self, method: Method, stops: Array) -> Array:
+        """Return weighted sums of squares, (n_stops, n_targets)."""
+        values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
+        own = self.basis.T @ values
+        parts = [
+            (own * (self.products[some] @ own)).sum(axis=1).T
+            for some in slices(len(self.products), TESTED_NUMBERS // max(own.size, 1))
+        ]
+        return np.maximum(np.concatenate(parts, axis=1), 0)
+
+
+def _learned(method: Method, s: Array, stops: Array) -> Array:
+    """Return a one, and 1 - g at every eigenvalue, in a column for every stop."""
+    learned = s[:, None] * method.gain(s[:, None], stops)
+    return np.concatenate([np.ones((1, len(stops))), learned])

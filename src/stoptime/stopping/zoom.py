@@ -1,0 +1,87 @@
+"""The lowest points of error curves between the stops of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoptime.support.arrays import Array, Floats
+
+POINTS = 9  # in a bracket; the next bracket is four times shorter
+WHOLE_POINTS = 33  # whole numbers in a bracket; the next bracket is 16 times shorter
+ZOOMS = 3  # for stops of any size: neighbours then differ by a sixty-fourth of the grid's ratio
+MOST_WHOLE_ZOOMS = 10  # from a trillion iterations down to single ones
+NEARLY_LEAST = 1.01  # times the least error: dips above it are not zoomed into
+ROUNDING_OF_ERRORS = 1e-11  # relative difference of errors that are equal
+
+Heights = Callable[[Array, NDArray[np.intp]], Floats]
+"""Errors at stops (n_points, n_brackets), each of the column that its bracket belongs to."""
+
+
+def lowest_between(
+    heights: Heights, stops: Array, columns: Floats, *, whole: bool
+) -> tuple[Array, Floats]:
+    """Return the stop at which each column of errors is least, and its error.
+
+    ``columns`` are the errors at the stops, one for each curve. Every dip that is nearly as low as
+    the lowest stop is looked into; with ``whole``, stops are whole numbers.
+    """
+    places, owner = _dips(stops, columns)
+    low = stops[np.maximum(places - 1, np.argmax(stops > 0))]
+    high = stops[places + 1]
+    low = np.minimum(low, stops[places])
+    best = best_places(columns)
+    found = stops[best].copy()
+    least = columns[best, np.arange(columns.shape[1])].copy()
+    count = WHOLE_POINTS if whole else POINTS
+    each = np.arange(len(owner))
+    for _ in range(MOST_WHOLE_ZOOMS if whole else ZOOMS):
+        if not len(places):
+            break
+        spaced = np.linspace if whole else np.geomspace
+        points = spaced(low, high, count)
+        points = np.round(points) if whole else points
+        errors = heights(points, owner)
+        _improve(found, least, points, errors, owner)
+        if whole and np.all(high - low < count):
+            break
+        middle = np.clip(np.argmin(errors, axis=0), 1, count - 2)
+        low = points[middle - 1, each]
+        high = points[middle + 1, each]
+    return found, least
+
+
+def best_places(columns: Floats) -> NDArray[np.intp]:
+    """Return where each column of errors is least; of errors equal to rounding, the earliest."""
+    least = columns.min(axis=0)
+    return np.argmax(columns <= least + ROUNDING_OF_ERRORS * np.abs(least), axis=0)
+
+
+def _dips(stops: Array, columns: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return places of dips, each with its column, that are nearly as low as the lowest stop."""
+    inner = columns[1:-1]
+    is_dip = (inner <= columns[:-2]) & (inner <= columns[2:])
+    is_dip &= inner <= NEARLY_LEAST * columns.min(axis=0)
+    # on a plateau dips are rounding errors
+    bend = (columns[:-2] + columns[2:]) / 2 - inner
+    is_dip &= bend > ROUNDING_OF_ERRORS * np.abs(inner)
+    is_dip &= ((stops[1:-1] > 0) & np.isfinite(stops[2:]))[:, None]
+    places, owner = np.nonzero(is_dip)
+    return places + 1, owner
+
+
+def _improve(
+    found: Array, least: Floats, points: Array, errors: Floats, owner: NDArray[np.intp]
+) -> None:
+    """Take over points that are lower, by more than rounding, than the lowest so far."""
+    best = np.argmin(errors, axis=0)
+    each = np.arange(len(owner))
+    heights = errors[best, each]
+    # of several brackets of one column the lowest comes last
+    for bracket in np.argsort(-heights, kind="stable"):
+        column = owner[bracket]
+        if heights[bracket] < least[column] - ROUNDING_OF_ERRORS * abs(least[column]):
+            found[column] = points[best[bracket], bracket]
+            least[column] = heights[bracket]
