@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
 LARGEST_RATIO = 1.08  # of neighbouring stops
-SMOOTH_RATIO = 1.15  # of neighbouring gains of a method that does not oscillate
+SMOOTH_RATIO = 1.25  # of neighbouring gains of a method that does not oscillate
 VISIBLE_SHRINKAGE = 0.01  # below it the oscillations of a direction no longer show
 SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
 SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short
@@ -80,10 +80,15 @@ def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
     return between
 
 
-def depth_of(spectrum: Spectrum) -> int:
-    """Return the number of rungs of a ladder between the largest and the smallest eigenvalue."""
+def depth_of(spectrum: Spectrum, gain: float = np.inf) -> int:
+    """Return the number of rungs of a ladder between the largest and the smallest eigenvalue.
+
+    Eigenvalues so small that they are not learned up to this gain do not count.
+    """
     s = spectrum.eigenvalues.astype(np.float64)
-    return int(np.ceil(np.log(s[-1] / s[0]) / RUNG))
+    with np.errstate(divide="ignore"):
+        smallest = max(float(s[0]), min(float(np.divide(1, gain)), float(s[-1])))
+    return int(np.ceil(np.log(s[-1] / smallest) / RUNG))
 
 
 @lru_cache(maxsize=256)

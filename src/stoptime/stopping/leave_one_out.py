@@ -81,8 +81,10 @@ class LeaveOneOut(CurveRule):
         given = np.ndim(np.asarray(stops)) > 0
         if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
-        curves = _looked(problems, stops)
-        if _needs_more_digits(curves, per_target=per_target):
+        curves = []
+        if not _factors_faster(problems[0]):
+            curves = _looked(problems, stops)
+        if not curves or _needs_more_digits(curves, per_target=per_target):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
             curves = _looked([replace(one, spectrum=spectrum) for one in problems], stops)
@@ -105,12 +107,9 @@ class LeaveOneOut(CurveRule):
             columns_of(on_grid, per_target=per_target),
             whole=problem.tuned.whole_stops,
         )
-        if not per_target:
-            # the curve contains the chosen stop
-            closer = ErrorCurve(stop, curve.shaped(curve.at(stop)))
-            whole = on_grid.joined(closer)
-            return problem, replace(choice, stop=float(stop[0]), error=float(error[0]), curve=whole)
-        return problem, replace(choice, stop=stop, error=error)
+        if per_target:
+            return problem, replace(choice, stop=stop, error=error)
+        return problem, replace(choice, stop=float(stop[0]), error=float(error[0]))
 
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
@@ -170,14 +169,6 @@ class _Curve:
         """Return errors without the axis of targets if y was a vector."""
         return errors[:, 0] if self.problem.data.single_target else errors
 
-    def at(self, stops: Array) -> Array:
-        """Return errors of all targets at a single stop, of shape (1, n_targets)."""
-        known = np.flatnonzero(self.stops == stops[0])
-        if known.size:
-            return self.errors[known[:1]]
-        stage = next(one for one in self.stages if stops[0] <= one.last)
-        return stage.look.errors_at(self.problem.tuned, stops)
-
     def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
         """Return errors at stops (n_points, n_brackets) of the target that owns the bracket."""
         out = np.full(stops.shape, np.inf)
@@ -235,7 +226,8 @@ def _together(problems: list[Problem]) -> list[_Curve]:
         return []
     left_out = problems[0].left_out
     methods = tuple(one.tuned for one in problems)
-    family = _family(methods, depth_of(problems[0].spectrum))
+    spectrum = problems[0].spectrum
+    family = _family(methods, depth_of(spectrum, TRUST * spectrum.reach))
     if family is None:
         return [_alone(one, None) for one in problems]
     largest = left_out.largest
@@ -308,6 +300,18 @@ def _latest_good_gain(problem: Problem) -> float:
     errors = curve.errors[:, 0]
     good = curve.stops[errors <= WINDOW * errors.min()]
     return float(good[-1])
+
+
+def _factors_faster(problem: Problem) -> bool:
+    """Tell whether the SVD costs less than a look that may have to be repeated after it."""
+    spectrum = problem.spectrum
+    # both are products with the rows, of as many columns as there are directions or real ridges
+    ridges = (
+        2 * Ladder.down_to(float(spectrum.eigenvalues[0]), float(spectrum.eigenvalues[-1])).rungs
+    )
+    return (
+        bool(np.isfinite(spectrum.reach)) and spectrum.solver == "gram" and spectrum.rank <= ridges
+    )
 
 
 def _trusted(problem: Problem, stops: Array) -> int:

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from stoptime.support.arrays import Array, Floats
 
-POINTS = 9  # in a bracket; the next bracket is four times shorter
+POINTS = 9  # between the neighbours of a dip; a parabola goes through the lowest three
 WHOLE_POINTS = 33  # whole numbers in a bracket; the next bracket is 16 times shorter
-ZOOMS = 3  # for stops of any size: neighbours then differ by a sixty-fourth of the grid's ratio
 MOST_WHOLE_ZOOMS = 10  # from a trillion iterations down to single ones
 NEARLY_LEAST = 1.01  # times the least error: dips above it are not zoomed into
 ROUNDING_OF_ERRORS = 1e-11  # relative difference of errors that are equal
@@ -35,19 +34,29 @@ def lowest_between(
     best = best_places(columns)
     found = stops[best].copy()
     least = columns[best, np.arange(columns.shape[1])].copy()
-    count = WHOLE_POINTS if whole else POINTS
+    if not len(places):
+        return found, least
     each = np.arange(len(owner))
-    for _ in range(MOST_WHOLE_ZOOMS if whole else ZOOMS):
-        if not len(places):
-            break
-        spaced = np.linspace if whole else np.geomspace
-        points = spaced(low, high, count)
-        points = np.round(points) if whole else points
+    if not whole:
+        logs = np.linspace(np.log(low), np.log(high), POINTS)
+        errors = heights(np.exp(logs), owner)
+        _improve(found, least, np.exp(logs), errors, owner)
+        middle = np.clip(np.argmin(errors, axis=0), 1, POINTS - 2)
+        around = errors[middle + np.array([[-1], [0], [1]]), each]
+        # the vertex of a parabola through three errors at equal distances; on a line there is none
+        bend = around[0] - 2 * around[1] + around[2]
+        move = np.where(bend > 0, (around[0] - around[2]) / np.where(bend > 0, 2 * bend, 1), 0)
+        vertex = logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0])
+        points = np.exp(vertex)[None]
+        _improve(found, least, points, heights(points, owner), owner)
+        return found, least
+    for _ in range(MOST_WHOLE_ZOOMS):
+        points = np.round(np.linspace(low, high, WHOLE_POINTS))
         errors = heights(points, owner)
         _improve(found, least, points, errors, owner)
-        if whole and np.all(high - low < count):
+        if np.all(high - low < WHOLE_POINTS):
             break
-        middle = np.clip(np.argmin(errors, axis=0), 1, count - 2)
+        middle = np.clip(np.argmin(errors, axis=0), 1, WHOLE_POINTS - 2)
         low = points[middle - 1, each]
         high = points[middle + 1, each]
     return found, least
