@@ -304,3 +304,46 @@ def stops_for(name: str, L: float) -> np.ndarray:
         return np.array([0.0, 1.0, 6.0, 60.0, np.inf])
     latest = 200.0 if name in SECOND_ORDER else 2e4
     return unit_of_time(name, L) * np.array([0.0, 1e-3, 1.0, 8.0, latest, np.inf])
+
+
+# ---------------------------------------------------------------- generated problems
+
+
+def generated(seed: int) -> Case:
+    """Return one of many problems: other sizes, spectra, units, means and noise for every seed."""
+    rng = np.random.default_rng([29, seed])
+    n = int(rng.integers(6, 120))
+    p = int(rng.integers(1, 140 if seed % 3 == 0 else max(2, n // 2)))
+    decay = rng.uniform(0.0, 6.0)
+    X = rng.normal(size=(n, p)) * np.arange(1, p + 1.0) ** (-decay / 2)
+    if seed % 2:
+        X = X @ np.linalg.qr(rng.normal(size=(p, p)))[0]
+    signal = X @ (rng.normal(size=p) * np.arange(1, p + 1.0) ** rng.uniform(-1, 1))
+    noise = 10 ** rng.uniform(-1.5, 1.0) * signal.std()
+    y = signal + noise * rng.normal(size=n)
+    X = 10 ** rng.choice([0.0, 0.0, -3.0, 3.0]) * (X + rng.choice([0.0, 0.0, 10.0]))
+    return Case(X, 10 ** rng.choice([0.0, 0.0, -3.0, 3.0]) * y + rng.choice([0.0, 5.0]))
+
+
+def dense_grid(name: str, spectrum: st.Spectrum) -> np.ndarray:
+    """Return stops so close that the error between them is nearly that at them, and infinity.
+
+    Waves of an oscillating method have length 2π/√L in t: they are sampled sixteen times each for
+    as long as they are large, and then evenly in the logarithm. An error that is least after the
+    last finite stop here is not looked for.
+    """
+    largest = float(spectrum.eigenvalues[-1])
+    smallest = float(spectrum.eigenvalues[0])
+    if name in COUNTED:
+        return np.arange(spectrum.rank + 1.0)
+    if name in ITERATIONS:
+        later = np.unique(np.round(np.geomspace(150, 2000, 60)))
+        return np.concatenate([np.arange(150.0), later, [np.inf]])
+    unit = unit_of_time(name, largest)
+    if name in FIRST_ORDER:
+        last = min(30 * largest / smallest, 1e13)
+        return unit * np.concatenate([[0.0], np.geomspace(1e-3, last, 300), [np.inf]])
+    last = min(10 * np.sqrt(largest / smallest), 3e4)
+    waves = np.arange(0.0, 40.0, 0.4)
+    later = np.geomspace(40.0, max(last, 100.0), 100)
+    return unit * np.concatenate([np.geomspace(1e-3, 0.3, 10), waves, later, [np.inf]])
