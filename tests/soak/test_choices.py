@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 PROBLEMS = 300
 CLOSE = 1.001  # times the least error of the grid: a promise of the documentation
-SAME_ERROR = 1e-7  # two ways to the same left-out residuals, of errors above 1e-3 of the power
+SAME_ERROR = 1e-6  # two ways to the same left-out residuals, where products of X have lost digits
 SLOW = 60  # iterations with unequal weights: each row has a step of its own
 
 
@@ -43,9 +43,12 @@ def measured(data: Case, name: str) -> tuple[float, float] | None:
     """Return the excess of the chosen stop, and how far its error is off; None if it has none."""
     spectrum = data.spectrum
     method = made(name, float(spectrum.eigenvalues[-1]))
-    if method == st.HeavyBallFlow() and spectrum.rank < data.X.shape[1]:
-        return None
-    model = searched(data, method)
+    try:
+        model = searched(data, method)
+    except ValueError as refusal:
+        if "critical" in str(refusal):  # a singular spectrum has no critical damping
+            return None
+        raise
     least = errors_at(data, model.method_, dense_grid(name, spectrum)).min()
     (error,) = errors_at(data, model.method_, np.array([model.stop_]))
     return float(error / least), float(abs(model.choice_.error / error - 1))
