@@ -130,6 +130,12 @@ class Case:
         return st.decompose(self.X, self.y, **self.options)
 
     @property
+    def largest(self) -> float:
+        """The largest eigenvalue, or one where there is none."""
+        eigenvalues = self.spectrum.eigenvalues
+        return float(eigenvalues[-1]) if len(eigenvalues) else 1.0
+
+    @property
     def power(self) -> float:
         """The mean square of the response about its mean: the error of the mean alone."""
         return float(np.var(self.y, axis=0).max())
@@ -193,6 +199,9 @@ DESIGNS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "three rows": lambda rng: rng.normal(size=(3, 2)),
     "two rows": lambda rng: rng.normal(size=(2, 3)),
     "steep": lambda rng: falling(rng, 18, 6, 6.0),
+    "ill-conditioned": lambda rng: falling(rng, 18, 4, 20.0),  # condition number 1e12
+    "repeated eigenvalues": lambda _: np.vstack([np.eye(6), -np.eye(6)]),
+    "only constants": lambda _: np.ones((8, 2)),
     "large units": lambda rng: 1e3 * tall(rng),
     "small units": lambda rng: 1e-3 * tall(rng),
     "duplicate rows": with_duplicate_rows,

@@ -34,8 +34,8 @@ from contract import (
 )
 
 NAMES = list(METHODS)
-# The bound of a public promise. Rounding alone gives 5e-13: the condition numbers here are below
-# 1e5, and the factorisation has errors of eps times the condition number.
+# The bound of a public promise. Rounding alone gives 1e-12: the condition numbers of X'X are below
+# 1e5 but for one case, and the factorisation has errors of eps times the condition number of X.
 ERRORS = 1e-8  # relative, or of 1e-10 times the power of the response, whichever is larger
 RESIDUALS = 1e-9  # of the response's size
 SINGLE = 4 * np.finfo(np.float32).eps  # residuals and predictions of float32 data are float32
@@ -65,10 +65,6 @@ def assert_values(found, expected, size, tolerance=RESIDUALS):
     assert np.abs(found - expected).max() <= tolerance * largest
 
 
-def largest_of(data):
-    return float(data.spectrum.eigenvalues[-1])
-
-
 def by_refits(data, method, stops, **more):
     return refit(data.X, data.y, method, stops, **data.options, **more)
 
@@ -92,12 +88,20 @@ def check(data, method, stops):
         assert_values(found, np.transpose(expected), data.size)
 
 
-COMBINATIONS = [
-    (kind, name)
-    for kind, name in product(CASES, NAMES)
-    # iterations share one mechanism: every other case is enough for most of them
-    if name not in list(ITERATIONS)[3:] or (CASES.index(kind) + NAMES.index(name)) % 2
-]
+# What shares a mechanism with another method need not meet every case.
+EVERY_SECOND = [
+    "six times iterated ridge", "averaged gradient flow", "friction 5", "high-resolution flow",
+    "undamped heavy-ball flow", "overdamped heavy-ball flow", "decayed friction 3",
+]  # fmt: skip
+EVERY_THIRD = list(ITERATIONS)[3:]
+
+
+def meet(kind, name):
+    place = CASES.index(kind) + NAMES.index(name)
+    return place % (3 if name in EVERY_THIRD else 2 if name in EVERY_SECOND else 1) == 0
+
+
+COMBINATIONS = [(kind, name) for kind, name in product(CASES, NAMES) if meet(kind, name)]
 
 
 @pytest.mark.parametrize(("kind", "name"), COMBINATIONS)
@@ -106,10 +110,11 @@ def test_errors_and_residuals_are_those_of_refits(kind, name):
     data = case(kind, *([3] if number % 2 else []))
     # without an intercept, far means are one direction that hides all others
     data = data.given(fit_intercept=number % 3 > 0 or kind == "far means")
-    L = largest_of(data)
+    L = data.largest
     method = made(name, L)
     stops = stops_for(name, L)
-    if method == st.HeavyBallFlow() and data.spectrum.rank < data.X.shape[1]:
+    singular = data.spectrum.rank < data.X.shape[1]
+    if method == st.HeavyBallFlow() and singular:
         with pytest.raises(ValueError, match="critical"):
             st.leave_one_out(data.X, data.y, method, stops, **data.options)
         return
@@ -123,7 +128,7 @@ def test_new_rows_are_predicted_as_by_refits(kind):
         number = turn(kind, name)
         data = case(kind, *([2] if number % 2 else []))
         data = data.given(fit_intercept=number % 3 > 0 or kind == "far means")
-        L = largest_of(data)
+        L = data.largest
         method = made(name, L)
         if method == st.HeavyBallFlow():
             method = st.HeavyBallFlow(damping=0.1 * np.sqrt(L))
@@ -161,7 +166,7 @@ def larger(n, p, *targets, power=1.0, seed=0):
 def test_many_rows_and_a_grid_of_stops(name, weighted):
     data = larger(150, 12)
     data = data if weighted else data.given(sample_weight=None)
-    method = made(name, largest_of(data))
+    method = made(name, data.largest)
     stops = np.geomspace(1e-2, 1e4 if name in FIRST_ORDER else 300.0, 60)
     stops = np.unique(np.round(stops)) if name in ITERATIONS else stops
     residuals = residuals_of(data.y, by_refits(data, method, stops))
@@ -174,8 +179,8 @@ def test_many_rows_and_a_grid_of_stops(name, weighted):
 def test_any_number_of_targets(name, targets):
     data = larger(30, 6, targets, seed=1)
     data = Case(data.X, data.y * np.geomspace(1e-3, 1e3, targets), data.options)
-    method = made(name, largest_of(data))
-    stops = stops_for(name, largest_of(data))
+    method = made(name, data.largest)
+    stops = stops_for(name, data.largest)
     residuals = residuals_of(data.y, by_refits(data, method, stops))
     curve = st.leave_one_out(data.X, data.y, method, stops, **data.options)
     # every target keeps its own digits
@@ -187,9 +192,13 @@ def test_any_number_of_targets(name, targets):
         assert_values(found[:, target], expected, np.abs(data.y[:, target]).max())
 
 
-@pytest.mark.parametrize(
-    "name", ["friction 3", "friction 9", "undamped heavy-ball flow", "gradient flow", "Nesterov"]
-)
+LATE = [
+    "friction 3", "friction 9", "undamped heavy-ball flow", "overdamped heavy-ball flow",
+    "gradient flow", "Nesterov",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE)
 @pytest.mark.parametrize("shape", [(20, 8), (12, 20)], ids=["tall", "wide"])
 def test_late_stops_of_ill_conditioned_data(name, shape):
     n, p = shape
@@ -197,15 +206,42 @@ def test_late_stops_of_ill_conditioned_data(name, shape):
     X = falling(rng, n, min(n - 1, p), 6.0)
     X = X @ np.linalg.qr(rng.normal(size=(p, X.shape[1])))[0].T
     data = Case(X, response(X, rng), {"sample_weight": None})
-    method = made(name, largest_of(data))
+    method = made(name, data.largest)
     stops = np.array([1e4, 1e6]) if name in FIRST_ORDER else np.array([300.0, 1500.0])
     check(data, method, stops)
+
+
+@pytest.mark.parametrize("name", ["ridge", "gradient flow", "friction 3", "critical flow"])
+@pytest.mark.parametrize("shape", [(24, 6), (14, 25)], ids=["tall", "wide"])
+def test_early_stops_do_not_notice_directions_below_rounding(name, shape):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=shape) * np.geomspace(1, 1e-9, shape[1])
+    data = Case(X, rng.normal(size=shape[0]), {"sample_weight": None})
+    stops = np.array([0.1, 1.0, 30.0]) * unit_of_time(name, data.largest)
+    check(data, made(name, data.largest), stops)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-7])
+def test_a_leverage_that_cannot_be_told_from_one(size):
+    """One row alone has a column of this size: without it the column is zero."""
+    rng = np.random.default_rng(13)
+    X = np.column_stack([rng.normal(size=(24, 5)), size * (np.arange(24) == 4)])
+    data = Case(X, rng.normal(size=24), {"sample_weight": None})
+    check(data, st.Ridge(), np.array([1.0, np.inf]))
+
+
+@pytest.mark.parametrize("name", ["ridge", "friction 3", "Nesterov"])
+def test_a_constant_response_leaves_nothing_over(name):
+    data = case("tall")
+    method = made(name, data.largest)
+    curve = st.leave_one_out(data.X, np.full(data.n, 3.0), method, [0.0, 1.0, 7.0, np.inf])
+    assert np.abs(curve.errors).max() <= (10 * np.finfo(float).eps * 3.0) ** 2
 
 
 @pytest.mark.parametrize("name", names_of_family())
 def test_the_ends_of_the_path(name):
     data = case("tall")
-    L = largest_of(data)
+    L = data.largest
     method = made(name, L)
     stops = unit_of_time(name, L) * np.array([0.0, 1e-150, 1e-9, 1e12, np.inf])
     errors = st.leave_one_out(data.X, data.y, method, stops).errors
@@ -241,7 +277,7 @@ PENALISED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["tall", "wide", "weights", "a zero weight", "one heavy row"])
+@pytest.mark.parametrize("kind", ["tall", "wide", "a zero weight", "one heavy row"])
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_penalties_are_those_of_refits(penalty, kind):
     first = 3 * PENALTIES.index(penalty) + CASES.index(kind)
@@ -250,7 +286,7 @@ def test_penalties_are_those_of_refits(penalty, kind):
         data = case(kind, *([2] if k % 2 else []))
         L = penalties(data.X.shape[1])[penalty]
         data = data.given(penalty_matrix=L, fit_intercept=k < 2)
-        largest = largest_of(data)
+        largest = data.largest
         method = made(name, largest)
         stops = stops_for(name, largest)
         check(data, method, stops)
@@ -323,7 +359,7 @@ def test_every_container_gives_the_refits_of_its_numbers(container, kind):
         data = case(kind, *([2] if k == 1 else []))
         X, y, *numbers = in_container(container, data.X, data.y)
         data = Case(*numbers, data.options)
-        L = largest_of(data)
+        L = data.largest
         method = made(name, L)
         stops = stops_for(name, L)
         residuals = residuals_of(data.y, by_refits(data, method, stops))
@@ -403,7 +439,7 @@ def test_kernels_are_those_of_refits(kernel, kind):
 @pytest.mark.parametrize("name", ["ridge", "friction 3", "Nesterov"])
 def test_standard_errors_are_those_of_a_weighted_mean(kind, name):
     data = case(kind, 2)
-    L = largest_of(data)
+    L = data.largest
     method = made(name, L)
     stops = stops_for(name, L)
     squares = residuals_of(data.y, by_refits(data, method, stops)) ** 2
@@ -419,7 +455,7 @@ def test_standard_errors_are_those_of_a_weighted_mean(kind, name):
 @pytest.mark.parametrize("solver", ["gram", "svd"])
 def test_a_spectrum_of_the_same_data_is_used(solver):
     data = case("weights")
-    L = largest_of(data)
+    L = data.largest
     spectrum = st.decompose(data.X, data.y, solver=solver, **data.options)
     for name in ("gradient flow", "friction 5", "heavy ball"):
         method = made(name, L)
