@@ -152,6 +152,58 @@ def test_a_choice_among_several_has_the_least_error_of_all_alone():
         assert chosen(seed, "auto").choice_.error <= CLOSE * alone, f"problem {seed}"
 
 
+# ---------------------------------------------------------------- what a model reports
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weights"])
+@pytest.mark.parametrize("name", ["auto", "ridge", "friction 3", "Nesterov"])
+def test_a_model_has_the_residuals_of_its_stop_and_their_standard_error(name, weighted):
+    for seed in (0, 8, 16, 24):
+        data = problem(seed, weighted)
+        model = chosen(seed, name, weighted)
+        expected = st.left_out_residuals(data.X, data.y, model.method_, model.stop_, **data.options)
+        size = np.abs(data.y - data.y.mean()).max()
+        np.testing.assert_allclose(model.left_out_residuals_, expected, rtol=0, atol=1e-9 * size)
+        np.testing.assert_allclose(
+            model.left_out_predictions_, data.y - expected, rtol=1e-9, atol=1e-9 * size
+        )
+        weights = np.ones(data.n) if data.sample_weight is None else data.sample_weight
+        deviations = weights * (expected**2 - np.average(expected**2, weights=weights))
+        spread = np.sqrt((deviations**2).sum() * data.n / (data.n - 1)) / weights.sum()
+        assert model.choice_.standard_error == pytest.approx(spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("targets", [1, 3, 20])
+@pytest.mark.parametrize("name", ["ridge", "gradient flow", "friction 3", "heavy-ball flow"])
+def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
+    for seed in (2, 12):
+        data = problem(seed, weighted=True)
+        Y = data.y
+        if targets > 1:
+            noise = np.random.default_rng(seed).normal(size=(data.n, targets))
+            Y = data.y[:, None] + data.y.std() * noise
+        method = method_of(name, data)
+        stops = np.sort(dense_grid(name, data.spectrum)[::30])
+        model = fitted(method, data.X, Y, data.sample_weight, stops=stops)
+        np.testing.assert_array_equal(model.stops_, stops)
+        curve = st.leave_one_out(data.X, Y, method, stops, **data.options)
+        np.testing.assert_allclose(model.errors_, curve.errors, rtol=SAME_ERROR)
+        pooled = curve.errors.reshape(len(stops), -1).mean(axis=1)
+        assert pooled[list(stops).index(model.stop_)] == pytest.approx(pooled.min(), rel=1e-9)
+
+
+def test_every_target_has_the_residuals_of_its_own_stop():
+    data = problem(4)
+    noise = np.random.default_rng(4).normal(size=(data.n, 3))
+    Y = data.y[:, None] + data.y.std() * noise * [0.1, 1.0, 10.0]
+    model = fitted("ridge", data.X, Y, per_target=True)
+    assert model.stop_.shape == (3,)
+    expected = st.left_out_residuals(data.X, Y, "ridge", model.stop_)
+    np.testing.assert_allclose(model.left_out_residuals_, expected, atol=1e-9 * np.abs(Y).max())
+    errors = (expected**2).mean(axis=0)
+    np.testing.assert_allclose(model.choice_.error, errors, rtol=SAME_ERROR)
+
+
 # ---------------------------------------------------------------- invariances
 
 SEEDS = [1, 4, 7, 9, 12, 18]  # tall and wide, plain and other units

@@ -244,13 +244,22 @@ def interpolating():
     return X, y, rng.integers(1, 4, n).astype(float)
 
 
+RUNS_AWAY = "the search runs on until nothing at all is left"
+
+
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(name, marks=defect("the search runs on until nothing at all is left"))
-        for name in ("ridge", "gradient-flow", "critical-flow")
-    ]
-    + ["gradient-descent", "nesterov"],
+        pytest.param("ridge", marks=defect(RUNS_AWAY)),
+        pytest.param("gradient-flow", marks=defect(RUNS_AWAY)),
+        pytest.param("critical-flow", marks=defect(RUNS_AWAY)),
+        # it takes half a minute to reach a stop of 1e107
+        pytest.param(
+            "nesterov-flow", marks=pytest.mark.xfail(strict=True, run=False, reason=RUNS_AWAY)
+        ),
+        "gradient-descent",
+        "nesterov",
+    ],
 )
 def test_discrepancy_ends_with_the_grid(method):
     X, y, weights = interpolating()
