@@ -285,6 +285,11 @@ ITERATIONS: dict[str, Maker] = {
     "stepwise schedule": lambda L: st.HeavyBall(
         SCHEDULES.StepDecay(0.5 / L, every=10, factor=0.5), momentum=0.6
     ),
+    "one-cycle schedule": lambda L: st.Nesterov(SCHEDULES.OneCycle(0.6 / L, 40)),
+    "scheduled momentum": lambda L: st.HeavyBall(
+        0.5 / L, momentum=SCHEDULES.Linear(0.8, 30, end=0.2)
+    ),
+    "decay of an average": lambda L: st.Decayed(st.Averaged(st.GradientDescent(0.5 / L)), 0.05 * L),
 }
 COUNTED: dict[str, Maker] = {"spectral cutoff": lambda _: st.SpectralCutoff()}
 METHODS: dict[str, Maker] = FIRST_ORDER | SECOND_ORDER | ITERATIONS | COUNTED
