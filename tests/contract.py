@@ -1,0 +1,363 @@
+"""What leave-one-out promises: cases of data, methods, and one oracle that really refits.
+
+Everything here goes through public names, so that it holds for any way to compute leave-one-out.
+The oracle uses dense arrays of double precision; tests hand the same numbers over in other
+containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import stoptime as st
+
+# ---------------------------------------------------------------- the oracle
+
+
+def without(row: int, n: int) -> np.ndarray:
+    """Tell which of n rows are kept if one is left out."""
+    return np.arange(n) != row
+
+
+def on_all_rows(
+    method: st.Method, spectrum: st.Spectrum, sample_weight: np.ndarray | None, n: int
+) -> st.Method:
+    """Return the method with "auto" and "critical" made numbers, as leave-one-out documents it.
+
+    They keep the value that they have on all rows. An automatic step for which a fit without some
+    row would diverge is shorter: the eigenvalues grow by at most 1/(1 - share of its weight).
+    """
+    if isinstance(method, st.SpectralCutoff):
+        return method  # every fit counts its own eigenvalues
+    known = spectrum.eigenvalues
+    missing = max(spectrum.n_features - len(known), 0)
+    weights = np.ones(n) if sample_weight is None else sample_weight
+    growth = 1 / (1 - weights.max() / weights.sum())
+    return method.tuned_without_rows(np.append(np.zeros(missing), known), growth)
+
+
+def refit(
+    X: np.ndarray,
+    y: np.ndarray,
+    method: st.Method,
+    stops: np.ndarray,
+    *,
+    new: np.ndarray | None = None,
+    sample_weight: np.ndarray | None = None,
+    fit_intercept: bool = True,
+    penalty_matrix: Any = None,
+) -> np.ndarray:
+    """Return predictions by paths that are fitted to all rows but one.
+
+    Of shape (n_stops, n, n_targets): every row by the path without it. With ``new`` of shape
+    (n_stops, n, n_new, n_targets): the new rows by the path without each row.
+    """
+    n = len(X)
+    options = {"fit_intercept": fit_intercept, "penalty_matrix": penalty_matrix}
+    whole = st.decompose(X, y, sample_weight=sample_weight, **options)
+    tuned = on_all_rows(method, whole, sample_weight, n)
+    found = []
+    for row in range(n):
+        kept = without(row, n)
+        weights = None if sample_weight is None else sample_weight[kept]
+        drawn = st.path(X[kept], y[kept], tuned, stops, sample_weight=weights, **options)
+        asked = X[[row]] if new is None else new
+        found.append(np.reshape(drawn.predict(asked), (len(stops), len(asked), -1)))
+    predictions = np.stack(found, axis=1)
+    return predictions[:, :, 0] if new is None else predictions
+
+
+def refit_kernel(
+    K: np.ndarray,
+    y: np.ndarray,
+    method: st.Method,
+    stops: np.ndarray,
+    *,
+    sample_weight: np.ndarray | None = None,
+    fit_intercept: bool = True,
+) -> np.ndarray:
+    """Return every row's predictions by the paths without it, from a kernel matrix."""
+    n = len(K)
+    whole = st.decompose_kernel(K, y, sample_weight, fit_intercept)
+    tuned = on_all_rows(method, whole, sample_weight, n)
+    found = []
+    for row in range(n):
+        kept = without(row, n)
+        weights = None if sample_weight is None else sample_weight[kept]
+        spectrum = st.decompose_kernel(K[np.ix_(kept, kept)], y[kept], weights, fit_intercept)
+        drawn = st.path(spectrum, tuned, stops)
+        found.append(np.reshape(drawn.predict(K[[row]][:, kept]), (len(stops), -1)))
+    return np.stack(found, axis=1)
+
+
+def residuals_of(y: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Return residuals of shape (n_stops, n, n_targets)."""
+    return y.reshape(len(y), -1) - predictions
+
+
+def errors_of(residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    """Return weighted mean squares of shape (n_stops, n_targets)."""
+    n = residuals.shape[1]
+    weights = np.ones(n) if sample_weight is None else sample_weight
+    return np.einsum("i,tiq->tq", weights / weights.sum(), residuals**2)
+
+
+# ---------------------------------------------------------------- data
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data, and the options that belong to them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.X)
+
+    @property
+    def sample_weight(self) -> np.ndarray | None:
+        return self.options.get("sample_weight")
+
+    @property
+    def spectrum(self) -> st.Spectrum:
+        return st.decompose(self.X, self.y, **self.options)
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue, or one where there is none."""
+        eigenvalues = self.spectrum.eigenvalues
+        return float(eigenvalues[-1]) if len(eigenvalues) else 1.0
+
+    @property
+    def power(self) -> float:
+        """The mean square of the response about its mean: the error of the mean alone."""
+        return float(np.var(self.y, axis=0).max())
+
+    @property
+    def size(self) -> float:
+        """The largest distance of the response from its mean."""
+        return float(np.abs(self.y - self.y.mean(axis=0)).max())
+
+    def given(self, **options: Any) -> Case:
+        """Return the same data with other options."""
+        return Case(self.X, self.y, {**self.options, **options})
+
+
+def response(X: np.ndarray, rng: np.random.Generator, *targets: int) -> np.ndarray:
+    """Return a response of which the columns explain about half."""
+    signal = X @ rng.normal(size=(X.shape[1], *targets))
+    signal = (signal - signal.mean(axis=0)) / np.maximum(signal.std(axis=0), 1e-300)
+    return signal + rng.normal(size=(len(X), *targets))
+
+
+def falling(rng: np.random.Generator, n: int, p: int, power: float) -> np.ndarray:
+    """Return columns for which the eigenvalues of X'X/n are 1, 2^-power, 3^-power, ..."""
+    centred = rng.normal(size=(n, p))
+    left = np.linalg.qr(centred - centred.mean(axis=0))[0]
+    right = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    return np.sqrt(n) * left * np.arange(1, p + 1.0) ** (-power / 2) @ right.T
+
+
+def tall(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(18, 5))
+
+
+def with_constant_column(rng: np.random.Generator) -> np.ndarray:
+    X = tall(rng)
+    X[:, 2] = 5.0
+    return X
+
+
+def with_duplicate_rows(rng: np.random.Generator) -> np.ndarray:
+    X = tall(rng)
+    X[[5, 7]] = X[3]
+    return X
+
+
+def with_lonely_column(rng: np.random.Generator) -> np.ndarray:
+    """Return columns of which one is zero but for one row, whose leverage is one."""
+    X = tall(rng)
+    X[:, 0] = 0.0
+    X[4, 0] = 3.0
+    return X
+
+
+DESIGNS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "tall": tall,
+    "wide": lambda rng: rng.normal(size=(10, 16)),
+    "square": lambda rng: rng.normal(size=(9, 9)),
+    "rank deficient": lambda rng: rng.normal(size=(18, 2)) @ rng.normal(size=(2, 5)),
+    "constant column": with_constant_column,
+    "far means": lambda rng: tall(rng) + 1000.0,
+    "three rows": lambda rng: rng.normal(size=(3, 2)),
+    "two rows": lambda rng: rng.normal(size=(2, 3)),
+    "steep": lambda rng: falling(rng, 18, 6, 6.0),
+    "ill-conditioned": lambda rng: falling(rng, 18, 4, 20.0),  # condition number 1e12
+    "repeated eigenvalues": lambda _: np.vstack([np.eye(6), -np.eye(6)]),
+    "only constants": lambda _: np.ones((8, 2)),
+    "large units": lambda rng: 1e3 * tall(rng),
+    "small units": lambda rng: 1e-3 * tall(rng),
+    "duplicate rows": with_duplicate_rows,
+    "lonely column": with_lonely_column,
+    "weights": tall,
+    "weights, wide": lambda rng: rng.normal(size=(10, 16)),
+    "a zero weight": tall,
+    "one heavy row": tall,
+}
+CASES = tuple(DESIGNS)
+
+
+def weights_of(name: str, n: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Return the weights of a named case."""
+    uneven = rng.uniform(0.2, 3.0, n)
+    if name in {"weights", "weights, wide", "three rows"}:
+        return uneven
+    if name == "a zero weight":
+        uneven[[1, n - 2]] = 0.0
+        return uneven
+    if name == "one heavy row":
+        uneven[4] = (uneven.sum() - uneven[4]) / 9  # a tenth of the whole weight
+        return uneven
+    return None
+
+
+def case(name: str, *targets: int) -> Case:
+    """Return the data of a named case, with one response or several."""
+    rng = np.random.default_rng([11, CASES.index(name)])
+    X = DESIGNS[name](rng)
+    y = response(X, rng, *targets)
+    if name == "far means":
+        y = y + 1000.0
+    return Case(X, y, {"sample_weight": weights_of(name, len(X), rng)})
+
+
+# ---------------------------------------------------------------- methods
+
+# A formula of the largest eigenvalue L: dampings, steps and penalties have the units of the data.
+Maker = Callable[[float], st.Method]
+SCHEDULES = st.schedules
+
+FIRST_ORDER: dict[str, Maker] = {
+    "ridge": lambda _: st.Ridge(),
+    "iterated ridge": lambda _: st.IteratedRidge(),
+    "six times iterated ridge": lambda _: st.IteratedRidge(times=6),
+    "gradient flow": lambda _: st.GradientFlow(),
+    "averaged gradient flow": lambda _: st.Averaged(st.GradientFlow()),
+    "decayed gradient flow": lambda L: st.Decayed(st.GradientFlow(), 0.05 * L),
+}
+SECOND_ORDER: dict[str, Maker] = {
+    "critical flow": lambda _: st.CriticalFlow(),
+    "friction 1.5": lambda _: st.AcceleratedFlow(friction=1.5),
+    "friction 3": lambda _: st.AcceleratedFlow(),
+    "friction 5": lambda _: st.AcceleratedFlow(friction=5.0),
+    "friction 9": lambda _: st.AcceleratedFlow(friction=9.0),
+    "critical heavy-ball flow": lambda _: st.HeavyBallFlow(),
+    "heavy-ball flow": lambda L: st.HeavyBallFlow(damping=0.3 * np.sqrt(L)),
+    "undamped heavy-ball flow": lambda L: st.HeavyBallFlow(damping=1e-3 * np.sqrt(L)),
+    "overdamped heavy-ball flow": lambda L: st.HeavyBallFlow(damping=3 * np.sqrt(L)),
+    "high-resolution flow": lambda L: st.HighResolutionFlow(0.5 / L, 0.01 * L),
+    "decayed friction 3": lambda L: st.Decayed(st.AcceleratedFlow(), 0.05 * L),
+}
+ITERATIONS: dict[str, Maker] = {
+    "gradient descent": lambda _: st.GradientDescent(),
+    "gradient descent, own step": lambda L: st.GradientDescent(0.3 / L),
+    "Nesterov": lambda _: st.Nesterov(),
+    "Nesterov, constant momentum": lambda L: st.Nesterov(0.5 / L, momentum=0.8),
+    "heavy ball": lambda L: st.HeavyBall(0.5 / L, momentum=0.8),
+    "nu-method": lambda _: st.NuMethod(),
+    "optimal iteration": lambda L: st.OptimalIteration(0.5 / L, penalty=0.1 * L),
+    "SGD on all rows": lambda L: st.SGD(0.5 / L, momentum=0.7, dampening=0.2),
+    "averaged gradient descent": lambda _: st.Averaged(st.GradientDescent()),
+    "tail of gradient descent": lambda _: st.Averaged(st.GradientDescent(), "tail"),
+    "averaged Nesterov": lambda _: st.Averaged(st.Nesterov(), "exponential", decay=0.9),
+    "decayed gradient descent": lambda L: st.Decayed(st.GradientDescent(0.5 / L), 0.05 * L),
+    "decoupled decay": lambda L: st.Decayed(
+        st.HeavyBall(0.5 / L, momentum=0.5), 0.05 * L, decoupled=True
+    ),
+    "cosine schedule": lambda L: st.GradientDescent(SCHEDULES.Cosine(0.9 / L, 40, warmup=5)),
+    "stepwise schedule": lambda L: st.HeavyBall(
+        SCHEDULES.StepDecay(0.5 / L, every=10, factor=0.5), momentum=0.6
+    ),
+    "one-cycle schedule": lambda L: st.Nesterov(SCHEDULES.OneCycle(0.6 / L, 40)),
+    "scheduled momentum": lambda L: st.HeavyBall(
+        0.5 / L, momentum=SCHEDULES.Linear(0.8, 30, end=0.2)
+    ),
+    "decay of an average": lambda L: st.Decayed(st.Averaged(st.GradientDescent(0.5 / L)), 0.05 * L),
+}
+COUNTED: dict[str, Maker] = {"spectral cutoff": lambda _: st.SpectralCutoff()}
+METHODS: dict[str, Maker] = FIRST_ORDER | SECOND_ORDER | ITERATIONS | COUNTED
+
+
+def made(name: str, L: float) -> st.Method:
+    """Return the method of this name for data with largest eigenvalue L."""
+    return METHODS[name](L)
+
+
+def names_of_family() -> list[str]:
+    """Return the names here of all methods that "auto" compares."""
+    return [name for name, make in METHODS.items() if make(1.0) in st.FAMILY]
+
+
+def unit_of_time(name: str, L: float) -> float:
+    """Return the stop at which the leading direction is about half learned."""
+    return L**-0.5 if name in SECOND_ORDER else 1 / L
+
+
+def stops_for(name: str, L: float) -> np.ndarray:
+    """Return stops at which nothing, next to nothing, something and nearly all is learned."""
+    if name in COUNTED:
+        return np.array([0.0, 1.0, 2.0, 4.0, np.inf])
+    if name in ITERATIONS:
+        return np.array([0.0, 1.0, 6.0, 60.0, np.inf])
+    latest = 200.0 if name in SECOND_ORDER else 2e4
+    return unit_of_time(name, L) * np.array([0.0, 1e-3, 1.0, 8.0, latest, np.inf])
+
+
+# ---------------------------------------------------------------- generated problems
+
+
+def generated(seed: int) -> Case:
+    """Return one of many problems: other sizes, spectra, units, means and noise for every seed."""
+    rng = np.random.default_rng([29, seed])
+    n = int(rng.integers(6, 120))
+    p = int(rng.integers(1, 140 if seed % 3 == 0 else max(2, n // 2)))
+    decay = rng.uniform(0.0, 6.0)
+    X = rng.normal(size=(n, p)) * np.arange(1, p + 1.0) ** (-decay / 2)
+    if seed % 2:
+        X = X @ np.linalg.qr(rng.normal(size=(p, p)))[0]
+    signal = X @ (rng.normal(size=p) * np.arange(1, p + 1.0) ** rng.uniform(-1, 1))
+    noise = 10 ** rng.uniform(-1.5, 1.0) * signal.std()
+    y = signal + noise * rng.normal(size=n)
+    X = 10 ** rng.choice([0.0, 0.0, -3.0, 3.0]) * (X + rng.choice([0.0, 0.0, 10.0]))
+    return Case(X, 10 ** rng.choice([0.0, 0.0, -3.0, 3.0]) * y + rng.choice([0.0, 5.0]))
+
+
+def dense_grid(name: str, spectrum: st.Spectrum) -> np.ndarray:
+    """Return stops so close that the error between them is nearly that at them, and infinity.
+
+    Waves of an oscillating method have length 2π/√L in t: they are sampled sixteen times each for
+    as long as they are large, and then evenly in the logarithm. An error that is least after the
+    last finite stop here is not looked for.
+    """
+    largest = float(spectrum.eigenvalues[-1])
+    smallest = float(spectrum.eigenvalues[0])
+    if name in COUNTED:
+        return np.arange(spectrum.rank + 1.0)
+    if name in ITERATIONS:
+        later = np.unique(np.round(np.geomspace(150, 2000, 60)))
+        return np.concatenate([np.arange(150.0), later, [np.inf]])
+    unit = unit_of_time(name, largest)
+    if name in FIRST_ORDER:
+        last = min(30 * largest / smallest, 1e13)
+        return unit * np.concatenate([[0.0], np.geomspace(1e-3, last, 300), [np.inf]])
+    last = min(10 * np.sqrt(largest / smallest), 3e4)
+    waves = np.arange(0.0, 40.0, 0.4)
+    later = np.geomspace(40.0, max(last, 100.0), 100)
+    return unit * np.concatenate([np.geomspace(1e-3, 0.3, 10), waves, later, [np.inf]])
