@@ -29,16 +29,6 @@ LEAST_ERROR = 1e-6
 SAME_STOP = 1e-3
 
 
-def except_for(defects, names=NAMES):
-    """Return the names as parameters, of which some are known to fail."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=defects[name]))
-        if name in defects
-        else name
-        for name in names
-    ]
-
-
 @cache
 def problem(seed: int, weighted: bool = False) -> Case:
     data = generated(seed)
@@ -90,22 +80,13 @@ def excess(seed, name):
     return float(found[0]) / least_error(seed, name)
 
 
-SLIGHTLY_WORSE = "0.15 % above the best stop of the grid on problems 10 and 20"
-OVERDAMPED = "errors are rough where the flow is overdamped: 35 % above the best stop on problem 20"
-
-
-@pytest.mark.parametrize(
-    "name", except_for({"friction 5": SLIGHTLY_WORSE, "heavy-ball flow": OVERDAMPED})
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_chosen_stop_is_as_good_as_the_best_of_a_dense_grid(name):
     worst = max((excess(seed, name), seed) for seed in range(PROBLEMS))
     assert worst[0] <= CLOSE, f"problem {worst[1]}"
 
 
-ROUGH = "errors_ come from a rough search, from 1e-6 to 60 % off; only that of the choice is exact"
-
-
-@pytest.mark.parametrize("name", except_for(dict.fromkeys(NAMES, ROUGH)))
+@pytest.mark.parametrize("name", NAMES)
 def test_errors_along_the_curve_are_leave_one_out_errors(name):
     for seed in range(PROBLEMS):
         model = chosen(seed, name)
@@ -123,7 +104,7 @@ def some_problems(name, weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weights"])
-@pytest.mark.parametrize("name", except_for({"heavy-ball flow": OVERDAMPED}))
+@pytest.mark.parametrize("name", NAMES)
 def test_the_error_of_the_choice_is_that_of_leave_one_out(name, weighted):
     for seed in some_problems(name, weighted):
         model = chosen(seed, name, weighted)
@@ -337,19 +318,15 @@ def test_leave_one_out_removes_all_of_a_weight():
         assert_same_choice(found, expected)
 
 
-BY_GCV = pytest.mark.xfail(strict=True, reason="path GCV decides the method of four targets")
-UNREFINED = pytest.mark.xfail(strict=True, reason="16 and more targets stay at stops of the grid")
-
-
 @pytest.mark.parametrize(
     ("name", "copies"),
     [
-        pytest.param("auto", 5, marks=BY_GCV),
-        pytest.param("auto", 20, marks=BY_GCV),
+        ("auto", 5),
+        ("auto", 20),
         ("ridge", 5),
         ("ridge", 20),
         ("friction 3", 5),
-        pytest.param("friction 3", 20, marks=UNREFINED),
+        ("friction 3", 20),
     ],
 )
 def test_a_repeated_target_changes_nothing(name, copies):

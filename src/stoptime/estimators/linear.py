@@ -250,7 +250,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         methods = self._methods(rule, data)
         if len(methods) > 1 and not rule.compares_methods:
             raise ValueError(
-                f'rule="{rule.name}" cannot compare methods: give one, or use another rule.'
+                f'rule="{rule.name}" cannot compare methods: give one method, or use rule="loo" '
+                'or rule="path-gcv".'
             )
         n = data.n_rows
         if n == 1:

@@ -153,12 +153,6 @@ class LeavesRowsOut(BaseEstimator):
             self._left_out = self._left_out_fits.of_rows()
         return self._left_out
 
-    def __getstate__(self) -> dict[str, Any]:
-        fits = vars(self).get("_left_out_fits")
-        if fits is not None and not fits.keeps_rows:
-            self._left_out_rows()  # which a pickle without the training rows cannot compute
-        return super().__getstate__()  # type: ignore[no-any-return]
-
 
 class Incremental(BaseEstimator):
     """Fits rows that come in batches, without keeping them."""

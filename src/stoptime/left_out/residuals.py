@@ -174,7 +174,7 @@ def routes_to(
     ellipse, and the eigenvalues without each row.
     """
     inner = np.flatnonzero((stops > 0) & ~is_learned(method, eigenvalues, stops))
-    if not inner.size:
+    if not (inner.size and eigenvalues.size):
         return []
     between = stops[inner]
     largest = float(eigenvalues[-1])
@@ -284,6 +284,41 @@ class Look:
                 return None
             found.append(coordinates)
         return Mixture.of(self.rows.eigenvalues, self.span, scales, np.stack(found))
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """Mean squares of the left-out residuals of a method without a span, computed when asked for.
+
+    It has the interface of a :class:`Look`.
+    """
+
+    left_out: LeftOut
+    is_pooled: bool = False
+
+    @cached_property
+    def ends(self) -> Array:
+        """Mean squares at the stops zero and infinity, in the unit of each target."""
+        rows = self.left_out.rows
+        both: Any = 0
+        for _, block in blocks_of(rows, []):
+            both = both + _ends(block, least_squares(block, rows.eigenvalues, rows.coef))
+        return np.asarray(both)
+
+    def pooled(self) -> Direct:
+        """Return the look at the mean over targets."""
+        return Direct(self.left_out, is_pooled=True)
+
+    def errors_at(self, method: Method, stops: Array) -> Array:
+        """Return mean squares of a method, (n_stops, n_targets)."""
+        found = self.left_out.errors(method, stops, standard_errors=False)
+        errors = found.errors.reshape(len(stops), -1)
+        return errors.mean(axis=1, keepdims=True) if self.is_pooled else errors
+
+    def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
+        """Return mean squares at stops (n_stops, n), a column for each of n targets."""
+        distinct, place = np.unique(stops, return_inverse=True)
+        return self.errors_at(method, distinct)[place.reshape(stops.shape), targets]
 
 
 def is_learned(method: Method, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:

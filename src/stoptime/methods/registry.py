@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, cast
 
+import numpy as np
+
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
@@ -44,7 +46,7 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
     """Return the methods of a list, those of ``FAMILY`` for "auto", or one method alone."""
     if isinstance(method, str) and method == "auto":
         return list(FAMILY)
-    given = method if isinstance(method, list | tuple) else [method]
+    given = list(method) if isinstance(method, list | tuple | np.ndarray) else [method]
     if not given:
         raise ValueError("method must name at least one method; got an empty list.")
     return [get_method(cast("str | Method", one)) for one in given]

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.curve import standard_error
 from stoptime.left_out.predictions import MOST_PICKLED
 from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.support.arrays import Floats
 
 
 def best_method(
@@ -35,8 +36,8 @@ def best_method(
     errors = [float(np.mean(choice.error)) for _, choice in found]
     power = float(np.mean(problems[0].spectrum.target_power))
     best = first_up_to_ties(errors, EXACT_FIT * power)
-    squares = [_squared_residuals(rule, *one) for one in found] if len(found) > 1 else [None]
-    if prefer_simple and errors[0] - errors[best] <= (_paired(squares[0], squares[best]) or 0.0):
+    parts = [rule.parts(*one) if len(found) > 1 else None for one in found]
+    if prefer_simple and errors[0] - errors[best] <= (_paired(parts[0], parts[best]) or 0.0):
         best = 0
     problem, choice = found[best]
     choice = rule.finished(problem, choice)
@@ -45,8 +46,8 @@ def best_method(
     if len(found) == 1:
         return problem, choice
     candidates = tuple(
-        Candidate(one.tuned, own.stop, error, error - errors[best], _paired(rows, squares[best]))
-        for (one, own), error, rows in zip(found, errors, squares, strict=True)
+        Candidate(one.tuned, own.stop, error, error - errors[best], _paired(some, parts[best]))
+        for (one, own), error, some in zip(found, errors, parts, strict=True)
     )
     return problem, replace(choice, candidates=candidates)
 
@@ -117,21 +118,8 @@ class Searched:
         return state
 
 
-def _squared_residuals(rule: Rule, problem: Problem, choice: Choice) -> Array | None:
-    """Return left-out squared residuals, weighted to have the error as their mean.
-
-    The result is None where a rule does not leave out single rows.
-    """
-    if not (rule.needs_rows and problem.can_leave_out):
-        return None
-    residuals: Any = on_host(problem.left_out_residuals(choice))
-    squares = (residuals.astype(np.float64).reshape(len(residuals), -1) ** 2).mean(axis=1)
-    weights = problem.data.row_weights
-    return np.asarray(squares if weights is None else squares * (weights / weights.mean()))
-
-
-def _paired(one: Array | None, other: Array | None) -> float | None:
+def _paired(one: Floats | None, other: Floats | None) -> float | None:
     """Return the standard error of the mean difference."""
     if one is None or other is None:
         return None
-    return float((one - other).std(ddof=1) / np.sqrt(len(one)))
+    return float(standard_error((one - other).mean(axis=1)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.residuals import is_learned, routes_to
@@ -16,16 +15,14 @@ from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.stopping.rule import CurveRule
+from stoptime.stopping.rule import CurveRule, CurveSearch
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
-FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer is raised
-LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
-LUCK = 1e-3  # probability that any target's estimate from noise is too low even after it is raised
+MOST_FREEDOM = 0.8  # of the rows: an estimate from fewer remaining directions is luck
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -65,11 +62,6 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
 
     See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
-    return _path_gcv(spectrum, method, stops)[0]
-
-
-def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the same, and the share of all directions on which each estimate rests."""
     stops = list_of_stops(stops)
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
         fewest = spectrum.n_unpenalised + 2
@@ -109,38 +101,16 @@ def _path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> tup
         alpha[end] = 0
         slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
-    # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
-    beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
-    squares = beyond * alpha**2 + slopes**2 @ counts
-    directions = squares**2 / (beyond * alpha**4 + slopes**4 @ counts)
-    return shaped(errors * row.stretch[0] ** 2, spectrum), directions
+    return shaped(errors * row.stretch[0] ** 2, spectrum)
 
 
-def path_gcv_with_spread(
-    spectrum: Spectrum, method: str | Method, stops: ArrayLike
-) -> tuple[Floats, Floats | None]:
-    """Return :func:`path_gcv` and, where random probes estimate its trace, their standard error.
-
-    An estimate that rests on few directions of the residual is raised: near interpolation a single
-    one may decide, and some of many targets have hardly any response along it.
-    """
-    errors, directions = _path_gcv(spectrum, method, stops)
-    total = spectrum.n_observations - spectrum.n_unpenalised
-    enough = min(FEW_DIRECTIONS, LEAST_SHARE * total)
-    # every target may choose its own stop, and then the luckiest of many decides
-    chance = LUCK / np.size(spectrum.target_power)
-    errors = (errors.T * np.maximum(_luck(directions, chance) / _luck(enough, chance), 1)).T
+def _spread_of_probes(spectrum: Spectrum, method: Method, stops: Array) -> Floats | None:
+    """Return the standard error of path GCV where random probes estimate its trace."""
     density = spectrum.density
     if spectrum.is_complete or density is None or density.n_probes < 2:
-        return errors, None
+        return None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
-    curves = np.array([path_gcv(one, method, stops) for one in alone])
-    return errors, standard_error(curves)
-
-
-def _luck(directions: Floats | float, chance: float) -> Floats:
-    """Return the factor by which a mean of squares of noise is too low with this probability."""
-    return np.asarray(directions / (2 * gammaincinv(np.asarray(directions) / 2, chance)))
+    return standard_error(np.array([path_gcv(one, method, stops) for one in alone]))
 
 
 def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
@@ -189,8 +159,9 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 class PathGCV(CurveRule):
     """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
 
-    Where random probes estimate a trace, the standard error is that of the trace alone. The error
-    is raised where it rests on a few directions of the residual, as it does near interpolation.
+    Where random probes estimate a trace, the standard error is that of the trace alone. Without
+    given stops, the search ends where the fit has four fifths of the degrees of freedom: near
+    interpolation the estimate would rest on a few directions of the residual.
     """
 
     name: ClassVar[str] = "path-gcv"
@@ -198,7 +169,25 @@ class PathGCV(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the left-out error at the stops from the spectrum alone."""
-        return ErrorCurve(stops, *path_gcv_with_spread(problem.spectrum, problem.tuned, stops))
+        errors = path_gcv(problem.spectrum, problem.tuned, stops)
+        return ErrorCurve(stops, errors, _spread_of_probes(problem.spectrum, problem.tuned, stops))
+
+    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
+        spectrum = problem.spectrum
+        atoms, weights = spectrum.atoms
+        learned = weights @ (1 - problem.tuned.shrinkage(atoms[:, None], grid))
+        most = MOST_FREEDOM * spectrum.n_observations
+        early = grid[learned + spectrum.n_unpenalised <= most]
+        if len(early) == len(grid) or not len(early):
+            return CurveSearch(self, problem, grid, per_target)
+        return _Ended(self, problem, early, per_target)
+
+
+class _Ended(CurveSearch):
+    """A search that does not go on beyond its grid."""
+
+    def extend(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)

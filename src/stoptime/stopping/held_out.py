@@ -68,6 +68,17 @@ class _HeldOut(CurveRule):
             deviation = (units**2 * standard_error(np.array(means)))[:, target]
         return ErrorCurve(stops, (units**2 * errors)[:, target], deviation)
 
+    def parts(self, problem: Problem, choice: Choice) -> Floats | None:
+        """Return the mean squared errors of all folds, weighted to have the error as their mean."""
+        stops, own = np.unique(choice.stop, return_inverse=True)
+        tests = self._tests(problem, stops)
+        if len(tests) < FEWEST_FOLDS:
+            return None
+        weight = sum(one.weight for one in tests) / len(tests)
+        squares = np.stack([one.squares(problem.method, stops) for one in tests]) / weight
+        units = target_units(problem.spectrum)
+        return units**2 * squares[:, np.broadcast_to(own, len(units)), np.arange(len(units))]
+
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with a standard error over rows, where there are too few folds."""
         if choice.standard_error is not None:

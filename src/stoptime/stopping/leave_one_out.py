@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.ladder import Ladder
+from stoptime.left_out.residuals import Direct, Look
 from stoptime.left_out.span import (
     SERVED,
     UNLEARNED,
@@ -37,7 +38,6 @@ from stoptime.stopping.zoom import lowest_between
 from stoptime.support.arrays import Array, Floats, on_host
 
 if TYPE_CHECKING:
-    from stoptime.left_out.residuals import Look
     from stoptime.stopping.problem import Problem
 
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
@@ -111,16 +111,21 @@ class LeaveOneOut(CurveRule):
             return problem, replace(choice, stop=stop, error=error)
         return problem, replace(choice, stop=float(stop[0]), error=float(error[0]))
 
-    def finished(self, problem: Problem, choice: Choice) -> Choice:
-        """Return the choice with the exact error of its stop, and the standard error."""
+    def parts(self, problem: Problem, choice: Choice) -> Floats:
+        """Return squared left-out residuals, weighted to have the error as their mean."""
         residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
-        columns = residuals.reshape(len(residuals), -1)
         weights = problem.left_out.rows.weights
         present = weights > 0
         counts = weights[present] * np.count_nonzero(present)
-        squares = columns[present] ** 2 * counts[:, None]
+        squares = residuals.reshape(len(residuals), -1)[present] ** 2
+        error = counts @ squares / len(counts)
+        return np.asarray(counts[:, None] * (squares - error) + error)
+
+    def finished(self, problem: Problem, choice: Choice) -> Choice:
+        """Return the choice with the exact error of its stop, and the standard error."""
+        squares = self.parts(problem, choice)
         error = squares.mean(axis=0)
-        spread = standard_error(squares - (counts[:, None] - 1) * error)
+        spread = standard_error(squares)
         curve = choice.curve
         if self.standard_errors and curve.standard_errors is None:
             curve = self.errors(problem, np.asarray(curve.stops, np.float64))
@@ -128,7 +133,8 @@ class LeaveOneOut(CurveRule):
             return replace(choice, error=error, standard_error=spread, curve=curve)
         # targets share their rows, so their errors are correlated: standard errors are averaged
         mean = float(error.mean())
-        exact = ErrorCurve(np.array([choice.stop]), error[None] if residuals.ndim > 1 else error)
+        here = error if problem.data.single_target else error[None]
+        exact = ErrorCurve(np.array([choice.stop]), here)
         if curve.standard_errors is None:
             curve = curve.joined(exact)
         return replace(choice, error=mean, standard_error=float(spread.mean()), curve=curve)
@@ -138,7 +144,7 @@ class _Stage(NamedTuple):
     """Errors of the filters up to some stop, from one pass over the rows."""
 
     last: float
-    look: Look
+    look: Look | Direct
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,10 +285,10 @@ def _staged(problem: Problem, grid: Array) -> _Curve:
         count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
         own = grid[start:count]
         ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_points)
-        if ellipse is None:
-            break
-        span = Span.of(ellipse, values_at(ellipse, method, own, scale))
-        look = left_out.look(span, verbose=problem.verbose)
+        look: Look | Direct = Direct(left_out)
+        if ellipse is not None:
+            span = Span.of(ellipse, values_at(ellipse, method, own, scale))
+            look = left_out.look(span, verbose=problem.verbose)
         stages.append(_Stage(float(own[-1]), look))
         found = look.errors_at(method, own)[len(errors) - start :]
         least = errors.mean(axis=1).min(initial=np.inf)

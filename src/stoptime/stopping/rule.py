@@ -131,6 +131,14 @@ class Rule(ABC):
         """Return the choice of the best method with what is computed for no other method."""
         return choice
 
+    def parts(self, problem: Problem, choice: Choice) -> Floats | None:  # noqa: ARG002 - for some
+        """Return parts, (n_parts, n_targets), with the error as mean: one of each row or fold.
+
+        The standard error of a difference between methods is that of their paired parts. None
+        where a rule has no parts.
+        """
+        return None
+
     @abstractmethod
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
