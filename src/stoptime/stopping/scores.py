@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, max_error
 
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.predictions import residuals_at
 from stoptime.paths import draw
-from stoptime.spectrum.data import Data, RowsToTest, goals
+from stoptime.spectrum.data import Data, RowsToTest
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
 from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.progress import progress
 
-SCORED_NUMBERS = 2**23  # predictions, 64 MB, of all rows at some of the stops
 UP_TO_BEST = 2.0  # times the stop of least squared error, up to which stops are scored
 
 Scorer = Callable[..., float]
+
+
+def scores_of(
+    scoring: str | Scorer, predictions: Floats, response: Floats, weights: Floats | None = None
+) -> Floats:
+    """Return the score of the predictions at every stop, of shape (n_stops,).
+
+    Predictions have shape (n_stops, n) or (n_stops, n, n_targets), and the response has the shape
+    of one of them. Metrics of scikit-learn for regression score all stops in one call, and so does
+    a scorer with a method ``scores`` that takes the other three arguments; any other scorer is
+    called stop by stop.
+    """
+    if hasattr(scoring, "scores"):
+        return np.asarray(scoring.scores(predictions, response, weights))
+    scorer = get_scorer(scoring)
+    options = {} if weights is None else {"sample_weight": weights}
+    # what make_scorer wraps; other callables have none of these
+    metric = getattr(scorer, "_score_func", None)
+    if metric is max_error and predictions.ndim == 2 and weights is None:
+        return np.asarray(scorer._sign * np.abs(predictions - response).max(axis=1))
+    if metric is not None and _takes_columns(metric, scorer._kwargs):
+        # every stop takes the place of one more target
+        columns = np.moveaxis(predictions, 0, 1)
+        wanted = np.broadcast_to(np.expand_dims(response, 1), columns.shape)
+        flat = [each.reshape(len(response), -1) for each in (wanted, columns)]
+        found = metric(*flat, multioutput="raw_values", **options, **scorer._kwargs)
+        return np.asarray(scorer._sign * found.reshape(len(predictions), -1).mean(axis=1))
+    return np.array([scorer(Predicted(), fit, response, **options) for fit in predictions])
+
+
+def _takes_columns(metric: Any, given: dict[str, Any]) -> bool:
+    """Tell whether a metric is scikit-learn's mean of the scores of single targets."""
+    if not metric.__module__.startswith("sklearn.metrics") or "multioutput" in given:
+        return False
+    option = signature(metric).parameters.get("multioutput")
+    return option is not None and option.default == "uniform_average"
 
 
 class Predicted(RegressorMixin, BaseEstimator):
@@ -83,9 +119,11 @@ class BestScore(Rule):
             early = curve.stops <= UP_TO_BEST * np.max(choice.stop)
             grid = np.asarray(curve.stops[early | curve.exact | problem.method.is_smooth])
         problem = problem.reaching(grid)
-        tests: Any = _held_out(problem, chooser.rule, grid)
-        if self.needs_rows:
-            tests = [_left_out(problem, grid)]
+        tests: Iterable[_Test] = (
+            [_left_out(problem, grid)]
+            if self.needs_rows
+            else (_held_out(problem, chooser.rule, grid))
+        )
         errors = -np.mean([self._scores(test, per_target=per_target) for test in tests], axis=0)
         if np.isnan(errors).any():
             raise ValueError(f"The {self._word} is NaN at some stops: choose another scorer.")
@@ -101,23 +139,23 @@ class BestScore(Rule):
 
     def _scores(self, test: _Test, *, per_target: bool) -> Floats:
         """Return the score at every stop, and for every target if each has a stop of its own."""
+        several = per_target and test.response.ndim == 2
         found = []
-        for fit in test.fits:
-            if per_target:
-                columns = zip(fit.T, test.response.T, strict=True)
-                found.append([self._score(one, response, test) for one, response in columns])
+        for fits in test.parts:
+            if several:
+                columns = zip(np.moveaxis(fits, 2, 0), test.response.T, strict=True)
+                each = [self._checked(one, own, test.weights) for one, own in columns]
+                found.append(np.stack(each, axis=1))
             else:
-                found.append(self._score(fit, test.response, test))
-        return np.array(found)
+                found.append(self._checked(fits, test.response, test.weights))
+        return np.concatenate(found)
 
-    def _score(self, fit: Floats, response: Floats, test: _Test) -> Any:
-        scorer = get_scorer(self.scoring)
-        if test.weights is None:
-            return scorer(Predicted(), fit, response)
+    def _checked(self, fits: Floats, response: Floats, weights: Floats | None) -> Floats:
+        """Return the scores; refuse weights that the scorer cannot take."""
         try:
-            return scorer(Predicted(), fit, response, sample_weight=test.weights)
+            return scores_of(self.scoring, fits, response, weights)
         except TypeError as error:
-            if "sample_weight" not in str(error):
+            if weights is None or "sample_weight" not in str(error):
                 raise
             raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
 
@@ -127,7 +165,7 @@ class _Test(NamedTuple):
 
     response: Floats  # a vector if there is a single target
     weights: Floats | None  # None if they are equal
-    fits: Iterator[Floats]
+    parts: Iterator[Floats]  # predictions at some stops, (n_stops, *shape of the response)
 
 
 def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict: Any) -> _Test:
@@ -137,15 +175,14 @@ def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict
     one: Any = (live, 0) if problem.data.single_target else live
     response = np.asarray(on_host(response), np.float64)
 
-    def fits() -> Iterator[Floats]:
-        # few predictions are held at once
-        for part in slices(len(stops), SCORED_NUMBERS // response.size):
+    def parts() -> Iterator[Floats]:
+        for part in slices(len(stops), 2**23 // response.size):  # 64 MB of predictions at once
             values = np.asarray(on_host(predict(stops[part])), np.float64)
-            yield from values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
+            yield values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
 
     if weights is not None:
         weights = None if np.ptp(weights[live]) == 0 else weights[live]
-    return _Test(response[one], weights, fits())
+    return _Test(response[one], weights, parts())
 
 
 def _left_out(problem: Problem, stops: Array) -> _Test:
@@ -162,12 +199,11 @@ def _left_out(problem: Problem, stops: Array) -> _Test:
 def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
     """Yield the rows of every test set, predicted by the path of its training set."""
     for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
-        train, test = fold()
+        test, spectrum = rule.cv.opened(fold, problem.method, stops)
         if not isinstance(test, RowsToTest):
             raise ValueError(  # noqa: TRY004 - streamed data are legal without scoring
                 "scoring needs rows in memory: leave it out for streamed data."
             )
-        spectrum = train.spectrum(goals(problem.method, stops))
 
         def predict(some: Array, spectrum: Any = spectrum, X: Any = test.X) -> Floats:
             return draw(spectrum, problem.method, some).predict(X)
