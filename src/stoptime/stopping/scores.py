@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, ClassVar, NamedTuple
@@ -22,8 +22,6 @@ from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
 from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.progress import progress
 
-UP_TO_BEST = 2.0  # times the stop of least squared error, up to which stops are scored
-
 Scorer = Callable[..., float]
 
 
@@ -33,19 +31,18 @@ def scores_of(
     """Return the score of the predictions at every stop, of shape (n_stops,).
 
     Predictions have shape (n_stops, n) or (n_stops, n, n_targets), and the response has the shape
-    of one of them. Metrics of scikit-learn for regression score all stops in one call, and so does
-    a scorer with a method ``scores`` that takes the other three arguments; any other scorer is
-    called stop by stop.
+    of one of them. Metrics of scikit-learn for regression, and scorers with a method ``scores``,
+    see all stops in one call; any other scorer is called stop by stop.
     """
     if hasattr(scoring, "scores"):
         return np.asarray(scoring.scores(predictions, response, weights))
     scorer = get_scorer(scoring)
     options = {} if weights is None else {"sample_weight": weights}
-    # what make_scorer wraps; other callables have none of these
-    metric = getattr(scorer, "_score_func", None)
+    # what make_scorer wraps; other callables have no such attributes
+    metric: Any = getattr(scorer, "_score_func", None)
     if metric is max_error and predictions.ndim == 2 and weights is None:
         return np.asarray(scorer._sign * np.abs(predictions - response).max(axis=1))
-    if metric is not None and _takes_columns(metric, scorer._kwargs):
+    if _averages_targets(metric) and "multioutput" not in scorer._kwargs:
         # every stop takes the place of one more target
         columns = np.moveaxis(predictions, 0, 1)
         wanted = np.broadcast_to(np.expand_dims(response, 1), columns.shape)
@@ -55,9 +52,9 @@ def scores_of(
     return np.array([scorer(Predicted(), fit, response, **options) for fit in predictions])
 
 
-def _takes_columns(metric: Any, given: dict[str, Any]) -> bool:
-    """Tell whether a metric is scikit-learn's mean of the scores of single targets."""
-    if not metric.__module__.startswith("sklearn.metrics") or "multioutput" in given:
+def _averages_targets(metric: Any) -> bool:
+    """Tell whether a metric is one of scikit-learn, and the mean of scores of single targets."""
+    if not getattr(metric, "__module__", "").startswith("sklearn.metrics"):
         return False
     option = signature(metric).parameters.get("multioutput")
     return option is not None and option.default == "uniform_average"
@@ -110,21 +107,23 @@ class BestScore(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the best score; see :meth:`Rule.choose`."""
-        chooser = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
+        rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose).rule
         grid, given = stops_to_try(problem, stops)
         if not given:
-            choice = chooser.rule.choose(problem, stops, per_target=per_target)
+            choice = rule.choose(problem, stops, per_target=per_target)
             curve = choice.curve
-            # smooth methods cost little anywhere, and others little up to where they are best
-            early = curve.stops <= UP_TO_BEST * np.max(choice.stop)
+            # smooth methods cost little anywhere, others up to about where their squares are least
+            early = curve.stops <= 2 * np.max(choice.stop)
             grid = np.asarray(curve.stops[early | curve.exact | problem.method.is_smooth])
         problem = problem.reaching(grid)
-        tests: Iterable[_Test] = (
-            [_left_out(problem, grid)]
-            if self.needs_rows
-            else (_held_out(problem, chooser.rule, grid))
-        )
-        errors = -np.mean([self._scores(test, per_target=per_target) for test in tests], axis=0)
+        tests = _left_out(problem, grid) if self.needs_rows else _held_out(problem, rule, grid)
+        try:
+            scores = [self._scores(test, per_target=per_target) for test in tests]
+        except TypeError as error:
+            if "sample_weight" not in str(error):
+                raise
+            raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
+        errors = -np.mean(scores, axis=0)
         if np.isnan(errors).any():
             raise ValueError(f"The {self._word} is NaN at some stops: choose another scorer.")
         at = np.argmin(errors.reshape(len(grid), -1), axis=0)
@@ -142,22 +141,12 @@ class BestScore(Rule):
         several = per_target and test.response.ndim == 2
         found = []
         for fits in test.parts:
+            columns: Any = [(fits, test.response)]
             if several:
                 columns = zip(np.moveaxis(fits, 2, 0), test.response.T, strict=True)
-                each = [self._checked(one, own, test.weights) for one, own in columns]
-                found.append(np.stack(each, axis=1))
-            else:
-                found.append(self._checked(fits, test.response, test.weights))
-        return np.concatenate(found)
-
-    def _checked(self, fits: Floats, response: Floats, weights: Floats | None) -> Floats:
-        """Return the scores; refuse weights that the scorer cannot take."""
-        try:
-            return scores_of(self.scoring, fits, response, weights)
-        except TypeError as error:
-            if weights is None or "sample_weight" not in str(error):
-                raise
-            raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
+            each = [scores_of(self.scoring, one, own, test.weights) for one, own in columns]
+            found.append(np.stack(each, axis=1))
+        return np.concatenate(found) if several else np.concatenate(found)[:, 0]
 
 
 class _Test(NamedTuple):
@@ -185,15 +174,15 @@ def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict
     return _Test(response[one], weights, parts())
 
 
-def _left_out(problem: Problem, stops: Array) -> _Test:
-    """Return every row, predicted by the path without it."""
+def _left_out(problem: Problem, stops: Array) -> Iterator[_Test]:
+    """Yield all rows in one test, each predicted by the path without it."""
     rows = problem.left_out.rows
     response = np.asarray(on_host(rows.data.y), np.float64)
 
     def predict(some: Array) -> Floats:
         return response - residuals_at(rows, problem.tuned, some)
 
-    return _tested(problem, response, rows.data.row_weights, stops, predict)
+    yield _tested(problem, response, rows.data.row_weights, stops, predict)
 
 
 def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:

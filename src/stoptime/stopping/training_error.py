@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
 
-CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
-SHORT_SIDE = 0.1  # of an angle, in units of the logarithm: shorter ones count less
 BLUNT = np.radians(170)  # an angle above it is no corner
 
 
@@ -59,13 +57,12 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
 
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
-    if given is None:
-        # a Krylov space that was grown for conjugate gradients resolves no penalty
-        spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
-        noise = resolved_oracle(problem.data, spectrum)[0].noise
-    else:
-        noise = positive_number("noise", given)
-    return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
+    shape = problem.spectrum.response.shape[1:]
+    if given is not None:
+        return np.broadcast_to(positive_number("noise", given), shape)
+    # a Krylov space that was grown for conjugate gradients resolves no penalty
+    spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
+    return np.broadcast_to(resolved_oracle(problem.data, spectrum)[0].noise, shape)
 
 
 @dataclass(frozen=True)
@@ -95,14 +92,12 @@ class SURE(CurveRule):
 def _freedom(problem: Problem, stops: Array) -> Floats:
     """Return the degrees of freedom, of shape (n_stops, 1) or (n_stops, n_targets)."""
     tuned, spectrum = problem.tuned, problem.spectrum
-    s, weights = spectrum.atoms
     if not tuned.exact_freedom:
         tuned.require_filter()
-    if tuned.has_filter:
-        found = (weights * s) @ tuned.gain(s[:, None], stops) + spectrum.n_unpenalised
-    else:
-        found = features.freedom(spectrum, tuned, stops)
-    return found.reshape(len(stops), -1)
+    if not tuned.has_filter:
+        return features.freedom(spectrum, tuned, stops).reshape(len(stops), -1)
+    s, weights = spectrum.atoms
+    return ((weights * s) @ tuned.gain(s[:, None], stops))[:, None] + spectrum.n_unpenalised
 
 
 @dataclass(frozen=True)
@@ -112,14 +107,12 @@ class Discrepancy(Rule):
     .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
 
     The ``noise`` σ² is estimated by marginal likelihood if it is not given; ``safety`` is τ, and a
-    larger value stops earlier. Iterations are looked at one by one. For a flow the rule takes the
-    first stop of the grid with such an error, and then the crossing between this stop and the one
-    before it. The error of an accelerated flow oscillates: a dip below the noise between two
-    earlier stops of the grid, which has eight stops an oscillation, does not count.
+    larger value stops earlier. Iterations are looked at one by one. Of a flow, the crossing before
+    the first stop of the grid with such an error is taken. The error of an accelerated flow
+    oscillates, and the grid has eight stops an oscillation: a dip between two stops does not count.
 
     Where the training error exceeds the noise at every finite stop, or the noise is zero up to
-    rounding errors, the rule warns and takes the last stop: infinity, which is least squares, if
-    the grid contains it.
+    rounding, the rule warns and takes the last stop: least squares, at infinity, if it is known.
     """
 
     noise: float | None = None
@@ -142,18 +135,18 @@ class Discrepancy(Rule):
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
         levels = np.atleast_1d(level if per_target else level.mean())
         problem = problem.reaching(grid)
-        # nothing is down to NaN, so that a level that no stop can reach is not looked for
-        possible = _can_be_reached(problem.spectrum, levels, per_target=per_target)
-        goals = np.where(possible, levels, np.nan)
-        problem, curve = _followed(
-            problem, grid, goals, 0 if given else EXTENSIONS, per_target=per_target
-        )
-        down = columns_of(curve, per_target=per_target) <= goals
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+        goals = _goals(problem.spectrum, levels, per_target=per_target)
         if not given:
-            down &= np.isfinite(curve.stops)[:, None]  # least squares has crossed no level
-        spectra = [problem.spectrum]
+            problem, curve = _followed(problem, curve, goals, per_target=per_target)
+        # least squares, at infinity, has crossed no level; but it may be given
+        counts = np.isfinite(curve.stops) | given
+        down = (columns_of(curve, per_target=per_target) <= goals) & counts[:, None]
+        whole = problem.spectrum
+        spectra = [whole]
         if per_target and curve.errors.ndim == 2:
-            spectra = [_of_target(problem.spectrum, target) for target in range(len(levels))]
+            targets = zip(whole.response.T, whole.target_power, strict=True)
+            spectra = [replace(whole, response=z, target_power=power) for z, power in targets]
         stop = np.full(len(levels), curve.stops[-1])
         for target in np.flatnonzero(down.any(axis=0)):
             place = int(down[:, target].argmax())
@@ -168,45 +161,33 @@ class Discrepancy(Rule):
                 'later stops, or use rule="loo".',
                 StopWarning,
             )
-        pairs = zip(spectra, stop[:, None], strict=True)
-        error = np.array([_mean_error(one, problem.tuned, own)[0] for one, own in pairs])
+        error = [_mean_error(one, problem.tuned, stop[[k]])[0] for k, one in enumerate(spectra)]
         message = f"first stop with a training error of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
-            return Choice(stop, error, curve, None, message)
+            return Choice(stop, np.array(error), curve, None, message)
         return Choice(float(stop[0]), float(error[0]), curve, None, message)
-
-
-def _of_target(spectrum: Spectrum, target: int) -> Spectrum:
-    """Return the spectrum with one of its targets alone."""
-    response, power = spectrum.response[:, target], spectrum.target_power[target]
-    return replace(spectrum, response=response, target_power=power)
 
 
 def _mean_error(spectrum: Spectrum, method: Method, stops: Floats) -> Floats:
     """Return the training error at every stop, the mean over targets."""
-    errors = training_error(spectrum, method, stops)
-    return errors if errors.ndim == 1 else errors.mean(axis=1)
+    return training_error(spectrum, method, stops).reshape(len(stops), -1).mean(axis=1)
 
 
-def _can_be_reached(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> NDArray[np.bool_]:
-    """Tell which levels are not zero up to rounding, and not below what least squares leaves."""
-    outside = spectrum.energies()[1]
-    power = np.atleast_1d(spectrum.target_power).astype(np.float64)
+def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
+    """Return the levels, and NaN, which nothing is down to, for those that no stop can reach."""
+    outside, power = spectrum.energies()[1], spectrum.target_power.astype(np.float64)
     if not per_target:
-        outside, power = outside.mean(keepdims=True), power.mean(keepdims=True)
+        outside, power = outside.mean(), power.mean()
     # what least squares leaves is a difference of two sums of squares, which round at about 1e-15
-    possible = levels > 1e-13 * power
-    if spectrum.is_complete:
-        possible &= levels >= outside
-    return np.asarray(possible | (levels >= power))  # the last are reached at once
+    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.is_complete))
+    return np.where(possible | (levels >= power), levels, np.nan)
 
 
 def _followed(
-    problem: Problem, grid: Array, goals: Floats, extensions: int, *, per_target: bool
+    problem: Problem, curve: ErrorCurve, goals: Floats, *, per_target: bool
 ) -> tuple[Problem, ErrorCurve]:
-    """Return training errors at the stops, and at later ones until they fall to their goals."""
-    curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
-    for _ in range(extensions):
+    """Return training errors at later stops too, until they fall to their goals."""
+    for _ in range(EXTENSIONS):
         finite = np.isfinite(curve.stops)
         missing = (columns_of(curve, per_target=per_target)[finite] > goals).all(axis=0)
         later = later_stops(problem, float(curve.stops[finite][-1]))
@@ -215,8 +196,7 @@ def _followed(
         try:
             problem = problem.reaching(later)
         except ReachError:
-            # the caller warns that the last stop is taken
-            break
+            break  # the caller warns that the last stop is taken
         grid = np.union1d(curve.stops, later)
         curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
     return problem, curve
@@ -266,7 +246,7 @@ class LCurve(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the angles of the curve at the stops, in radians; π where it goes straight on."""
-        ratio = CORNER_RATIO ** (2 / problem.tuned.order)
+        ratio = 2.0 ** (2 / problem.tuned.order)
         inner = np.flatnonzero((stops > 0) & np.isfinite(stops))
         sides = [stops[inner] / ratio, stops[inner], stops[inner] * ratio]
         if problem.tuned.whole_stops:
@@ -283,8 +263,9 @@ class LCurve(CurveRule):
         # the curve runs to the left and then, after the corner, upwards: a turn to the right
         turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
         lengths = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
-        # every singular value that is learned alone makes a small step, which is no corner
-        angles[inner] = np.pi - turn * lengths / (lengths + SHORT_SIDE)
+        # every singular value that is learned alone makes a small step, which is no corner: sides
+        # much shorter than a tenth, in units of the logarithm, hardly count
+        angles[inner] = np.pi - turn * lengths / (lengths + 0.1)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
@@ -307,8 +288,7 @@ class CornerSearch(CurveSearch):
 
     @property
     def extensions(self) -> int:
-        """How often the search may go on: up to about the same penalty for all methods."""
-        # the corner is where noise is fitted, and with little noise that is late
+        """How often the search goes on, to about the same penalty for all methods."""
         return 2 * EXTENSIONS // self.problem.method.order
 
     def unsettled(self, columns: Floats) -> bool:
@@ -320,8 +300,7 @@ class CornerSearch(CurveSearch):
         distance = np.select([sharpest <= BLUNT, sharpest <= np.radians(175)], [4.0, 16.0], np.inf)
         distance **= 1 / self.problem.method.order
         stops = self.curve.stops
-        with np.errstate(invalid="ignore"):  # nothing lies beyond stop zero, the only one
-            return bool(np.any(distance * stops[np.argmin(columns, axis=0)] > stops[-1]))
+        return bool(np.any(stops[np.argmin(columns, axis=0)] > stops[-1] / distance))
 
 
 def _points(problem: Problem, stops: Array) -> Floats:
