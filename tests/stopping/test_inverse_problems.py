@@ -57,9 +57,9 @@ def test_every_target_has_a_first_crossing_of_its_own():
     np.testing.assert_array_equal(both.stop_, alone)
 
 
-def test_a_search_that_is_thinned_still_finds_the_first_iteration():
+def test_a_search_that_is_thinned_still_finds_the_first_crossing():
     A, _, b, noise = blurred(n=60, level=0.05)
-    for method in ("nesterov", st.HeavyBall(momentum=0.95), "gradient-descent", "nesterov-flow"):
+    for method in ("nesterov", st.HeavyBall(momentum=0.95), "gradient-descent", "gradient-flow"):
         whole = fitted(A, b, st.Discrepancy(noise), method).stop_
         assert fitted(A, b, st.Discrepancy(noise), method, stops=5).stop_ == pytest.approx(
             whole, rel=1e-9

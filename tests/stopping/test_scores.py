@@ -1,5 +1,7 @@
 """Scores of left-out predictions: those of scikit-learn, and the choices of RidgeCV."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -14,6 +16,7 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
+from stoptime.stopping.scores import Predicted, scores_of
 
 SCORERS = [
     "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error",
@@ -28,6 +31,64 @@ def data():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((120, 15)) * np.geomspace(1, 0.1, 15)
     return X, 9 + X @ rng.standard_normal(15) + 0.7 * rng.standard_t(4, 120)
+
+
+@pytest.mark.parametrize(
+    "scoring", [*SCORERS, make_scorer(lambda y, fit: np.ptp(y - fit))], ids=str
+)
+@pytest.mark.parametrize("n_targets", [None, 1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_stops_at_once_have_the_scores_of_one_stop_each(scoring, n_targets, weighted, rng):
+    shape = (30,) if n_targets is None else (30, n_targets)
+    response = 5 + rng.standard_normal(shape)
+    fits = response + np.geomspace(1e-3, 10, 7).reshape(-1, *(1,) * len(shape)) * (
+        rng.standard_normal((7, *shape))
+    )
+    fits[2] = response
+    options = {"sample_weight": rng.integers(0, 4, 30).astype(float)} if weighted else {}
+    scorer = get_scorer(scoring)
+    try:
+        expected = [scorer(Predicted(), fit, response, **options) for fit in fits]
+    except (TypeError, ValueError) as refusal:
+        # a metric without weights, or for one target alone
+        with pytest.raises(type(refusal), match=re.escape(str(refusal))):
+            scores_of(scoring, fits, response, options.get("sample_weight"))
+        return
+    found = scores_of(scoring, fits, response, options.get("sample_weight"))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_equal_targets_have_the_scores_of_scikit_learn(rng):
+    """The variance that R² divides by is zero."""
+    fits = rng.standard_normal((4, 20))
+    fits[1] = 3.0
+    for scoring in ("r2", "explained_variance"):
+        expected = [get_scorer(scoring)(Predicted(), fit, np.full(20, 3.0)) for fit in fits]
+        np.testing.assert_array_equal(scores_of(scoring, fits, np.full(20, 3.0)), expected)
+
+
+def test_only_metrics_of_scikit_learn_score_all_stops_in_one_call(data):
+    X, y = data
+    calls = []
+
+    def own(response, fit, multioutput="uniform_average"):
+        del multioutput
+        calls.append(fit.shape)
+        return np.abs(response - fit).mean()
+
+    options = {"method": "ridge", "stops": [0.5, 3.0, 20.0]}
+    scored = st.StoppedRegressorCV(scoring=make_scorer(own), **options).fit(X, y)
+    assert calls == [y.shape] * 3
+    same = st.StoppedRegressorCV(scoring=make_scorer(own, greater_is_better=False), **options)
+    known = st.StoppedRegressorCV(scoring="neg_mean_absolute_error", **options).fit(X, y)
+    np.testing.assert_allclose(same.fit(X, y).errors_, known.errors_, rtol=1e-12)
+    np.testing.assert_allclose(scored.errors_, -known.errors_, rtol=1e-12)
+
+
+def test_of_equal_scores_the_earliest_stop_is_chosen(data):
+    X, y = data
+    model = st.StoppedRegressorCV("ridge", stops=[0.5, 3.0, 20.0], scoring=lambda *_: 1.0)
+    assert model.fit(X, y).stop_ == 0.5
 
 
 @pytest.mark.parametrize("scoring", SCORERS, ids=str)

@@ -17,7 +17,6 @@ Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 
+from stoptime.estimators.label_scores import label_scores
+
 from stoptime.support.arrays import (  # isort: skip
-    EPS, Floats, array_namespace, as_float64, constant, like, on_host, pairs,
+    EPS, Floats, array_namespace, as_float64, constant, like, on_host, slices,
 )  # fmt: skip
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
-MOST_NEWTON_STEPS = 64
-MOST_SHORTER_STEPS = 60  # that are tried in place of one of these
-LEAST_GAIN = 1e-4  # of what the slope promises: a step that gains less is too long
 
-Derivatives = tuple[float, Floats, Floats]  # a value, its slopes and its second derivatives
+Derivatives = tuple[Floats, Floats, Floats]  # values, slopes and second derivatives, one row each
 
 
 def calibrated(decisions: Any, place: Any, weights: Any = None) -> tuple[float, float]:
@@ -44,99 +42,135 @@ def calibrated(decisions: Any, place: Any, weights: Any = None) -> tuple[float, 
 
     The decision values may be a tensor: the work is done on its device.
     """
-    values = _columns(decisions)
+    slopes, shifts = calibrated_at_stops(decisions[None], place, weights)
+    return float(slopes[0]), float(shifts[0])
+
+
+def calibrated_at_stops(decisions: Any, place: Any, weights: Any = None) -> tuple[Floats, Floats]:
+    r"""Return slopes and shifts for many stops, along the first axis of the decision values.
+
+    The log loss is :math:`\sum_i w_i (\log\sum_k e^{z_{ik}} - \sum_k T_{ik} z_{ik})`.
+    """
+    values = as_float64(decisions)
     xp = array_namespace(values)
-    count = float(len(values))
-    if weights is None:
-        weights = constant(values, len(values), 1 / count)
-    else:
-        # a weight of 2 counts the row twice, but small weights do not mean few rows
-        count = max(weights.sum(), np.count_nonzero(weights))
-        weights = like(values, weights / weights.sum())
-    is_binary = decisions.ndim == 1
+    n_stops, n_rows = values.shape[:2]
+    weights = np.ones(n_rows) if weights is None else weights
+    # a weight of 2 counts the row twice, but small weights do not mean few rows
+    count = max(weights.sum(), np.count_nonzero(weights))
+    weights = like(values, weights / weights.sum())
+    is_binary = values.ndim == 2
     if not is_binary:
         # below the largest value of their row, so that exponentials do not overflow
-        values = values - xp.max(values, axis=1, keepdims=True)
-    unit = float(xp.sum(values * values) / len(values)) ** 0.5 or 1.0
-    values = values / unit
-    wanted = _sums_wanted(values, like(values, place), weights, count)
-    # the best probabilities without a slope are the shares of the classes
-    start = np.array([0.0, logit(wanted[1])]) if is_binary else np.zeros(1)
-    kind = _binary_loss if is_binary else _loss
-    loss = partial(kind, values[:, -1] if is_binary else values, weights, wanted)
+        values = values - xp.max(values, axis=2, keepdims=True)
+    flat = values.reshape(n_stops, -1)
+    unit = np.sqrt(on_host(xp.sum(flat * flat, axis=1)) / n_rows)
+    unit[unit == 0] = 1.0
+    flat = flat / like(values, unit)[:, None]
+    values = flat.reshape(values.shape)
+    targets = _targets(like(values, place), weights, count, 2 if is_binary else values.shape[2])
+    if is_binary:
+        total = float(xp.sum(targets[:, 1]))
+        wanted = np.column_stack([on_host(flat @ targets[:, 1]), np.full(n_stops, total)])
+        # the best probabilities without a slope are the shares of the classes
+        start = np.tile([0.0, logit(total)], (n_stops, 1))
+    else:
+        wanted = on_host(flat @ targets.reshape(-1))[:, None]
+        start = np.zeros((n_stops, 1))
+    logarithms = _binary_logarithms if is_binary else _logarithms
+
+    def loss(parameters: Floats) -> Derivatives:
+        value, slopes, curvature = logarithms(values, weights, parameters)
+        return value - (parameters * wanted).sum(axis=1), slopes - wanted, curvature
+
     found = _lowest(loss, start)
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
-    least = LEAST_SLOPE * unit
-    if found[0] < least:
-        found[0] = least
+    slope = np.maximum(found[:, 0], LEAST_SLOPE * unit)
+    held = slope > found[:, 0]
+    if is_binary and held.any():
 
         def of_offset(offset: Floats) -> Derivatives:
-            value, slopes, curvature = loss(np.append(least, offset))
-            return value, slopes[1:], curvature[1:, 1:]
+            value, slopes, curvature = loss(np.column_stack([slope, offset]))
+            return value, slopes[:, 1:], curvature[:, 1:, 1:]
 
-        found[1:] = _lowest(of_offset, start[1:])
-    slope = float(found[0]) / unit
-    return slope, float(found[1:].sum()) / slope
+        # the others are at their least value already
+        found[:, 1:] = _lowest(of_offset, np.where(held[:, None], start, found)[:, 1:])
+    slope = slope / unit
+    return slope, found[:, 1:].sum(axis=1) / slope
 
 
-def _binary_loss(values: Any, weights: Any, wanted: Floats, place: Floats) -> Derivatives:
-    """Return the log loss of two classes at a slope and an offset, and its derivatives."""
+def _targets(place: Any, weights: Any, n_observations: float, n_classes: int) -> Any:
+    """Return Platt's targets T, which leave a probability to the other classes, times weights."""
+    totals = on_host(array_namespace(weights).bincount(place, weights, n_classes))
+    own = (n_observations * totals + 1) / (n_observations * totals + 2)
+    other = (1 - own) / (n_classes - 1)
+    table = np.where(np.eye(n_classes) > 0, own[:, None], other[:, None])
+    return weights[:, None] * like(weights, table)[place]
+
+
+def _binary_logarithms(values: Any, weights: Any, parameters: Floats) -> Derivatives:
+    """Return Σ w log(1 + exp z) of slopes and offsets, z = slope·value + offset."""
     xp = array_namespace(values)
-    logits = float(place[0]) * values + float(place[1])
+    slope, offset = (like(values, one)[:, None] for one in parameters.T)
+    logits = slope * values + offset
     small = xp.exp(-abs(logits))
-    value = weights @ (xp.clip(logits, 0, None) + xp.log1p(small))
+    value = (xp.clip(logits, 0, None) + xp.log1p(small)) @ weights
     chances = xp.where(logits > 0, 1.0, small) / (1 + small)
     weighted = weights * chances
-    slopes = float(weighted @ values), float(xp.sum(weighted))
-    weighted = weighted * (1 - chances)
-    own = weighted * values
-    shared = float(xp.sum(own))
-    curvature = np.array([[float(own @ values), shared], [shared, float(xp.sum(weighted))]])
-    return float(value) - float(place @ wanted), slopes - wanted, curvature
+    own = weighted * (1 - chances)
+    moved = own * values
+    terms = weighted * values, weighted, moved * values, moved, own
+    first, second, a, b, c = (on_host(xp.sum(one, axis=1)) for one in terms)
+    curvature = np.array([[a, b], [b, c]]).transpose(2, 0, 1)
+    return on_host(value), np.array([first, second]).T, curvature
 
 
-def _loss(values: Any, weights: Any, wanted: Floats, place: Floats) -> Derivatives:
-    """Return the log loss of several classes at a slope, and its derivatives."""
+def _logarithms(values: Any, weights: Any, parameters: Floats) -> Derivatives:
+    """Return Σ w log Σ exp z of slopes, z = slope·value for each of several classes."""
     xp = array_namespace(values)
-    odds = xp.exp(float(place[0]) * values)
-    totals = xp.sum(odds, axis=1)
-    value = weights @ xp.log(totals)
+    odds = xp.exp(like(values, parameters)[:, :, None] * values)
+    # sums over classes, which a product takes much faster than a sum over a short axis
+    ones = constant(values, values.shape[2], 1.0)
+    totals = odds @ ones
+    value = xp.log(totals) @ weights
     # mean and variance of the values of every row under its probabilities
     odds *= values
-    means = xp.sum(odds, axis=1) / totals
+    means = odds @ ones / totals
     odds *= values
-    variances = xp.sum(odds, axis=1) / totals - means * means
-    slope = np.array([float(weights @ means)]) - wanted[:1]
-    return float(value) - place[0] * wanted[0], slope, np.array([[float(weights @ variances)]])
+    variances = odds @ ones / totals - means * means
+    slopes, curvature = on_host(means @ weights), on_host(variances @ weights)
+    return on_host(value), slopes[:, None], curvature[:, None, None]
 
 
 def _lowest(loss: Callable[[Floats], Derivatives], start: Floats) -> Floats:
-    """Return where a convex function is least, by Newton's method."""
-    place = start
-    value, slopes, curvature = loss(place)
-    for _ in range(MOST_NEWTON_STEPS if start.size else 0):
+    """Return where convex functions, one for each row, are least, by Newton's method."""
+    found = start
+    length = np.ones(len(start))
+    value, slopes, curvature = loss(found)
+    for _ in range(100):  # far more than any function has needed
         # equal decision values have no curvature
-        step = np.linalg.solve(curvature + EPS * np.eye(len(start)), slopes)
-        gain = float(slopes @ step)
-        if gain <= EPS * abs(value):
-            break
+        regular = curvature + EPS * np.eye(start.shape[1])
+        step = length[:, None] * np.linalg.solve(regular, slopes[:, :, None])[:, :, 0]
+        gain = (slopes * step).sum(axis=1)
+        trial = found - step
+        # what is left after so short a step is its square, and that is rounding
+        if (gain <= 1e-12 * np.abs(value)).all():
+            return trial
+        there = loss(trial)
         # far from the least value a step may lead too far: then half of it is tried
-        for _ in range(MOST_SHORTER_STEPS):
-            lower, slopes, curvature = loss(place - step)
-            if lower <= value - LEAST_GAIN * gain:
-                break
-            step = step / 2
-            gain /= 2
-        else:
-            break
-        place = place - step
-        value = lower
-    return place
+        better = there[0] <= value - 1e-4 * gain
+        length = np.where(better, 1.0, length / 2)
+        found = np.where(better[:, None], trial, found)
+        value = np.where(better, there[0], value)
+        slopes = np.where(better[:, None], there[1], slopes)
+        curvature = np.where(better[:, None, None], there[2], curvature)
+    return found
 
 
 def probabilities(slope: float, decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
-    return np.asarray(softmax(slope * _columns(np.asarray(decisions)), axis=1))
+    values = np.asarray(decisions, np.float64)
+    columns = np.column_stack([0 * values, values]) if values.ndim == 1 else values
+    return np.asarray(softmax(slope * columns, axis=1))
 
 
 def isotonic(
@@ -187,37 +221,7 @@ def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
 def coded(place: Any, count: int) -> Any:
     """Return ±1: a vector for two classes, else a column for each class."""
     classes = like(place, np.arange(count))
-    signs = as_float64(place == 1 if count == 2 else place[:, None] == classes)
-    signs *= 2
-    signs -= 1
-    return signs
-
-
-def _columns(decisions: Any) -> Any:
-    """Return decision values in double precision, one column for each class."""
-    values = as_float64(decisions)
-    return pairs(0 * values, values) if values.ndim == 1 else values
-
-
-def _sums_wanted(
-    values: Any, place: Any, weights: Any, n_observations: float
-) -> NDArray[np.float64]:
-    r"""Return the part of the log loss that is linear in slope and offset; weights add to one.
-
-    With the targets T the log loss is :math:`\sum_i w_i (\log\sum_k e^{z_{ik}} - \sum_k T_{ik}
-    z_{ik})`, and the second term is the product of slope and offset with the sums returned here.
-    """
-    xp = array_namespace(values)
-    n_classes = values.shape[1]
-    member = values[like(values, np.arange(len(place))), place]
-    # the weights of a class, and its weighted sums of values of its own and of all classes
-    parts = [weights, weights * member, weights * xp.sum(values, axis=1)]
-    totals, members, sums = (on_host(xp.bincount(place, one, n_classes)) for one in parts)
-    # Platt's targets, which leave a probability to the classes that were not seen
-    own = (n_observations * totals + 1) / (n_observations * totals + 2)
-    other = (1 - own) / (n_classes - 1)
-    offset = other @ totals + (own - other)[-1] * totals[-1]
-    return np.array([(own - other) @ members + other @ sums, offset])
+    return 2 * as_float64(place == 1 if count == 2 else place[:, None] == classes) - 1
 
 
 class OnLabels:
@@ -228,13 +232,29 @@ class OnLabels:
         self.scorer = get_scorer(scoring)
         self.classes = classes
 
-    def __call__(self, model: Any, X: Floats, y: Floats, **options: Any) -> float:
+    def __call__(self, model: Any, X: Floats, y: Floats, sample_weight: Any = None) -> float:
         """Score decision values, which are the predictions of a regressor."""
-        place = y.argmax(axis=1) if y.ndim > 1 else (y > 0).astype(np.intp)
-        decisions = model.predict(X)
-        slope, shift = calibrated(decisions, place, options.get("sample_weight"))
-        decided = _Decided(self.classes, slope)
-        return float(self.scorer(decided, decisions + shift, self.classes[place], **options))
+        return float(self.scores(model.predict(X)[None], y, sample_weight)[0])
+
+    def scores(self, predictions: Floats, response: Floats, weights: Floats | None) -> Floats:
+        """Score the decision values of many stops, along the first axis."""
+        place = response.argmax(axis=1) if response.ndim > 1 else (response > 0).astype(np.intp)
+        apart = (-1, *(1,) * response.ndim)  # the shape of one number for each stop
+        found = []
+        # a few megabytes at once, which stay in the caches of a processor
+        for part in slices(len(predictions), 2**18 // response.size):
+            slopes, shifts = calibrated_at_stops(predictions[part], place, weights)
+            values = predictions[part] + shifts.reshape(apart)
+            scores = label_scores(self.name, slopes.reshape(apart) * values, place, weights)
+            found.append(self._each(slopes, values, place, weights) if scores is None else scores)
+        return np.concatenate(found)
+
+    def _each(self, slopes: Floats, values: Floats, place: Any, weights: Any) -> Floats:
+        """Call the scorer at one stop after the other."""
+        options = {} if weights is None else {"sample_weight": weights}
+        models = [_Decided(self.classes, slope) for slope in slopes]
+        each = zip(models, values, strict=True)
+        return np.array([self.scorer(*pair, self.classes[place], **options) for pair in each])
 
 
 class _Decided(ClassifierMixin, BaseEstimator):

@@ -149,8 +149,15 @@ class LeftOut:
         """Return the left-out residuals at many stops, (n_stops, n, n_targets), on the host."""
         rows = self.rows
         out = np.empty((len(stops), *rows.data.y.shape))
-        for index, _, values in _residuals(self, rows, method, stops):
-            out[:, index] = on_host(values)
+        inner = (stops > 0) & np.isfinite(stops)
+        known = (one.at_stops(method, stops[inner]) for one in self._looks)
+        found = next((values for values in known if values is not None), None)
+        missing = np.ones(len(stops), np.bool_)
+        if found is not None:
+            out[inner] = found
+            missing = ~inner
+        for index, _, values in _residuals(self, rows, method, stops[missing]):
+            out[missing, index] = on_host(values)
         return out * rows.unit
 
     def routes(self, method: Method, stops: Array) -> list[tuple[Places, Route]]:
@@ -270,6 +277,16 @@ class Look:
         out = empty(self.rows.data.y, self.rows.data.y.shape)
         for index, columns, scale, stretch in self.kept:
             out[index] = mixture.mixed_by_target(columns, scale, own) * stretch[:, None]
+        return out
+
+    def at_stops(self, method: Method, stops: Array) -> Array | None:
+        """Return e at many stops, (n_stops, n, n_targets), if these filters are in the span."""
+        mixture = self._mixture(method, stops) if self.kept is not None else None
+        if mixture is None or self.kept is None:
+            return None
+        out = np.empty((len(stops), *self.rows.data.y.shape))
+        for index, columns, scale, stretch in self.kept:
+            out[:, index] = on_host(mixture.mixed(columns, scale) * stretch[:, None])
         return out
 
     def _mixture(self, method: Method, stops: Array) -> Mixture | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +17,7 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.rule import CurveRule, CurveSearch
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
+from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
@@ -136,11 +136,10 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     """
     method = get_method(method)
     if not method.gcv_is_consistent:
-        warnings.warn(
+        warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
             "method except ridge: use path_gcv or leave_one_out.",
             UserWarning,
-            stacklevel=2,
         )
     stops = list_of_stops(stops)
     energy, rest = spectrum.energies()

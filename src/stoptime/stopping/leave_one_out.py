@@ -9,7 +9,6 @@ with the stop: it is looked at in stages.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.ladder import Ladder
+from stoptime.left_out.ladder import RUNG, Ladder
 from stoptime.left_out.residuals import Direct, Look
 from stoptime.left_out.span import (
     SERVED,
@@ -32,10 +31,11 @@ from stoptime.left_out.span import (
 from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.stopping.grid import depth_of, phases, stops_to_try, unit_stops
-from stoptime.stopping.rule import Choice, CurveRule, StopWarning, columns_of
+from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
+from stoptime.stopping.rule import EXACT_FIT, Choice, CurveRule, StopWarning, columns_of
 from stoptime.stopping.zoom import lowest_between
 from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
@@ -44,6 +44,7 @@ FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at fi
 STAGE_RATIO = 3.0  # of the last stops of neighbouring stages
 IMPROVED = 0.999  # times the least error so far: a stage that gains less may be the last
 WINDOW = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
+LATER = 1e3  # factor of the last gain if the least error lies at the end
 TRUST = 1e3  # times the reach of products of X, up to which they are good enough for errors
 
 
@@ -87,7 +88,11 @@ class LeaveOneOut(CurveRule):
         if not curves or _needs_more_digits(curves, per_target=per_target):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
-            curves = _looked([replace(one, spectrum=spectrum) for one in problems], stops)
+            problems = [replace(one, spectrum=spectrum) for one in problems]
+            curves = _looked(problems, stops)
+        if _is_best_at_the_end(curves, per_target=per_target):
+            # with little noise, stopping may pay where only a thousandth is left to be learned
+            curves = _looked(problems, stops, LATER)
         return [self._zoomed(one, per_target=per_target) for one in curves]
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
@@ -212,30 +217,35 @@ def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
     return _Family(stops, span, tuple(span.filters.T @ own for own in values))
 
 
-def _looked(problems: list[Problem], stops: int | None) -> list[_Curve]:
-    """Return the error curves of all methods up to stops that the spectrum can be trusted with."""
+def _looked(problems: list[Problem], stops: int | None, later: float = 1.0) -> list[_Curve]:
+    """Return the error curves of all methods up to stops that the spectrum can be trusted with.
+
+    The last gain is ``later`` by this factor than that of the default grid.
+    """
     alike = [
         place
         for place, one in enumerate(problems)
         if stops is None and one.tuned.scale_free and not one.tuned.oscillates
     ]
-    found = dict(zip(alike, _together([problems[one] for one in alike]), strict=True))
+    together = _together([problems[one] for one in alike], later)
+    found = dict(zip(alike, together, strict=True))
     for place, problem in enumerate(problems):
         if place not in found:
-            found[place] = _alone(problem, stops)
+            found[place] = _alone(problem, stops, later)
     return [found[place] for place in range(len(problems))]
 
 
-def _together(problems: list[Problem]) -> list[_Curve]:
+def _together(problems: list[Problem], later: float = 1.0) -> list[_Curve]:
     """Return the curves of methods that share a ladder, from one pass over the rows."""
     if not problems:
         return []
     left_out = problems[0].left_out
     methods = tuple(one.tuned for one in problems)
     spectrum = problems[0].spectrum
-    family = _family(methods, depth_of(spectrum, TRUST * spectrum.reach))
+    depth = depth_of(spectrum, TRUST * spectrum.reach)
+    family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
     if family is None:
-        return [_alone(one, None) for one in problems]
+        return [_alone(one, None, later) for one in problems]
     largest = left_out.largest
     look = left_out.look(family.span.scaled(largest), verbose=problems[0].verbose)
     found = []
@@ -248,12 +258,15 @@ def _together(problems: list[Problem]) -> list[_Curve]:
     return found
 
 
-def _alone(problem: Problem, size: int | None) -> _Curve:
+def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
     method = problem.tuned
     grid = stops_to_try(problem, size)[0]
     grid = grid[(grid > 0) & np.isfinite(grid)]
+    end = grid[-1] * later ** (1 / method.order)
+    while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
+        grid = np.concatenate([grid, more])
     grid = grid[: max(_trusted(problem, grid), 1)]
     scale = left_out.rows.mean_scale
     largest = left_out.largest
@@ -326,6 +339,17 @@ def _trusted(problem: Problem, stops: Array) -> int:
     return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
 
 
+def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
+    """Tell whether the best method has its least error at its last stops."""
+    means = [one.errors if per_target else one.errors.mean(axis=1, keepdims=True) for one in curves]
+    best = int(np.argmin([own.mean(axis=1).min() for own in means]))
+    last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
+    power = np.mean(curves[best].problem.spectrum.target_power)
+    least = means[best].min(axis=0)
+    # an error of rounding has no better stop
+    return bool(np.any((np.argmin(means[best], axis=0) >= last) & (least > EXACT_FIT * power)))
+
+
 def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the least error may lie at a later stop than products of X can be used for."""
     spectrum = curves[0].problem.spectrum
@@ -350,10 +374,9 @@ def _most_digits(problem: Problem) -> Any:
     try:
         return problem.reaching(np.inf).spectrum
     except ReachError as error:
-        warnings.warn(
+        warn_user(
             f'{error} Or give penalty_matrix="standardise", which penalises every column in '
             "units of its own spread.",
             StopWarning,
-            stacklevel=2,
         )
         return problem.data.spectrum((), "svd")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -18,6 +17,7 @@ from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
 from stoptime.stopping.zoom import best_places, lowest_between
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.pictures import Curve, card, picture
+from stoptime.support.user_warnings import warn_user
 from stoptime.support.wording import method_in_words, number, with_error
 
 if TYPE_CHECKING:
@@ -273,11 +273,10 @@ class CurveSearch:
         stops = self.curve.stops
         last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
         if np.argmin(self.curve.pooled().errors) == last_place:
-            warnings.warn(
+            warn_user(
                 f"The {self.rule.name} {self.rule.measure} of {self.problem.method} is least at "
                 f"the last stop tried, {stops[last_place]:.3g}: give an array of later stops.",
                 StopWarning,
-                stacklevel=3,
             )
 
 

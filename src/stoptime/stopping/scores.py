@@ -4,25 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, max_error
 
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.rows import target_units
 from stoptime.paths import draw
-from stoptime.spectrum.data import Data, RowsToTest, goals
+from stoptime.spectrum.data import Data, RowsToTest
 from stoptime.stopping.grid import stops_to_try
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at
 from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.progress import progress
 
-SCORED_NUMBERS = 2**23  # predictions, 64 MB, of all rows at some of the stops
-
 Scorer = Callable[..., float]
+
+
+def scores_of(
+    scoring: str | Scorer, predictions: Floats, response: Floats, weights: Floats | None = None
+) -> Floats:
+    """Return the score of the predictions at every stop, of shape (n_stops,).
+
+    Predictions have shape (n_stops, n) or (n_stops, n, n_targets), and the response has the shape
+    of one of them. Metrics of scikit-learn for regression, and scorers with a method ``scores``,
+    see all stops in one call; any other scorer is called stop by stop.
+    """
+    if hasattr(scoring, "scores"):
+        return np.asarray(scoring.scores(predictions, response, weights))
+    scorer = get_scorer(scoring)
+    options = {} if weights is None else {"sample_weight": weights}
+    # what make_scorer wraps; other callables have no such attributes
+    metric: Any = getattr(scorer, "_score_func", None)
+    if metric is max_error and predictions.ndim == 2 and weights is None:
+        return np.asarray(scorer._sign * np.abs(predictions - response).max(axis=1))
+    if _averages_targets(metric) and "multioutput" not in scorer._kwargs:
+        # every stop takes the place of one more target
+        columns = np.moveaxis(predictions, 0, 1)
+        wanted = np.broadcast_to(np.expand_dims(response, 1), columns.shape)
+        flat = [each.reshape(len(response), -1) for each in (wanted, columns)]
+        found = metric(*flat, multioutput="raw_values", **options, **scorer._kwargs)
+        return np.asarray(scorer._sign * found.reshape(len(predictions), -1).mean(axis=1))
+    return np.array([scorer(Predicted(), fit, response, **options) for fit in predictions])
+
+
+def _averages_targets(metric: Any) -> bool:
+    """Tell whether a metric is one of scikit-learn, and the mean of scores of single targets."""
+    if not getattr(metric, "__module__", "").startswith("sklearn.metrics"):
+        return False
+    option = signature(metric).parameters.get("multioutput")
+    return option is not None and option.default == "uniform_average"
 
 
 class Predicted(RegressorMixin, BaseEstimator):
@@ -72,16 +107,33 @@ class BestScore(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the best score; see :meth:`Rule.choose`."""
-        chooser = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
-        grid, given = stops_to_try(problem, stops)
-        if not given:
-            choice = chooser.rule.choose(problem, stops, per_target=per_target)
-            grid = np.asarray(choice.curve.stops, np.float64)
+        return self.choose_each([problem], stops, per_target=per_target)[0][1]
+
+    def choose_each(
+        self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
+    ) -> list[tuple[Problem, Choice]]:
+        """Pick the stops of several methods, at which the rule looks together."""
+        first = problems[0]
+        rule = self.fixed(first.data, first.groups, verbose=first.verbose).rule
+        if np.ndim(np.asarray(stops)) > 0:
+            grids = [(one, stops_to_try(one, stops)[0]) for one in problems]
+        else:
+            found = rule.choose_each(problems, stops, per_target=per_target)
+            looked = [(one, rule.finished(one, choice).curve.stops) for one, choice in found]
+            grids = [(one, np.asarray(own, np.float64)) for one, own in looked]
+        return [(one, self._best(rule, one, grid, per_target=per_target)) for one, grid in grids]
+
+    def _best(self, rule: Rule, problem: Problem, grid: Array, *, per_target: bool) -> Choice:
+        """Return the stop of the grid with the best score."""
         problem = problem.reaching(grid)
-        tests: Any = _held_out(problem, chooser.rule, grid)
-        if self.needs_rows:
-            tests = [_left_out(problem, grid)]
-        errors = -np.mean([self._scores(test, per_target=per_target) for test in tests], axis=0)
+        tests = _left_out(problem, grid) if self.needs_rows else _held_out(problem, rule, grid)
+        try:
+            scores = [self._scores(test, per_target=per_target) for test in tests]
+        except TypeError as error:
+            if "sample_weight" not in str(error):
+                raise
+            raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
+        errors = -np.mean(scores, axis=0)
         if np.isnan(errors).any():
             raise ValueError(f"The {self._word} is NaN at some stops: choose another scorer.")
         at = np.argmin(errors.reshape(len(grid), -1), axis=0)
@@ -96,25 +148,15 @@ class BestScore(Rule):
 
     def _scores(self, test: _Test, *, per_target: bool) -> Floats:
         """Return the score at every stop, and for every target if each has a stop of its own."""
+        several = per_target and test.response.ndim == 2
         found = []
-        for fit in test.fits:
-            if per_target:
-                columns = zip(fit.T, test.response.T, strict=True)
-                found.append([self._score(one, response, test) for one, response in columns])
-            else:
-                found.append(self._score(fit, test.response, test))
-        return np.array(found)
-
-    def _score(self, fit: Floats, response: Floats, test: _Test) -> Any:
-        scorer = get_scorer(self.scoring)
-        if test.weights is None:
-            return scorer(Predicted(), fit, response)
-        try:
-            return scorer(Predicted(), fit, response, sample_weight=test.weights)
-        except TypeError as error:
-            if "sample_weight" not in str(error):
-                raise
-            raise ValueError(f"The {self._word} cannot weight rows: leave out weights.") from error
+        for fits in test.parts:
+            columns: Any = [(fits, test.response)]
+            if several:
+                columns = zip(np.moveaxis(fits, 2, 0), test.response.T, strict=True)
+            each = [scores_of(self.scoring, one, own, test.weights) for one, own in columns]
+            found.append(np.stack(each, axis=1))
+        return np.concatenate(found) if several else np.concatenate(found)[:, 0]
 
 
 class _Test(NamedTuple):
@@ -122,7 +164,7 @@ class _Test(NamedTuple):
 
     response: Floats  # a vector if there is a single target
     weights: Floats | None  # None if they are equal
-    fits: Iterator[Floats]
+    parts: Iterator[Floats]  # predictions at some stops, (n_stops, *shape of the response)
 
 
 def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict: Any) -> _Test:
@@ -132,37 +174,36 @@ def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict
     one: Any = (live, 0) if problem.data.single_target else live
     response = np.asarray(on_host(response), np.float64)
 
-    def fits() -> Iterator[Floats]:
-        # few predictions are held at once
-        for part in slices(len(stops), SCORED_NUMBERS // response.size):
+    def parts() -> Iterator[Floats]:
+        for part in slices(len(stops), 2**23 // response.size):  # 64 MB of predictions at once
             values = np.asarray(on_host(predict(stops[part])), np.float64)
-            yield from values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
+            yield values.reshape(len(values), *response.shape)[:, *np.index_exp[one]]
 
     if weights is not None:
         weights = None if np.ptp(weights[live]) == 0 else weights[live]
-    return _Test(response[one], weights, fits())
+    return _Test(response[one], weights, parts())
 
 
-def _left_out(problem: Problem, stops: Array) -> _Test:
-    """Return every row, predicted by the path without it."""
+def _left_out(problem: Problem, stops: Array) -> Iterator[_Test]:
+    """Yield all rows in one test, each predicted by the path without it."""
     rows = problem.left_out.rows
     response = np.asarray(on_host(rows.data.y), np.float64)
 
     def predict(some: Array) -> Floats:
         return response - problem.left_out.at_stops(problem.tuned, some)
 
-    return _tested(problem, response, rows.data.row_weights, stops, predict)
+    yield _tested(problem, response, rows.data.row_weights, stops, predict)
 
 
 def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
     """Yield the rows of every test set, predicted by the path of its training set."""
     for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
-        train, test = fold()
+        opened = rule.cv.opened(fold, problem.method, stops, target_units(problem.spectrum))
+        test, spectrum = opened.test, opened.spectrum
         if not isinstance(test, RowsToTest):
             raise ValueError(  # noqa: TRY004 - streamed data are legal without scoring
                 "scoring needs rows in memory: leave it out for streamed data."
             )
-        spectrum = train.spectrum(goals(problem.method, stops))
 
         def predict(some: Array, spectrum: Any = spectrum, X: Any = test.X) -> Floats:
             return draw(spectrum, problem.method, some).predict(X)

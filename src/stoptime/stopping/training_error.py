@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
@@ -23,6 +22,7 @@ from stoptime.stopping.rule import (  # isort: skip
 )  # fmt: skip
 from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
+from stoptime.support.user_warnings import warn_user
 from stoptime.theory.oracle import resolved_oracle
 
 if TYPE_CHECKING:
@@ -30,17 +30,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
 
-SAME_SIGN_PHASE = np.pi / 2  # t√s between stops: zeros of a shrinkage are farther apart
-FINEST_PHASE = 2.0**-10  # t√L between stops: a dip in between is no deeper than a millionth
-CROSSING_NUMBERS = 2**18  # of the shrinkages that are computed together
-MOST_WHOLE = 2_000_000  # iterations that are looked at one by one
-MOST_ROUNDS = 400  # of them for one response: a few seconds
-LEAP = 16.0  # ratio of stops beyond the last finite one
-CORNER_RATIO = 2.0  # of the stops between which the curve turns, for methods of the second order
-SHORT_SIDE = 0.1  # of an angle, in units of the logarithm: shorter ones count less
 BLUNT = np.radians(170)  # an angle above it is no corner
-STRAIGHT = np.radians(175)  # an angle above it may be a curve before its corner
-CORNER_NUMBERS = 2**23  # coefficients that are held at once
 
 
 def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
@@ -65,129 +55,14 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     return shaped((left**2).sum(axis=0) + outside, spectrum)
 
 
-@dataclass(frozen=True)
-class Descent:
-    """The training error of one response, outside + Σ energy·g², as a function of the stop."""
-
-    method: Method
-    s: Array
-    energy: Floats
-    outside: float
-    level: float
-
-    def excess(self, stops: Floats) -> Array:
-        """Return by how much the training error exceeds the level."""
-        learning = self.method.unlearned(self.s, self.energy[:, None], stops)[:, 0]
-        return np.asarray(learning + (self.outside - self.level))
-
-    def first_crossing(self, stops: Floats) -> float:
-        """Return the first crossing of the level at or between ascending stops; NaN if none."""
-        if self.outside > self.level:
-            return np.nan  # what no stop can learn is too much
-        crossed = self.excess(stops) <= 0
-        first = int(crossed.argmax()) if crossed.any() else len(stops)
-        if first == 0 or not self.method.has_filter or not self.method.oscillates:
-            # the error falls monotonically: there is no crossing except between these two stops
-            return self._first_of_falling(stops[max(first - 1, 0) : first + 1], first)
-        before = stops[: first + 1]
-        if self.method.whole_stops:
-            return self._first_of_whole(int(before[np.isfinite(before)][-1]))
-        if np.isinf(before[-1]):
-            leaps = self._leaps(float(before[-2]))
-            before = np.concatenate([before[:-2], leaps[np.isfinite(leaps)]])
-        return self._first_of_oscillating(before)
-
-    def _first_of_falling(self, ends: Floats, first: int) -> float:
-        """Return the crossing between two stops, if the first of them that is crossed exists."""
-        if first == 0 or len(ends) < 2:
-            return float(ends[0]) if first == 0 else np.nan
-        if not self.method.whole_stops:
-            ends = ends if np.isfinite(ends[1]) else self._leaps(float(ends[0]))[-2:]
-            return self._root(float(ends[0]), float(ends[1]))
-        between = np.arange(ends[0] + 1, ends[1])
-        crossed = bisect_left(between, True, key=lambda k: self.excess(np.array([k]))[0] <= 0)
-        return float(ends[0] + 1 + crossed)
-
-    def _first_of_whole(self, last: int) -> float:
-        """Look at every iteration up to the last one: one run costs little more than its end."""
-        numbers = np.arange(1.0, min(last, MOST_WHOLE) + 1)
-        height = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
-        start = 0
-        for g, _ in self.method.filters(self.s, numbers, height):
-            crossed = self.energy @ g**2 + (self.outside - self.level) <= 0
-            if crossed.any():
-                return float(numbers[start + int(crossed.argmax())])
-            start += g.shape[1]
-        # beyond so many iterations an earlier crossing may be missed
-        return float(last) if self.excess(np.array([float(last)]))[0] <= 0 else np.nan
-
-    def _leaps(self, last: float) -> Array:
-        """Return stops that end where the error is down to the level, which infinity is."""
-        stops = [last, max(LEAP * last, TINY)]
-        while self.excess(np.array(stops[-1:]))[0] > 0 and np.isfinite(stops[-1]):
-            stops.append(LEAP * stops[-1])
-        return np.array(stops)
-
-    def _root(self, low: float, high: float) -> float:
-        """Return the crossing in a bracket."""
-        if np.isinf(high):
-            return high
-        # the bracket may span many decades, so only the relative error counts
-        options = {"xtol": TINY, "rtol": 1e-12, "maxiter": 5000}
-        return float(brentq(lambda t: float(self.excess(np.array([t]))[0]), low, high, **options))
-
-    def _first_of_oscillating(self, stops: Floats) -> float:
-        """Halve, from the left, the intervals in which the error may fall to the level."""
-        open_ = self._lowest(stops[:-1], stops[1:]) <= 0
-        low, high = stops[:-1][open_], stops[1:][open_]
-        crossing = stops[-1] if self.excess(stops[-1:])[0] <= 0 else np.inf
-        width = max(1, CROSSING_NUMBERS // max(len(self.s), 1))
-        for _ in range(MOST_ROUNDS):
-            if not len(low) or self._is_fine(low[:1], high[:1])[0]:
-                break
-            ends, rest = (low[:width], high[:width]), np.array([low[width:], high[width:]])
-            middle = ends[0] / 2 + ends[1] / 2
-            crossing = min([crossing, *middle[self.excess(middle) <= 0]])
-            halves = np.concatenate([[ends[0], middle], [middle, ends[1]]], axis=1)
-            # a fine interval stays open only if the error is down to the level at its end
-            open_ = (self._lowest(*halves) <= 0) & (halves[0] < crossing)
-            open_ &= ~self._is_fine(*halves) | (halves[1] == crossing)
-            later = low[width:] < crossing
-            low, high = np.concatenate(
-                [halves[:, open_][:, np.argsort(halves[0][open_])], rest[:, later]], axis=1
-            )
-        if np.isinf(crossing):
-            return np.nan
-        bracket = low[high == crossing]
-        return self._root(float(bracket[-1]), float(crossing)) if len(bracket) else float(crossing)
-
-    def _is_fine(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
-        """Tell which intervals are too short to be halved again."""
-        return np.asarray(self._phase(self.s[-1:, None], low, high)[0] <= FINEST_PHASE)
-
-    def _phase(self, s: Floats, low: Floats, high: Floats) -> Array:
-        power = self.method.order / 2
-        return np.asarray(np.sqrt(s) * (high**power - low**power))
-
-    def _lowest(self, low: Floats, high: Floats) -> Array:
-        """Return lower bounds of the excess between pairs of stops."""
-        ends = [self.method.shrinkage(self.s[:, None], end) for end in (low, high)]
-        # g solves g'' + cg' + sg = 0 with c ≥ 0. Where g' = 0 it bends towards zero, so that
-        # between two zeros |g| is least at the ends; across a zero nothing is known
-        same = self._phase(self.s[:, None], low, high) <= SAME_SIGN_PHASE
-        least = np.where(same & (ends[0] * ends[1] > 0), np.minimum(*np.abs(ends)), 0.0)
-        return np.asarray(self.energy @ least**2 + (self.outside - self.level))
-
-
 def _noise(given: float | None, problem: Problem) -> Floats:
     """Return σ² for every target."""
-    if given is None:
-        # a Krylov space that was grown for conjugate gradients resolves no penalty
-        spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
-        noise = resolved_oracle(problem.data, spectrum)[0].noise
-    else:
-        noise = positive_number("noise", given)
-    return np.broadcast_to(noise, problem.spectrum.response.shape[1:])
+    shape = problem.spectrum.response.shape[1:]
+    if given is not None:
+        return np.broadcast_to(positive_number("noise", given), shape)
+    # a Krylov space that was grown for conjugate gradients resolves no penalty
+    spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
+    return np.broadcast_to(resolved_oracle(problem.data, spectrum)[0].noise, shape)
 
 
 @dataclass(frozen=True)
@@ -208,19 +83,21 @@ class SURE(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops."""
-        spectrum = problem.spectrum
-        s, weights = spectrum.atoms
-        noise = _noise(self.noise, problem)
-        if not problem.tuned.exact_freedom:
-            problem.tuned.require_filter()
-        freedom: Floats
-        if problem.tuned.has_filter:
-            freedom = (weights * s) @ problem.tuned.gain(s[:, None], stops) + spectrum.n_unpenalised
-        else:
-            freedom = features.freedom(spectrum, problem.tuned, stops)
-        shared = freedom.reshape(len(stops), *(1,) * noise.ndim) if freedom.ndim == 1 else freedom
-        optimism = 2 / spectrum.n_observations * shared * noise
-        return ErrorCurve(stops, training_error(spectrum, problem.tuned, stops) + optimism)
+        noise = np.atleast_1d(_noise(self.noise, problem))
+        optimism = 2 / problem.spectrum.n_observations * _freedom(problem, stops) * noise
+        errors = training_error(problem.spectrum, problem.tuned, stops)
+        return ErrorCurve(stops, errors + shaped(optimism, problem.spectrum))
+
+
+def _freedom(problem: Problem, stops: Array) -> Floats:
+    """Return the degrees of freedom, of shape (n_stops, 1) or (n_stops, n_targets)."""
+    tuned, spectrum = problem.tuned, problem.spectrum
+    if not tuned.exact_freedom:
+        tuned.require_filter()
+    if not tuned.has_filter:
+        return features.freedom(spectrum, tuned, stops).reshape(len(stops), -1)
+    s, weights = spectrum.atoms
+    return ((weights * s) @ tuned.gain(s[:, None], stops))[:, None] + spectrum.n_unpenalised
 
 
 @dataclass(frozen=True)
@@ -230,7 +107,12 @@ class Discrepancy(Rule):
     .. math:: \min\bigl\{t : \tfrac1n\|y - X\hat\beta(t)\|^2 \le \tau\sigma^2\bigr\}
 
     The ``noise`` σ² is estimated by marginal likelihood if it is not given; ``safety`` is τ, and a
-    larger value stops earlier.
+    larger value stops earlier. Iterations are looked at one by one. Of a flow, the crossing before
+    the first stop of the grid with such an error is taken. The error of an accelerated flow
+    oscillates, and the grid has eight stops an oscillation: a dip between two stops does not count.
+
+    Where the training error exceeds the noise at every finite stop, or the noise is zero up to
+    rounding, the rule warns and takes the last stop: least squares, at infinity, if it is known.
     """
 
     noise: float | None = None
@@ -252,62 +134,96 @@ class Discrepancy(Rule):
         grid, given = stops_to_try(problem, stops)
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
         levels = np.atleast_1d(level if per_target else level.mean())
-        problem, curve = _followed(
-            problem.reaching(grid), grid, levels, 0 if given else EXTENSIONS, per_target=per_target
-        )
-        reached = columns_of(curve, per_target=per_target) <= levels
-        stop = np.where(reached.any(axis=0), curve.stops[reached.argmax(axis=0)], np.nan)
-        if not given and problem.tuned.sees_features:
-            # one run gives every step
-            steps = _training_curve(problem, np.arange(curve.stops[-1] + 1))
-            reached = columns_of(steps, per_target=per_target) <= levels
-            stop = np.where(reached.any(axis=0), reached.argmax(axis=0), np.nan)
-        elif not given:
-            s = problem.spectrum.eigenvalues.astype(np.float64)
-            energy, outside = problem.spectrum.energies()
-            if not per_target:
-                energy = energy.mean(axis=1, keepdims=True)
-                outside = outside.mean(keepdims=True)
-            columns = zip(energy.T, outside.tolist(), levels.tolist(), strict=True)
-            descents = [Descent(problem.tuned, s, *column) for column in columns]
-            stop = np.array([one.first_crossing(curve.stops) for one in descents])
-        if np.isnan(stop).any():
-            warnings.warn(
-                f"The training error never falls to the noise, {levels.max():.3g}: the last stop "
-                "is used. Give later stops, or check the noise.",
+        problem = problem.reaching(grid)
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+        goals = _goals(problem.spectrum, levels, per_target=per_target)
+        if not given:
+            problem, curve = _followed(problem, curve, goals, per_target=per_target)
+        # least squares, at infinity, has crossed no level; but it may be given
+        counts = np.isfinite(curve.stops) | given
+        down = (columns_of(curve, per_target=per_target) <= goals) & counts[:, None]
+        whole = problem.spectrum
+        spectra = [whole]
+        if per_target and curve.errors.ndim == 2:
+            targets = zip(whole.response.T, whole.target_power, strict=True)
+            spectra = [replace(whole, response=z, target_power=power) for z, power in targets]
+        stop = np.full(len(levels), curve.stops[-1])
+        for target in np.flatnonzero(down.any(axis=0)):
+            place = int(down[:, target].argmax())
+            stop[target] = curve.stops[place]
+            if place > 0 and not given:
+                bracket = curve.stops[place - 1 : place + 1]
+                stop[target] = _crossing(spectra[target], problem.tuned, levels[target], *bracket)
+        if not down.any(axis=0).all():
+            warn_user(
+                f"The training error never falls to the noise, {levels.max():.3g}, at a finite "
+                f"stop: the last stop, {curve.stops[-1]:.4g}, is used. Check the noise, give "
+                'later stops, or use rule="loo".',
                 StopWarning,
-                stacklevel=2,
             )
-            stop = np.where(np.isnan(stop), curve.stops[-1], stop)
-        error = np.diagonal(columns_of(_training_curve(problem, stop), per_target=per_target))
+        error = [_mean_error(one, problem.tuned, stop[[k]])[0] for k, one in enumerate(spectra)]
         message = f"first stop with a training error of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
-            return Choice(stop, error, curve, None, message)
+            return Choice(stop, np.array(error), curve, None, message)
         return Choice(float(stop[0]), float(error[0]), curve, None, message)
 
 
-def _training_curve(problem: Problem, stops: Floats) -> ErrorCurve:
-    return ErrorCurve(stops, training_error(problem.spectrum, problem.tuned, stops))
+def _mean_error(spectrum: Spectrum, method: Method, stops: Floats) -> Floats:
+    """Return the training error at every stop, the mean over targets."""
+    return training_error(spectrum, method, stops).reshape(len(stops), -1).mean(axis=1)
+
+
+def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
+    """Return the levels, and NaN, which nothing is down to, for those that no stop can reach."""
+    outside, power = spectrum.energies()[1], spectrum.target_power.astype(np.float64)
+    if not per_target:
+        outside, power = outside.mean(), power.mean()
+    # what least squares leaves is a difference of two sums of squares, which round at about 1e-15
+    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.is_complete))
+    return np.where(possible | (levels >= power), levels, np.nan)
 
 
 def _followed(
-    problem: Problem, grid: Array, levels: Floats, extensions: int, *, per_target: bool
+    problem: Problem, curve: ErrorCurve, goals: Floats, *, per_target: bool
 ) -> tuple[Problem, ErrorCurve]:
-    """Return the residuals at the stops, and at later ones until they fall to the levels."""
-    curve = _training_curve(problem, grid)
-    # the grid ends at infinity where this limit is known
-    for _ in range(0 if problem.spectrum.has_limit else extensions):
-        if (columns_of(curve, per_target=per_target) <= levels).any(axis=0).all():
+    """Return training errors at later stops too, until they fall to their goals."""
+    for _ in range(EXTENSIONS):
+        finite = np.isfinite(curve.stops)
+        missing = (columns_of(curve, per_target=per_target)[finite] > goals).all(axis=0)
+        later = later_stops(problem, float(curve.stops[finite][-1]))
+        if not (missing.any() and later.size):
             break
-        later = later_stops(problem, float(grid[-1]))
         try:
             problem = problem.reaching(later)
         except ReachError:
-            # the caller warns that the last stop is taken
-            break
-        grid = np.append(grid, later)
-        curve = _training_curve(problem, grid)
+            break  # the caller warns that the last stop is taken
+        grid = np.union1d(curve.stops, later)
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
     return problem, curve
+
+
+def _crossing(spectrum: Spectrum, method: Method, level: float, low: float, high: float) -> float:
+    """Return where the training error falls to the level, between two stops of the grid."""
+
+    def excess(stop: float) -> float:
+        return float(_mean_error(spectrum, method, np.array([stop]))[0] - level)
+
+    if method.whole_stops and method.oscillates:
+        # the error may be down to the level, and rise again, before any stop of the grid
+        numbers = np.arange(1, high)
+        for part in slices(len(numbers), 2**22 // max(spectrum.rank, 1)):  # 32 MB at once
+            down = _mean_error(spectrum, method, numbers[part]) <= level
+            if down.any():
+                return float(numbers[part][down.argmax()])
+        return high
+    if method.whole_stops:
+        between = range(int(low) + 1, int(high))
+        return float(int(low) + 1 + bisect_left(between, True, key=lambda k: excess(k) <= 0))
+    # an error that is computed alone may differ by rounding from that of the whole grid
+    if not excess(low) > 0 > excess(high):
+        return high
+    # stops are of any size, so that only the relative accuracy counts
+    return float(brentq(excess, low, high, xtol=TINY, rtol=1e-12))
 
 
 @dataclass(frozen=True)
@@ -330,7 +246,7 @@ class LCurve(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the angles of the curve at the stops, in radians; π where it goes straight on."""
-        ratio = CORNER_RATIO ** (2 / problem.tuned.order)
+        ratio = 2.0 ** (2 / problem.tuned.order)
         inner = np.flatnonzero((stops > 0) & np.isfinite(stops))
         sides = [stops[inner] / ratio, stops[inner], stops[inner] * ratio]
         if problem.tuned.whole_stops:
@@ -347,19 +263,19 @@ class LCurve(CurveRule):
         # the curve runs to the left and then, after the corner, upwards: a turn to the right
         turn = np.arctan2(y0 * x1 - x0 * y1, x0 * x1 + y0 * y1)
         lengths = np.minimum(np.hypot(x0, y0), np.hypot(x1, y1))
-        # every singular value that is learned alone makes a small step, which is no corner
-        angles[inner] = np.pi - turn * lengths / (lengths + SHORT_SIDE)
+        # every singular value that is learned alone makes a small step, which is no corner: sides
+        # much shorter than a tenth, in units of the logarithm, hardly count
+        angles[inner] = np.pi - turn * lengths / (lengths + 0.1)
         return ErrorCurve(stops, shaped(angles, problem.spectrum))
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the sharpest corner, and warn if there is none."""
         choice = super()._lowest(curve, per_target=per_target)
         if np.max(choice.error) > BLUNT:
-            warnings.warn(
+            warn_user(
                 "The L-curve has no corner: its sharpest angle is "
                 f"{np.degrees(np.max(choice.error)):.0f} degrees. The stop means little.",
                 StopWarning,
-                stacklevel=4,
             )
         return choice
 
@@ -372,8 +288,7 @@ class CornerSearch(CurveSearch):
 
     @property
     def extensions(self) -> int:
-        """How often the search may go on: up to about the same penalty for all methods."""
-        # the corner is where noise is fitted, and with little noise that is late
+        """How often the search goes on, to about the same penalty for all methods."""
         return 2 * EXTENSIONS // self.problem.method.order
 
     def unsettled(self, columns: Floats) -> bool:
@@ -382,11 +297,10 @@ class CornerSearch(CurveSearch):
             return False
         sharpest = columns.min(axis=0)
         # the less sharp a corner is, the farther the search has to go on without a sharper one
-        distance = np.select([sharpest <= BLUNT, sharpest <= STRAIGHT], [4.0, 16.0], np.inf)
+        distance = np.select([sharpest <= BLUNT, sharpest <= np.radians(175)], [4.0, 16.0], np.inf)
         distance **= 1 / self.problem.method.order
         stops = self.curve.stops
-        with np.errstate(invalid="ignore"):  # nothing lies beyond stop zero, the only one
-            return bool(np.any(distance * stops[np.argmin(columns, axis=0)] > stops[-1]))
+        return bool(np.any(stops[np.argmin(columns, axis=0)] > stops[-1] / distance))
 
 
 def _points(problem: Problem, stops: Array) -> Floats:
@@ -396,7 +310,7 @@ def _points(problem: Problem, stops: Array) -> Floats:
     z = spectrum.response.reshape(len(s), np.size(spectrum.target_power)).astype(np.float64)
     # only differences of logarithms count, and scaled responses do not overflow
     z = z / np.maximum(np.abs(z).max(axis=0, initial=0), TINY)
-    parts = slices(max(len(stops), 1), CORNER_NUMBERS // max(z.size, 1))
+    parts = slices(max(len(stops), 1), 2**23 // max(z.size, 1))
     followed = (problem.tuned.follow(s, z, stops[part], s[:0])[0] for part in parts)
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
