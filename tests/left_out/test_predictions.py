@@ -1,4 +1,4 @@
-"""Left-out predictions at new rows are those of n refits, by both routes."""
+"""Left-out predictions at new rows: options, containers, pickles, and what is refused."""
 
 import copy
 import pickle
@@ -8,72 +8,9 @@ import pytest
 from scipy import sparse
 
 import stoptime as st
-from left_out.cases import KINDS, METHODS, problem, rows_of, stops_for
+from left_out.cases import problem, rows_of
 from stoptime.left_out import predictions
 from stoptime.left_out.predictions import LeftOutFits
-from stoptime.left_out.routing import Routing
-from stoptime.left_out.secular import BySecular
-
-
-def by_refits(X, y, method, stops, new, sample_weight=None, fit_intercept=True):
-    """Return predictions of shape (n_stops, n, n_new, n_targets)."""
-    found = []
-    for row in range(len(X)):
-        kept = np.arange(len(X)) != row
-        weights = None if sample_weight is None else sample_weight[kept]
-        drawn = st.path(
-            X[kept], y[kept], method, stops, sample_weight=weights, fit_intercept=fit_intercept
-        )
-        found.append(drawn.predict(new).reshape(len(stops), len(new), -1))
-    return np.stack(found, axis=1)
-
-
-def secular_route(self, members):
-    """Replace :meth:`Routing.parts`: every row by its secular equation."""
-    yield members, BySecular(self.method, self._inner, self.rows.eigenvalues)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_prediction_is_that_of_a_refit(kind, method, monkeypatch, rng):
-    X, y, options = problem(kind)
-    stops = stops_for(method, X, y, options, count=6)
-    new = np.vstack([X[:3], X[:2] + rng.standard_normal((2, X.shape[1]))])
-    refits = by_refits(X, y, method, stops, new, **options)
-    rows = rows_of(X, y, options["sample_weight"], st.decompose(X, y, **options))
-    # new rows of nearly dependent columns lie far outside of the data
-    tolerance = {"condition 1e12": 1e-5, "condition 1e6": 1e-9}.get(kind, 1e-10)
-    for number in range(2):
-        if number:
-            monkeypatch.setattr(Routing, "parts", secular_route)
-        found = [LeftOutFits(rows, method, np.asarray(stop)).at(new) for stop in stops]
-        found = np.reshape(found, refits.shape)
-        size = np.abs(refits).max(axis=(1, 2), keepdims=True)
-        assert np.abs((found - refits) / np.maximum(size, 1e-300)).max() < tolerance
-
-
-@pytest.mark.parametrize("name", ["nesterov", "nu-method", "gradient-descent", "spectral-cutoff"])
-@pytest.mark.parametrize("kind", ["tall", "wide", "weights", "repeated eigenvalues"])
-def test_iterations_and_cut_offs_are_left_out_too(kind, name):
-    X, y, options = problem(kind)
-    spectrum = st.decompose(X, y, **options)
-    method = st.get_method(name).tuned_without_rows(spectrum.padded_eigenvalues, 1.3)
-    stops = np.array([1.0, 3.0])
-    refits = by_refits(X, y, method, stops, X[:4], **options)
-    for stop, expected in zip(stops, refits, strict=True):
-        found = st.left_out_predictions(X, y, method, stop, new=X[:4], **options)
-        np.testing.assert_allclose(found, expected[..., 0], rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("route", ["as chosen", "secular"])
-def test_conditions_and_phases_at_which_a_mixture_is_expensive(route, monkeypatch, rng):
-    X = rng.standard_normal((30, 5))
-    y = X.sum(axis=1) + rng.standard_normal(30)
-    if route == "secular":
-        monkeypatch.setattr(Routing, "parts", secular_route)
-    refits = by_refits(X, y, st.HeavyBallFlow(1e-6), np.array([3e4]), X[:4])[0, ..., 0]
-    found = st.left_out_predictions(X, y, st.HeavyBallFlow(1e-6), 3e4, new=X[:4])
-    np.testing.assert_allclose(found, refits, rtol=1e-8)
 
 
 def test_rows_themselves_are_predicted_without_them():
@@ -137,7 +74,7 @@ def test_refusals():
 def test_pickles_hold_the_rows_unless_they_are_large(monkeypatch):
     X, y, _ = problem("wide")
     rows = rows_of(X, y, None, st.decompose(X, y))
-    fits = LeftOutFits.of(rows, st.Ridge(), np.asarray(1.0))
+    fits = LeftOutFits.of(rows, st.Ridge(), np.asarray(1.0), None)
     expected = fits.at(X[:2])
     for again in (pickle.loads(pickle.dumps(fits)), copy.deepcopy(fits)):
         np.testing.assert_array_equal(again.at(X[:2]), expected)

@@ -315,7 +315,9 @@ def test_leave_one_out_removes_all_of_a_weight():
         found = fitted("ridge", data.X, data.y, counts.astype(float))
         grouped = GroupKFold(data.n).split(data.X[twice], groups=twice)
         expected = fitted("ridge", data.X[twice], data.y[twice], cv=list(grouped))
-        assert_same_choice(found, expected)
+        # a search with unequal weights takes their mean scale, which moves the stop by a few tenths
+        # of a per cent and the error by the square of that
+        assert_same_choice(found, expected, stop=1e-2)
 
 
 @pytest.mark.parametrize(

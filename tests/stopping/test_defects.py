@@ -205,17 +205,18 @@ def test_leave_one_out_as_a_splitter_is_the_rule(method):
 # ---------------------------------------------------------------- rules
 
 
-@pytest.mark.parametrize("method", ["auto", ["ridge", "gradient-flow"]], ids=str)
-def test_gcv_refuses_to_compare_methods(method):
+def test_gcv_refuses_to_compare_methods():
     X, y = plain()
     with pytest.raises(ValueError, match="path-gcv") as refusal:
-        st.StoppedRegressorCV(method, rule="gcv").fit(X, y)
+        st.StoppedRegressorCV(["ridge", "gradient-flow"], rule="gcv").fit(X, y)
     assert "loo" in str(refusal.value)
 
 
-def test_gcv_of_ridge_is_silent():
+@pytest.mark.parametrize("method", ["auto", "ridge"])
+def test_gcv_of_ridge_is_silent(method):
+    """Where methods cannot be compared, "auto" is ridge."""
     X, y = plain()
-    assert st.StoppedRegressorCV("ridge", rule="gcv").fit(X, y).method_ == st.Ridge()
+    assert st.StoppedRegressorCV(method, rule="gcv").fit(X, y).method_ == st.Ridge()
 
 
 def interpolating():
@@ -233,7 +234,6 @@ def interpolating():
         "ridge",
         "gradient-flow",
         "critical-flow",
-        # it takes half a minute to reach a stop of 1e107
         "nesterov-flow",
         "gradient-descent",
         "nesterov",
@@ -244,7 +244,8 @@ def test_discrepancy_ends_with_the_grid(method):
     assert X.shape == (10, 15)
     grid = st.default_stops(st.decompose(X, y, weights), method)
     model = fitted(X, y, method, weights, rule="discrepancy")
-    assert model.stop_ <= grid[np.isfinite(grid)].max()
+    # least squares is the end of the grid of a flow; no finite stop lies beyond it
+    assert model.stop_ == grid[-1] or model.stop_ <= grid[np.isfinite(grid)].max()
 
 
 def test_path_gcv_is_one_number():
@@ -434,26 +435,26 @@ def test_pickling_computes_nothing_from_rows_that_are_too_many_to_keep():
 
 @pytest.mark.parametrize("changed", ["X", "y"])
 @pytest.mark.parametrize("options", KEEPING, ids=str)
-def test_intervals_do_not_change_with_the_training_rows(options, changed):
+def test_intervals_are_refused_where_the_training_rows_were_changed(options, changed):
     X, y = plain()
     new = X[:5] + 0.3
-    expected = fitted(X.copy(), y.copy(), **options).predict_interval(new)
     held = {"X": X.copy(), "y": y.copy()}
     model = fitted(held["X"], held["y"], **options)
+    expected = fitted(X, y, **options).predict_interval(new)
+    np.testing.assert_array_equal(fitted(X, y, **options).predict_interval(new), expected)
     held[changed][:] = 3 * held[changed][::-1]
-    np.testing.assert_allclose(model.predict_interval(new), expected, rtol=1e-9)
+    for one in (model, pickle.loads(pickle.dumps(model))):
+        with pytest.raises(ValueError, match="changed after fit"):
+            one.predict_interval(new)
 
 
-@pytest.mark.parametrize("options", KEEPING, ids=str)
-def test_pickled_intervals_do_not_change_with_the_training_rows(options):
+def test_summaries_are_refused_where_the_training_rows_were_changed():
     X, y = plain()
-    new = X[:5] + 0.3
-    expected = fitted(X.copy(), y, **options).predict_interval(new)
-    held = X.copy()
-    model = fitted(held, y, **options)
-    held[:] = 3 * held[::-1]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(again.predict_interval(new), expected, rtol=1e-9)
+    model = fitted(X, y)
+    model.summary()
+    X *= 2
+    with pytest.raises(ValueError, match="changed after fit"):
+        model.summary()
 
 
 # ---------------------------------------------------------------- cliffs

@@ -18,9 +18,9 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
-from stoptime.stopping import registry
-from stoptime.stopping.registry import _best_guarantee
-from stoptime.stopping.rule import CurveRule, _vertex
+from stoptime.stopping.plug_in import _best_guarantee
+from stoptime.stopping.rule import CurveRule
+from stoptime.stopping.zoom import lowest_between
 
 METHODS = [
     st.Ridge(),
@@ -381,12 +381,29 @@ def test_naive_gcv_warns(rng):
         st.GCV().choose(problem(X, y, "ridge"), [1.0, 2.0])
 
 
-def test_parabolas_are_exact_for_parabolas():
-    x = np.sort(np.random.default_rng(0).uniform(0, 5, 30))
-    for center in (1.234, 3.0):
-        errors = (x - center) ** 2 + 5
-        np.testing.assert_allclose(_vertex(x, errors, np.array([np.argmin(errors)])), center)
-    assert _vertex(x, -((x - 2) ** 2), np.array([7]))[0] == x[7]
+@pytest.mark.parametrize("center", [1.234, 30.0])
+def test_the_lowest_point_between_stops_is_exact_for_parabolas(center):
+    stops = np.concatenate([[0.0], np.geomspace(0.1, 100, 30), [np.inf]])
+
+    def heights(points, owner):
+        with np.errstate(divide="ignore"):
+            return np.minimum((np.log(points) - np.log(center)) ** 2, 1e3) + 5 + owner
+
+    columns = np.stack([heights(stops, 0), heights(stops, 1)], axis=1)
+    found, least = lowest_between(heights, stops, columns, whole=False)
+    np.testing.assert_allclose(found, center, rtol=1e-9)
+    np.testing.assert_allclose(least, [5, 6])
+
+
+def test_the_lowest_whole_stop_is_found():
+    stops = np.unique(np.round(np.geomspace(1, 1e6, 40)))
+
+    def heights(points, owner):
+        return (points - 12_345.0) ** 2 + 1.0 + 0 * owner
+
+    found, least = lowest_between(heights, stops, heights(stops, 0)[:, None], whole=True)
+    assert found[0] == 12_345
+    assert least[0] == 1
 
 
 def test_rules_by_name():
@@ -416,28 +433,19 @@ def test_repeated_splits_and_clone(rng):
     assert LinearRegression().fit(X, y).score(X, y) >= model.score(X, y)
 
 
-@pytest.mark.parametrize("shape", [(120, 30), (60, 150)])
+@pytest.mark.parametrize("shape", [(120, 30), (60, 150), (60, 35)])
 @pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow"])
-def test_held_out_errors_of_many_targets_are_interpolated(method, shape, rng, monkeypatch):
+@pytest.mark.parametrize("targets", [1, 20])
+def test_held_out_errors_are_those_of_paths(method, shape, targets, rng):
+    """By quadratic forms in a few coordinates, and one prediction at a time."""
     n, p = shape
     X = rng.standard_normal(shape) * np.arange(1, p + 1) ** -0.5
-    y = X @ rng.standard_normal((p, 20)) + rng.standard_normal((n, 20))
-    for rule in (registry.CrossValidation(3), registry.HoldOut(X[::4] + 0.1, y[::4])):
-        whole = st.StoppedRegressorCV(method, rule=rule).fit(X, y).choice_.curve
-        with monkeypatch.context() as patch:
-            patch.setattr(registry, "WORK_OF_NODES", 0.0)
-            few = st.StoppedRegressorCV(method, rule=rule).fit(X, y).choice_.curve
-        np.testing.assert_allclose(few.errors, whole.errors, rtol=1e-6)
-        spread = whole.standard_errors
-        np.testing.assert_allclose(few.standard_errors, spread, rtol=1e-5, atol=1e-4 * spread.max())
-
-
-def test_held_out_errors_that_explode_are_not_interpolated(rng, monkeypatch):
-    X = rng.standard_normal((60, 35))
-    y = X[:, :1] + rng.standard_normal((60, 20))
-    whole = st.StoppedRegressorCV("ridge", cv=3).fit(X, y).choice_.curve
-    monkeypatch.setattr(registry, "WORK_OF_NODES", 0.0)
-    monkeypatch.setattr(registry, "MOST_EXPLODED", 1.0)
-    assert whole.errors.max() > 10 * whole.errors.min()
-    checked = st.StoppedRegressorCV("ridge", cv=3).fit(X, y).choice_.curve
-    np.testing.assert_array_equal(checked.errors, whole.errors)
+    y = X @ rng.standard_normal((p, targets)) + rng.standard_normal((n, targets))
+    folds = list(KFold(3).split(X))
+    curve = st.StoppedRegressorCV(method, cv=folds).fit(X, y).choice_.curve
+    finite = np.asarray(curve.stops, float)[:-1]
+    squares = 0.0
+    for train, test in folds:
+        fit = st.path(X[train], y[train], method, finite).predict(X[test])
+        squares = squares + ((fit - y[test]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(curve.errors[:-1], squares / n, rtol=1e-8)

@@ -54,6 +54,10 @@ class LikeRidge(BaseEstimator):
         It is n times :func:`stoptime.equivalent_penalty`, with n the sum of the sample weights,
         and is computed when it is asked for. Conjugate gradients have none.
         """
+        if not hasattr(self, "method_"):
+            raise AttributeError(
+                "There is no alpha_ here: every band has its own, see scales_."
+            )
         stops = np.asarray(self.stop_, np.float64)
         try:
             found = [

@@ -24,10 +24,13 @@ from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import Floats
 from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.user_warnings import warn_user
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_PREDICTIONS = 2**30  # by fits without each row: some ten seconds of work
 
 
 class StoppedRegressor(Incremental, LinearRegressor):
@@ -306,7 +309,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         self._left_out_fits = None
         self._left_out = None
         if problem.can_leave_out:
-            self._left_out_fits = problem.left_out_fits(choice)
+            unchanged = self._searched.unchanged
+            self._left_out_fits = problem.left_out_fits(choice, unchanged)
             # the search has them, and no side number costs as much as the fit
             if problem.left_out.has_looked or self._keeps_left_out:
                 self._left_out = problem.left_out_rows(choice)
@@ -325,8 +329,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
         with q the quantile over rows at ``confidence``, e the left-out residuals, and
         :math:`\hat y_{-i}` the fit without row i (the jackknife+). This assumes only that rows are
-        exchangeable. Intervals take the training rows, to which the model keeps a reference: do not
-        change X after fit.
+        exchangeable. Intervals take the training rows, to which the model keeps a reference: they
+        are refused if X was changed after fit.
 
         Parameters
         ----------
@@ -356,8 +360,16 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
             )
         sizes = sizes_of(self.left_out_residuals_)
-        if kind == "jackknife+":
-            rows = self._matrix(X)
+        rows = self._matrix(X) if kind == "jackknife+" else None
+        if rows is not None and rows.shape[0] * sizes.size > MOST_PREDICTIONS:
+            warn_user(
+                f"The jackknife+ would take {rows.shape[0] * sizes.size:.0e} predictions without "
+                'each of the training rows: the ends are those of kind="jackknife", which differ '
+                "little for so many rows.",
+                UserWarning,
+            )
+            rows = None
+        if rows is not None:
             return jackknife_plus(  # type: ignore[no-any-return]
                 self._left_out_fits.at, rows, sizes, self._observations, confidence
             )

@@ -89,10 +89,11 @@ class LeftOutFits:
     unchanged: Fingerprint | None = None
 
     @classmethod
-    def of(cls, rows: Rows, method: Method, stop: Array) -> LeftOutFits:
+    def of(
+        cls, rows: Rows, method: Method, stop: Array, unchanged: Fingerprint | None
+    ) -> LeftOutFits:
         """Return the fits of these rows, without anything that was computed from them."""
-        fresh = Rows(replace(rows.data), replace(rows.spectrum))
-        return cls(fresh, method, stop, Fingerprint.of(rows.data))
+        return cls(Rows(replace(rows.data), replace(rows.spectrum)), method, stop, unchanged)
 
     def of_rows(self) -> LeftOutRows:
         """Return the residual of every row, and its prediction, by the fit without it."""

@@ -66,8 +66,11 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
-    def look(self, span: Span, *, verbose: bool = False) -> Look:
-        """Return the errors of all filters in a span, from one pass over the rows."""
+    def look(self, span: Span, last: dict[Method, float], *, verbose: bool = False) -> Look:
+        """Return the errors of all filters in a span, from one pass over the rows.
+
+        ``last`` is the last stop of each method for which the span was made.
+        """
         rows = self.rows
         width = span.weights.shape[1]
         numbers = width * rows.data.n_rows * rows.data.n_targets
@@ -81,16 +84,16 @@ class LeftOut:
             mixture = Mixture.of(rows.eigenvalues, span, rows.scales[:1], np.empty((1, width, 0)))
             for index, block in blocks_of(some, [(None, mixture)], verbose=verbose):
                 columns = mixture.columns(block, some.coef)
-                last = least_squares(block, some.eigenvalues, some.coef)
+                end = least_squares(block, some.eigenvalues, some.coef)
                 root = block.weight**0.5 * block.stretch
                 weighted = (columns * root[:, None]).swapaxes(0, 2)
                 total = total + weighted.swapaxes(1, 2) @ weighted
-                both = both + _ends(block, last)
+                both = both + _ends(block, end)
                 if kept is not None:
                     kept.append(Kept(index, columns, block.scale, block.stretch))
             products[targets] = on_host(total)
             ends[:, targets] = on_host(both)
-        found = Look(rows, span, products, ends, rows.unit, kept)
+        found = Look(rows, span, last, products, ends, rows.unit, kept)
         if kept is not None:
             self._looks.append(found)
         return found
@@ -233,6 +236,7 @@ class Look:
 
     rows: Rows
     span: Span
+    last: dict[Method, float]
     products: Array
     ends: Array
     unit: Array
@@ -291,6 +295,9 @@ class Look:
 
     def _mixture(self, method: Method, stops: Array) -> Mixture | None:
         """Return the mixtures of a method at these stops for rows of all scales, if they fit."""
+        # the nodes of the contour may miss how a filter falls at later stops
+        if stops.max(initial=0) > self.last.get(method, 0.0):
+            return None
         contour = self.span.contour
         scales = scale_nodes(lambda c: values_at(contour, method, stops, c), self.rows.scales)
         found = []

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
+MEAN_ROUNDING = 1e-13  # of the smallest spread: a mean that is rounded by more moves the scores
 CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
 Index = slice | NDArray[np.intp]
@@ -193,7 +194,21 @@ class Rows:
             scores = mix * like(mix, self.eigenvalues)
             scores *= like(mix, self.weights[index] ** -0.5)[:, None]
             return scores
-        return as_float64(self.data.rotated(index, spectrum.feature_mean, spectrum.vectors))
+        scores = as_float64(self.data.rotated(index, spectrum.feature_mean, spectrum.vectors))
+        return scores if self._offset is None else scores - self._offset
+
+    @cached_property
+    def _offset(self) -> Any:
+        """The mean of all scores, where it is not zero because a large mean of X was rounded."""
+        spectrum = self.spectrum
+        mean = float(abs(spectrum.feature_mean).max()) if spectrum.n_features else 0.0
+        if not spectrum.fit_intercept or EPS * mean <= MEAN_ROUNDING * np.sqrt(self.eigenvalues[0]):
+            return None
+        total: Any = 0
+        for index in self.blocks(0):
+            scores = self.data.rotated(index, spectrum.feature_mean, spectrum.vectors)
+            total = total + like(scores, 1 * self.weights[index]) @ as_float64(scores)
+        return total
 
     def free_scores(self, index: slice) -> Array:
         """Return some rows in the directions that are never shrunk, (n_rows, n_free)."""
@@ -216,13 +231,12 @@ class Rows:
                 f"Without row {row} a direction that penalty_matrix does not penalise is not "
                 'determined: penalise it a little, or choose the stop by cv=5 or rule="path-gcv".'
             )
-        return like(free, 1 / (1 - leverage))
+        return like(free, np.asarray(1 / (1 - leverage)))
 
     def _beside(self, reference: Any, values: Array, index: slice) -> Any:
         """Return the numbers of some rows where the reference is."""
         count = len(self.weights[index])
-        own = values if len(values) == 1 else values[index]
-        return like(reference, np.broadcast_to(own, count) if len(own) == 1 else 1 * own)
+        return like(reference, np.full(count, values[0]) if len(values) == 1 else 1 * values[index])
 
 
 def target_units(spectrum: Spectrum) -> Array:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import standard_error
-from stoptime.left_out.predictions import MOST_PICKLED
+from stoptime.left_out.predictions import MOST_PICKLED, Fingerprint
 from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data
+from stoptime.spectrum.dense import DenseData
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Floats
@@ -91,22 +92,27 @@ class Searched:
     method: Method
     stop: float | Floats
     n_observations: float
+    unchanged: Fingerprint | None = None
     fits: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, search: Search, splits: Any, problem: Problem, choice: Choice) -> Searched:
         """Keep a reference to the rows, and nothing that was computed from them."""
-        given = problem.data.afresh(), problem.method, choice.stop
-        return cls(search, splits, *given, problem.spectrum.n_observations)
+        data = problem.data.afresh()
+        seen = Fingerprint.of(data) if isinstance(data, DenseData) else None
+        n_observations = problem.spectrum.n_observations
+        return cls(search, splits, data, problem.method, choice.stop, n_observations, seen)
 
     @property
     def rows(self) -> Data:
-        """The data; raises a ValueError where a pickle lacks them."""
+        """The data; raises a ValueError where a pickle lacks them, or where they were changed."""
         if self.data is None:
             raise ValueError(
                 "This model was pickled without its training rows: fit it again, or ask for one "
                 "interval of this kind before you pickle it."
             )
+        if self.unchanged is not None and isinstance(self.data, DenseData):
+            self.unchanged.check(self.data)
         return self.data
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.stopping.rule import CurveRule, CurveSearch
+from stoptime.stopping.rule import Choice, CurveRule, CurveSearch
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 from stoptime.support.user_warnings import warn_user
@@ -135,12 +135,20 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     gradient descent.
     """
     method = get_method(method)
+    _warn_of_gcv(method)
+    return _naive_gcv(spectrum, method, stops)
+
+
+def _warn_of_gcv(method: Method) -> None:
     if not method.gcv_is_consistent:
         warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
             "method except ridge: use path_gcv or leave_one_out.",
             UserWarning,
         )
+
+
+def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
     stops = list_of_stops(stops)
     energy, rest = spectrum.energies()
     method = method.tuned_to(spectrum.padded_eigenvalues)
@@ -199,4 +207,11 @@ class GCV(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
-        return ErrorCurve(stops, naive_gcv(problem.spectrum, problem.tuned, stops))
+        return ErrorCurve(stops, _naive_gcv(problem.spectrum, problem.tuned, stops))
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the stop with the least error; see :meth:`Rule.choose`."""
+        _warn_of_gcv(problem.method)
+        return super().choose(problem, stops, per_target=per_target)

@@ -34,7 +34,7 @@ from stoptime.spectrum.data import (
     largest_gain,
 )
 from stoptime.stopping.rule import Choice, CurveRule, ignored_groups
-from stoptime.support.arrays import Array, as_float64, like, on_host, slices
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:

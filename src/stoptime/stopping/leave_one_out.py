@@ -247,11 +247,13 @@ def _together(problems: list[Problem], later: float = 1.0) -> list[_Curve]:
     if family is None:
         return [_alone(one, None, later) for one in problems]
     largest = left_out.largest
-    look = left_out.look(family.span.scaled(largest), verbose=problems[0].verbose)
+    # a method without a row sees eigenvalues that are larger by the scale
+    unit = largest * left_out.rows.mean_scale
+    grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
+    last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
+    look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
     found = []
-    for problem, unit, own in zip(problems, family.stops, family.coordinates, strict=True):
-        # a method without a row sees eigenvalues that are larger by the scale
-        stops = unit / (largest * left_out.rows.mean_scale) ** (1 / problem.tuned.order)
+    for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
         errors = look.errors(own[:, :count])
         found.append(_Curve.of(problem, stops[:count], errors, [_Stage(np.inf, look)]))
@@ -274,7 +276,7 @@ def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
     ladder = ladder_for(method, grid, scale, largest)
     if is_served(ladder, method, grid, scale).all():
         span = Span.of(ladder, values_at(ladder, method, grid, scale))
-        look = left_out.look(span, verbose=problem.verbose)
+        look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
         return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
     return _staged(problem, grid)
 
@@ -301,7 +303,7 @@ def _staged(problem: Problem, grid: Array) -> _Curve:
         look: Look | Direct = Direct(left_out)
         if ellipse is not None:
             span = Span.of(ellipse, values_at(ellipse, method, own, scale))
-            look = left_out.look(span, verbose=problem.verbose)
+            look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
         stages.append(_Stage(float(own[-1]), look))
         found = look.errors_at(method, own)[len(errors) - start :]
         least = errors.mean(axis=1).min(initial=np.inf)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
+from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
 from stoptime.methods.base import Method
@@ -95,10 +95,10 @@ class Problem:
         """Return residuals and predictions of all rows by the fits without each of them."""
         return LeftOutRows.of(cast("DenseData", self.data), self.left_out_residuals(choice))
 
-    def left_out_fits(self, choice: Choice) -> LeftOutFits:
+    def left_out_fits(self, choice: Choice, unchanged: Fingerprint | None) -> LeftOutFits:
         """Return the fits without each row, for predictions at new rows."""
         stop = np.asarray(choice.stop, np.float64)
-        return LeftOutFits.of(self.left_out.rows, self.tuned, stop)
+        return LeftOutFits.of(self.left_out.rows, self.tuned, stop, unchanged)
 
     @property
     def left_out(self) -> LeftOut:

@@ -167,12 +167,11 @@ class CurveRule(Rule):
             return self._lowest(rule.errors(problem.reaching(grid), grid), per_target=per_target)
         search = rule._search(problem, grid, per_target)
         curve = search.found()
-        choice = self._lowest(curve, per_target=per_target)
         stop, error = search.between()
-        closer = rule.errors(search.problem, np.unique(stop))
-        if not per_target or curve.errors.ndim == 1:
-            return self._lowest(curve.joined(closer), per_target=per_target)
-        return replace(choice, stop=stop, error=error)
+        if per_target and curve.errors.ndim == 2:
+            return replace(self._lowest(curve, per_target=True), stop=stop, error=error)
+        closer = rule.errors(search.problem, stop)
+        return self._lowest(curve.joined(closer), per_target=per_target)
 
     def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
         """Return the search for the least error that begins on this grid."""
