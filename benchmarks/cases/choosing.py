@@ -40,7 +40,7 @@ def against_ridgecv(shape: tuple[int, ...]) -> Work:
     X, y = gaussian(*shape)
     many = len(shape) == 3
     return Work(
-        lambda: st.StoppedRegressorCV(stops=STOPS, per_target=many).fit(X, y),
+        lambda: st.StoppedRegressorCV("nesterov-flow", stops=STOPS, per_target=many).fit(X, y),
         lambda: RidgeCV(PENALTIES, alpha_per_target=many).fit(X, y),
     )
 
@@ -48,7 +48,7 @@ def against_ridgecv(shape: tuple[int, ...]) -> Work:
 def against_refitting(shape: tuple[int, int]) -> Work:
     """Compare with the definition of leave-one-out, and check that the errors agree."""
     X, y = gaussian(*shape)
-    stops = st.StoppedRegressorCV(stops=STOPS).fit(X, y).stops_
+    stops = st.StoppedRegressorCV("nesterov-flow", stops=STOPS).fit(X, y).stops_
 
     def refit() -> np.ndarray:
         left_out = [np.arange(len(y)) != i for i in range(REFITS)]
@@ -61,14 +61,16 @@ def against_refitting(shape: tuple[int, int]) -> Work:
         gap = np.abs(ours - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
         return (Measure("largest difference", float(gap), 1e-8, "at most"),)
 
-    fit = partial(st.StoppedRegressorCV(stops=STOPS).fit, X, y)
+    fit = partial(st.StoppedRegressorCV("nesterov-flow", stops=STOPS).fit, X, y)
     return Work(fit, refit, share=REFITS / shape[0], measures=same)
 
 
 def memory(shape: tuple[int, int]) -> Work:
     """Measure the peak memory."""
     X, y = gaussian(*shape)
-    peak = partial(peak_memory, lambda: st.StoppedRegressorCV(stops=STOPS).fit(X, y))
+    peak = partial(
+        peak_memory, lambda: st.StoppedRegressorCV("nesterov-flow", stops=STOPS).fit(X, y)
+    )
     return Work(
         peak,
         measures=lambda held, _: (Measure("times X", held / X.nbytes, MEMORY_GOAL, "at most"),),

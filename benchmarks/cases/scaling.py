@@ -53,7 +53,9 @@ def competitors(n: int, p: int, stops: int, targets: int) -> dict[str, Callable[
     X, y = gaussian(n, p, targets if many else None)
     penalties = np.geomspace(1e-3, 1e5, stops)
     return {
-        "stoptime": lambda: st.StoppedRegressorCV(stops=stops, per_target=many).fit(X, y),
+        "stoptime": lambda: st.StoppedRegressorCV(
+            "nesterov-flow", stops=stops, per_target=many
+        ).fit(X, y),
         "RidgeCV": lambda: RidgeCV(penalties, alpha_per_target=many).fit(X, y),
     }
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
-from stoptime.left_out import predictions, rows
+from stoptime.left_out import predictions
 from stoptime.stopping.rule import TIE
 from stoptime.support import progress as progress_module
 
@@ -90,7 +90,9 @@ def test_weights_change_the_errors_as_they_should(rng):
     X = rng.standard_normal((30, 3))
     y = X @ np.ones(3) + rng.standard_normal(30)
     weights = rng.uniform(0.2, 2, 30)
-    model = st.StoppedRegressorCV(stops=[0.5, 3.0]).fit(X, y, sample_weight=weights)
+    model = st.StoppedRegressorCV("nesterov-flow", stops=[0.5, 3.0]).fit(
+        X, y, sample_weight=weights
+    )
     expected = np.zeros(2)
     for i in range(30):
         keep = np.arange(30) != i
@@ -150,16 +152,17 @@ def test_intervals_of_many_targets_are_those_of_each(diabetes, kind, rng):
 def test_left_out_predictions_are_computed_when_they_are_asked_for(diabetes, monkeypatch):
     X, y = diabetes
     expected = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, y)
-    monkeypatch.setattr(rows, "MOST_REMEMBERED", 0)
     model = st.StoppedRegressorCV("ridge", stops=[20.0], rule="path-gcv").fit(X, y)
     assert model._left_out is None
     np.testing.assert_allclose(model.left_out_predictions_, expected.left_out_predictions_)
-    # a pickle without the training rows contains them
-    model = st.StoppedRegressorCV("ridge", stops=[20.0], rule="path-gcv").fit(X, y)
+    # a pickle without the training rows contains those that are known
     monkeypatch.setattr(predictions, "MOST_PICKLED", 10)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_allclose(copy.left_out_residuals_, expected.left_out_residuals_)
     assert copy.predict_interval(X[:3], kind="jackknife").shape == (3, 2)
+    unasked = st.StoppedRegressorCV("ridge", stops=[20.0], rule="path-gcv").fit(X, y)
+    with pytest.raises(ValueError, match="pickled without its training rows"):
+        pickle.loads(pickle.dumps(unasked)).predict_interval(X[:3], kind="jackknife")
 
 
 def test_hold_out_rule_refits_on_all_training_rows(diabetes):
@@ -193,7 +196,8 @@ def test_float32_is_kept(diabetes):
 
 def test_plot_shows_curve_band_and_choice(diabetes):
     X, y = diabetes
-    ax = st.StoppedRegressorCV().fit(X, y).plot()
+    rule = st.LeaveOneOut(standard_errors=True)
+    ax = st.StoppedRegressorCV("nesterov-flow", rule=rule).fit(X, y).plot()
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels[0] == "accelerated flow"
     assert "equivalent to penalty" in labels[1]
@@ -221,10 +225,10 @@ def test_verbosity_changes_no_number(diabetes, monkeypatch):
     [
         ({"method": "sgd"}, "Unknown method"),
         ({"rule": "aic"}, "Unknown rule"),
-        ({"stops": [-1.0]}, "stops must be"),
+        ({"method": "ridge", "stops": [-1.0]}, "stops must be"),
         ({"stops": 1}, "at least 3"),
-        ({"stops": [[1.0]]}, "stops must be"),
-        ({"stops": []}, "stops must be"),
+        ({"method": "ridge", "stops": [[1.0]]}, "stops must be"),
+        ({"method": "ridge", "stops": []}, "stops must be"),
     ],
 )
 def test_bad_parameters(diabetes, params, message):
@@ -239,12 +243,12 @@ def test_many_targets_never_hold_rows_by_targets_by_stops(rng):
     Y = X @ rng.standard_normal((10, 300)) + rng.standard_normal((400, 300))
     stops = np.geomspace(0.1, 30, 100)
     tracemalloc.start()
-    model = st.StoppedRegressorCV(stops=stops, per_target=True).fit(X, Y)
+    model = st.StoppedRegressorCV("nesterov-flow", stops=stops, per_target=True).fit(X, Y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert model.errors_.shape == (100, 300)
     assert peak < 0.5 * Y.nbytes * 100
-    alone = st.StoppedRegressorCV(stops=stops).fit(X, Y[:, 7])
+    alone = st.StoppedRegressorCV("nesterov-flow", stops=stops).fit(X, Y[:, 7])
     np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
     assert model.stop_[7] == alone.stop_
 
@@ -254,8 +258,8 @@ def test_rows_without_weight_do_not_widen_intervals(rng):
     y = X @ np.ones(3) + 0.1 * rng.standard_normal(40)
     spoiled = np.concatenate([y, y[:10] + 100])
     weights = np.repeat([1.0, 0.0], [40, 10])
-    kept = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(X, y)
-    ignored = st.StoppedRegressorCV(stops=[1.0, 20.0]).fit(
+    kept = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(X, y)
+    ignored = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(
         np.vstack([X, X[:10]]), spoiled, sample_weight=weights
     )
     np.testing.assert_allclose(ignored.predict_interval(X), kept.predict_interval(X), rtol=1e-9)

@@ -56,7 +56,7 @@ def test_stored_changes_are_the_fits_without_each_row(
     X = rng.standard_normal(shape) + offset * fit_intercept
     noise = rng.standard_normal(shape[0] if targets is None else (shape[0], targets))
     y = unit * ((X - X.mean(axis=0))[:, :1].reshape(-1, *(noise.ndim - 1) * [1]) + noise)
-    model = st.StoppedRegressorCV(stops=[1.0, 3.0], fit_intercept=fit_intercept)
+    model = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 3.0], fit_intercept=fit_intercept)
     model.fit(X, y, rng.uniform(0.5, 2, shape[0]))
     changes = intervals.LeftOutChanges.of(model._left_out_fits, np.atleast_2d(model.coef_))
     new = X[:4] + 0.1
@@ -92,8 +92,12 @@ def test_every_target_has_intervals_at_its_own_stop(rng):
 def test_rows_of_weight_zero_do_not_count(rng):
     X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
     weights = np.where(np.arange(40) < 5, 0.0, 1.0)
-    found = st.StoppedRegressorCV(stops=[1.0]).fit(X, y, weights).predict_interval(X)
-    expected = st.StoppedRegressorCV(stops=[1.0]).fit(X[5:], y[5:]).predict_interval(X)
+    found = (
+        st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X, y, weights).predict_interval(X)
+    )
+    expected = (
+        st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X[5:], y[5:]).predict_interval(X)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -107,7 +111,7 @@ def test_a_pickled_model_has_the_same_intervals(estimator, rng):
 
 def test_new_rows_of_other_kinds(rng):
     X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
-    model = st.StoppedRegressorCV(stops=[1.0]).fit(X, y)
+    model = st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X, y)
     expected = model.predict_interval(X)
     operator = sparse.linalg.aslinearoperator(X)
     for rows in (sparse.csr_array(X), sparse.csc_array(X), operator):

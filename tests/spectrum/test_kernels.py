@@ -151,7 +151,7 @@ def test_rows_left_out_of_a_kernel_of_low_rank(rng):
     X = np.repeat(rng.standard_normal((12, 2)), 2, axis=0)
     y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(24)
     w = np.where(np.arange(24) % 5 == 0, 0.0, rng.uniform(0.5, 2, 24))
-    model = st.StoppedKernelRegressorCV(stops=[2.0, 20.0], kernel="laplacian").fit(
+    model = st.StoppedKernelRegressorCV("nesterov-flow", stops=[2.0, 20.0], kernel="laplacian").fit(
         X, y, sample_weight=w
     )
     for stop, error in zip(model.stops_, model.errors_, strict=True):
@@ -232,7 +232,9 @@ def test_cross_validation_slices_the_kernel_and_computes_it_once(data, monkeypat
         return rbf_kernel(rows, others, gamma=options["gamma"])
 
     monkeypatch.setattr(kernel_estimators, "pairwise_kernels", counted)
-    model = st.StoppedKernelRegressorCV(stops=[1.0, 10.0, 50.0], cv=KFold(4), gamma=0.5).fit(X, y)
+    model = st.StoppedKernelRegressorCV(
+        "nesterov-flow", stops=[1.0, 10.0, 50.0], cv=KFold(4), gamma=0.5
+    ).fit(X, y)
     assert shapes == [(40, 2)]
     for stop, error in zip(model.stops_, model.errors_, strict=True):
         one = st.StoppedKernelRegressor(stop=stop, gamma=0.5)
@@ -249,9 +251,9 @@ def test_hold_out_takes_the_kernel_of_the_validation_rows(data, rng):
     X, y = data
     X_val = rng.standard_normal((15, 2))
     y_val = np.sin(2 * X_val[:, 0]) + X_val[:, 1]
-    model = st.StoppedKernelRegressorCV(stops=[1.0, 10.0, 50.0], rule=st.HoldOut(X_val, y_val)).fit(
-        X, y
-    )
+    model = st.StoppedKernelRegressorCV(
+        "nesterov-flow", stops=[1.0, 10.0, 50.0], rule=st.HoldOut(X_val, y_val)
+    ).fit(X, y)
     for stop, error in zip(model.stops_, model.errors_, strict=True):
         fit = st.StoppedKernelRegressor(stop=stop).fit(X, y)
         assert error == pytest.approx(np.mean((fit.predict(X_val) - y_val) ** 2), rel=1e-9)
@@ -279,7 +281,7 @@ def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng)
     finite = noisy.stops_[np.isfinite(noisy.stops_)]
     assert finite[-1] <= 300.001 / np.sqrt(noisy.eigenvalues_[-1])
     everywhere = st.StoppedKernelRegressorCV(
-        stops=np.geomspace(0.1, 100 * finite[-1], 2000), gamma=1.0, cv=80
+        "nesterov-flow", stops=np.geomspace(0.1, 100 * finite[-1], 2000), gamma=1.0, cv=80
     )
     assert noisy.choice_.error <= everywhere.fit(X, noisy_y).choice_.error * (1 + 1e-6)
     clean = st.StoppedKernelRegressorCV(gamma=1.0).fit(X, signal)

@@ -122,13 +122,17 @@ def test_scores_are_those_of_refits(data, scoring, name):
 @pytest.mark.parametrize("scoring", ["r2", "neg_median_absolute_error"])
 def test_folds_are_scored_one_by_one(data, scoring):
     X, y = data
-    model = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], cv=KFold(4), scoring=scoring).fit(X, y)
+    model = st.StoppedRegressorCV(
+        "nesterov-flow", stops=[0.5, 3.0, 20.0], cv=KFold(4), scoring=scoring
+    ).fit(X, y)
     for stop, error in zip(model.stops_, model.errors_, strict=True):
         one = st.StoppedRegressor(stop=stop)
         expected = cross_validate(one, X, y, cv=KFold(4), scoring=scoring)["test_score"].mean()
         assert -error == pytest.approx(expected, rel=1e-9)
     groups = np.arange(len(y)) % 5
-    grouped = st.StoppedRegressorCV(stops=[0.5, 3.0], cv=GroupKFold(5), scoring=scoring)
+    grouped = st.StoppedRegressorCV(
+        "nesterov-flow", stops=[0.5, 3.0], cv=GroupKFold(5), scoring=scoring
+    )
     grouped.fit(X, y, groups=groups)
     expected = cross_validate(
         st.StoppedRegressor(stop=3.0), X, y, groups=groups, cv=GroupKFold(5), scoring=scoring
@@ -141,7 +145,7 @@ def test_integer_weights_count_rows_so_often(data, cv):
     X, y = data[0][:40], data[1][:40]
     weights = np.tile([0.0, 1.0, 2.0, 3.0], 10)
     options = {"stops": [0.5, 3.0], "cv": cv and KFold(cv), "scoring": "neg_median_absolute_error"}
-    model = st.StoppedRegressorCV(**options).fit(X, y, weights)
+    model = st.StoppedRegressorCV("nesterov-flow", **options).fit(X, y, weights)
     if cv is None:
         scores = []
         for stop in (0.5, 3.0):
@@ -174,15 +178,21 @@ def test_a_search_looks_where_the_squared_error_was_looked_for(data):
 def test_several_targets(data, rng):
     X, y = data
     Y = np.column_stack([y, rng.standard_normal(len(y))])
-    pooled = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2").fit(X, Y)
-    own = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2", per_target=True).fit(X, Y)
+    pooled = st.StoppedRegressorCV("nesterov-flow", stops=[0.5, 3.0, 20.0], scoring="r2").fit(X, Y)
+    own = st.StoppedRegressorCV(
+        "nesterov-flow", stops=[0.5, 3.0, 20.0], scoring="r2", per_target=True
+    ).fit(X, Y)
     assert own.best_score_.shape == own.stop_.shape == (2,)
     np.testing.assert_allclose(own.errors_.mean(axis=1), pooled.errors_, rtol=1e-9)
     for target in range(2):
-        one = st.StoppedRegressorCV(stops=[0.5, 3.0, 20.0], scoring="r2").fit(X, Y[:, target])
+        one = st.StoppedRegressorCV("nesterov-flow", stops=[0.5, 3.0, 20.0], scoring="r2").fit(
+            X, Y[:, target]
+        )
         np.testing.assert_allclose(own.errors_[:, target], one.errors_, rtol=1e-8)
         assert own.stop_[target] == one.stop_
-    many = st.StoppedRegressorCV(stops=[0.5, 3.0], scoring="r2").fit(X, np.tile(Y, 10))
+    many = st.StoppedRegressorCV("nesterov-flow", stops=[0.5, 3.0], scoring="r2").fit(
+        X, np.tile(Y, 10)
+    )
     np.testing.assert_allclose(many.errors_, pooled.errors_[:2], rtol=1e-8)
 
 
@@ -202,4 +212,4 @@ def test_refusals(data):
     with pytest.raises(ValueError, match="scoring needs rows in memory"):
         st.StoppedRegressorCV(scoring="r2", cv=2).fit(st.Chunks.of(X, y, rows=40))
     with pytest.raises(ValueError, match="NaN at some stops"):
-        st.StoppedRegressorCV(scoring=lambda *_: np.nan, stops=[1.0]).fit(X, y)
+        st.StoppedRegressorCV("ridge", scoring=lambda *_: np.nan, stops=[1.0]).fit(X, y)

@@ -55,9 +55,7 @@ class LikeRidge(BaseEstimator):
         and is computed when it is asked for. Conjugate gradients have none.
         """
         if not hasattr(self, "method_"):
-            raise AttributeError(
-                "There is no alpha_ here: every band has its own, see scales_."
-            )
+            raise AttributeError("There is no alpha_ here: every band has its own, see scales_.")
         stops = np.asarray(self.stop_, np.float64)
         try:
             found = [

@@ -201,8 +201,10 @@ class Rows:
     def _offset(self) -> Any:
         """The mean of all scores, where it is not zero because a large mean of X was rounded."""
         spectrum = self.spectrum
-        mean = float(abs(spectrum.feature_mean).max()) if spectrum.n_features else 0.0
-        if not spectrum.fit_intercept or EPS * mean <= MEAN_ROUNDING * np.sqrt(self.eigenvalues[0]):
+        if not (spectrum.fit_intercept and spectrum.rank):
+            return None
+        mean = float(abs(spectrum.feature_mean).max())
+        if EPS * mean <= MEAN_ROUNDING * np.sqrt(self.eigenvalues[0]):
             return None
         total: Any = 0
         for index in self.blocks(0):

@@ -68,11 +68,14 @@ def values_at(contour: Contour, method: Method, stops: Array, scale: float) -> A
 def ladder_for(method: Method, stops: Array, scale: float, largest: float) -> Ladder:
     """Return the ladder that reaches down to where nothing is learned at the last stop."""
     gain = scale * float(method.gain(0.0, stops.max()))
-    return Ladder.down_to(min(UNLEARNED / gain, largest), largest)
+    return Ladder.down_to(UNLEARNED / max(gain, UNLEARNED / largest), largest)
 
 
 def is_served(ladder: Ladder, method: Method, stops: Array, scale: float) -> NDArray[np.bool_]:
     """Tell at which stops the filter of a method is a mixture of the ladder's ridges."""
+    if scale * ladder.nodes[-1] >= method.largest_eigenvalue:
+        # an iteration diverges at the last node, beyond the largest eigenvalue
+        return np.zeros(len(stops), np.bool_)
     return np.asarray(ladder.misfit(values_at(ladder, method, stops, scale)) < SERVED)
 
 

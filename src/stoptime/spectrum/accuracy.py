@@ -120,6 +120,19 @@ def _unresolved(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
     return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
 
 
+def lost_columns(data: DenseData, residuals: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return the columns too small to be resolved, and what each explains of some residuals."""
+    lost = np.flatnonzero(_unresolved(data, data._by_svd[1]))
+    weights = np.asarray(on_host(data.shares), np.float64)
+    X = np.asarray(on_host(data.X[:, like(data.X, lost)]), np.float64)
+    if data.fit_intercept:
+        X = X - weights @ X
+    # in units of the largest entry, because squares of small ones underflow
+    X = X / np.abs(X).max(axis=0)
+    explained = ((weights[:, None] * X).T @ residuals) ** 2 / (weights @ X**2)[:, None]
+    return lost, explained.mean(axis=1)
+
+
 class ReachError(ValueError):
     """The data cannot be factored as far as these stops."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.residuals import is_learned, routes_to
@@ -14,7 +15,7 @@ from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.stopping.rule import Choice, CurveRule, CurveSearch
+from stoptime.stopping.rule import Choice, CurveRule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 from stoptime.support.user_warnings import warn_user
@@ -22,7 +23,9 @@ from stoptime.support.user_warnings import warn_user
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
-MOST_FREEDOM = 0.8  # of the rows: an estimate from fewer remaining directions is luck
+FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer may be luck
+LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
+LUCK = 1e-3  # probability that the estimate of any target is too low by more than it is raised
 EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
@@ -62,7 +65,11 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
 
     See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
     """
-    stops = list_of_stops(stops)
+    return _path_gcv(spectrum, get_method(method), list_of_stops(stops))[0]
+
+
+def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats, Floats]:
+    """Return the same, and the number of directions of the residual on which it rests."""
     if spectrum.n_observations < 1 + spectrum.n_unpenalised + 1e-9:
         fewest = spectrum.n_unpenalised + 2
         raise ValueError(
@@ -87,7 +94,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         rest = 0 * rest
     alpha = np.ones(len(stops))
     slopes = np.ones((len(stops), len(s)))
-    tuned = get_method(method).tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
+    tuned = method.tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
     end = is_learned(tuned, s, stops)
     for places, route in routes_to(tuned, stops, s, row.scale):
         own, images = route.operators(row)
@@ -101,7 +108,16 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
         alpha[end] = 0
         slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
-    return shaped(errors * row.stretch[0] ** 2, spectrum)
+    # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
+    beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
+    squares = beyond * alpha**2 + slopes**2 @ counts
+    directions = squares**2 / (beyond * alpha**4 + slopes**4 @ counts)
+    return shaped(errors * row.stretch[0] ** 2, spectrum), directions
+
+
+def _luck(directions: Floats | float, chance: float) -> Floats:
+    """Return the factor by which a mean of squares of noise is too low with this probability."""
+    return np.asarray(directions / (2 * gammaincinv(np.asarray(directions) / 2, chance)))
 
 
 def _spread_of_probes(spectrum: Spectrum, method: Method, stops: Array) -> Floats | None:
@@ -166,9 +182,9 @@ def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
 class PathGCV(CurveRule):
     """Generalised cross-validation adapted to paths; see :func:`stoptime.path_gcv`.
 
-    Where random probes estimate a trace, the standard error is that of the trace alone. Without
-    given stops, the search ends where the fit has four fifths of the degrees of freedom: near
-    interpolation the estimate would rest on a few directions of the residual.
+    Where random probes estimate a trace, the standard error is that of the trace alone. Stops are
+    compared by raised errors where these rest on a few directions of the residual: near
+    interpolation a single one may decide, and some of many targets have hardly any response there.
     """
 
     name: ClassVar[str] = "path-gcv"
@@ -179,22 +195,41 @@ class PathGCV(CurveRule):
         errors = path_gcv(problem.spectrum, problem.tuned, stops)
         return ErrorCurve(stops, errors, _spread_of_probes(problem.spectrum, problem.tuned, stops))
 
-    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the stop with the least raised error; see :meth:`Rule.choose`."""
+        self.fixed(problem.data, problem.groups)
+        choice = _Raised().choose(problem, stops, per_target=per_target)
+        stops = np.asarray(choice.curve.stops, np.float64)
+        problem = problem.reaching(stops)
+        curve = self.errors(problem, stops)
+        own, place = np.unique(choice.stop, return_inverse=True)
+        here = self.errors(problem, own)
+        if np.ndim(choice.stop):
+            return replace(choice, curve=curve, error=here.errors[place, np.arange(len(place))])
+        spread = here.pooled().standard_errors
+        error = float(here.pooled().errors[0])
+        found = None if spread is None else float(spread[0])
+        return replace(choice, curve=curve, error=error, standard_error=found)
+
+
+class _Raised(PathGCV):
+    """The errors by which stops are compared."""
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Return path GCV, raised where it rests on few directions."""
         spectrum = problem.spectrum
-        atoms, weights = spectrum.atoms
-        learned = weights @ (1 - problem.tuned.shrinkage(atoms[:, None], grid))
-        most = MOST_FREEDOM * spectrum.n_observations
-        early = grid[learned + spectrum.n_unpenalised <= most]
-        if len(early) == len(grid) or not len(early):
-            return CurveSearch(self, problem, grid, per_target)
-        return _Ended(self, problem, early, per_target)
+        errors, directions = _path_gcv(spectrum, problem.tuned, stops)
+        enough = min(
+            FEW_DIRECTIONS, LEAST_SHARE * (spectrum.n_observations - spectrum.n_unpenalised)
+        )
+        # every target may choose its own stop, and then the luckiest of many decides
+        chance = LUCK / np.size(spectrum.target_power)
+        factor = np.maximum(_luck(directions, chance) / _luck(enough, chance), 1)
+        return ErrorCurve(stops, (errors.T * factor).T)
 
-
-class _Ended(CurveSearch):
-    """A search that does not go on beyond its grid."""
-
-    def extend(self) -> None:
-        """Do nothing."""
+    choose = CurveRule.choose
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
 LARGEST_RATIO = 1.08  # of neighbouring stops
-SMOOTH_RATIO = 1.25  # of neighbouring gains of a method that does not oscillate
+SMOOTH_RATIO = 1.2  # of neighbouring gains of a method that does not oscillate
 VISIBLE_SHRINKAGE = 0.01  # below it the oscillations of a direction no longer show
 SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
 SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short

@@ -68,6 +68,13 @@ class _HeldOut(CurveRule):
             deviation = (units**2 * standard_error(np.array(means)))[:, target]
         return ErrorCurve(stops, (units**2 * errors)[:, target], deviation)
 
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick the stop with the least error; see :meth:`Rule.choose`."""
+        choice = super().choose(problem, stops, per_target=per_target)
+        return self.finished(problem, choice)
+
     def parts(self, problem: Problem, choice: Choice) -> Floats | None:
         """Return the mean squared errors of all folds, weighted to have the error as their mean."""
         stops, own = np.unique(choice.stop, return_inverse=True)

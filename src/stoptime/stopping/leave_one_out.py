@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from stoptime.left_out.span import (
 )
 from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import EXACT_FIT, Choice, CurveRule, StopWarning, columns_of
 from stoptime.stopping.zoom import lowest_between
@@ -38,6 +38,7 @@ from stoptime.support.arrays import Array, Floats, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
+    from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
 
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
@@ -129,6 +130,9 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
+        if np.isfinite(problem.spectrum.reach) and problem.spectrum.solver == "svd":
+            residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
+            _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
         error = squares.mean(axis=0)
         spread = standard_error(squares)
         curve = choice.curve
@@ -166,7 +170,8 @@ class _Curve:
         """Add the stops zero and, if it can be trusted, infinity."""
         unit = problem.left_out.rows.unit
         ends = stages[0].look.ends * unit**2
-        tail = np.isinf(problem.spectrum.reach) and problem.tuned.reaches_least_squares
+        ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
+        tail = np.isinf(problem.spectrum.reach) and ends_there
         last = slice(1, 2 if tail else 1)
         grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
         return cls(problem, grid, np.concatenate([ends[:1], errors, ends[last]]), stages)
@@ -203,11 +208,15 @@ class _Family(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
-    """Return what a search needs of methods that do not depend on units; None if they oscillate.
+    """Return what a search on the default grids needs, in units of the largest eigenvalue.
 
-    The same for all data of about the same condition number, in units of the largest eigenvalue.
+    It is the same for all data of about the same condition number, and is therefore kept.
     """
-    stops = tuple(unit_stops(method, depth) for method in methods)
+    return _family_at(methods, tuple(unit_stops(method, depth) for method in methods))
+
+
+def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family | None:
+    """Return a span of methods that do not depend on units; None if the ladder does not serve."""
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
     ladder = Ladder.down_to(UNLEARNED / gain, 1.0)
     values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
@@ -225,9 +234,9 @@ def _looked(problems: list[Problem], stops: int | None, later: float = 1.0) -> l
     alike = [
         place
         for place, one in enumerate(problems)
-        if stops is None and one.tuned.scale_free and not one.tuned.oscillates
+        if one.tuned.scale_free and not one.tuned.oscillates
     ]
-    together = _together([problems[one] for one in alike], later)
+    together = _together([problems[one] for one in alike], stops, later)
     found = dict(zip(alike, together, strict=True))
     for place, problem in enumerate(problems):
         if place not in found:
@@ -235,20 +244,25 @@ def _looked(problems: list[Problem], stops: int | None, later: float = 1.0) -> l
     return [found[place] for place in range(len(problems))]
 
 
-def _together(problems: list[Problem], later: float = 1.0) -> list[_Curve]:
+def _together(problems: list[Problem], size: int | None = None, later: float = 1.0) -> list[_Curve]:
     """Return the curves of methods that share a ladder, from one pass over the rows."""
     if not problems:
         return []
     left_out = problems[0].left_out
     methods = tuple(one.tuned for one in problems)
     spectrum = problems[0].spectrum
-    depth = depth_of(spectrum, TRUST * spectrum.reach)
-    family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
-    if family is None:
-        return [_alone(one, None, later) for one in problems]
-    largest = left_out.largest
     # a method without a row sees eigenvalues that are larger by the scale
+    largest = left_out.largest
     unit = largest * left_out.rows.mean_scale
+    if size is None:
+        depth = depth_of(spectrum, TRUST * spectrum.reach)
+        family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
+    else:
+        sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
+        pairs = zip(methods, sized, strict=True)
+        family = _family_at(methods, tuple(own * unit ** (1 / one.order) for one, own in pairs))
+    if family is None:
+        return [_alone(one, size, later) for one in problems]
     grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
     look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
@@ -264,8 +278,7 @@ def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
     method = problem.tuned
-    grid = stops_to_try(problem, size)[0]
-    grid = grid[(grid > 0) & np.isfinite(grid)]
+    grid = _inner(stops_to_try(problem, size)[0])
     end = grid[-1] * later ** (1 / method.order)
     while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
         grid = np.concatenate([grid, more])
@@ -279,6 +292,11 @@ def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
         look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
         return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
     return _staged(problem, grid)
+
+
+def _inner(grid: Array) -> Array:
+    """Return the stops between zero and infinity."""
+    return grid[(grid > 0) & np.isfinite(grid)]
 
 
 def _staged(problem: Problem, grid: Array) -> _Curve:
@@ -372,13 +390,23 @@ def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
 
 
 def _most_digits(problem: Problem) -> Any:
-    """Return a spectrum for every stop, or as far as there is one; a warning says how far."""
+    """Return a spectrum for every stop, or as far as there is one."""
     try:
         return problem.reaching(np.inf).spectrum
-    except ReachError as error:
+    except ReachError:
+        return problem.data.spectrum((), "svd")
+
+
+def _warn_of_lost_columns(problem: Problem, residuals: Floats) -> None:
+    """Warn if a column that is too small to be resolved explains some of the residuals."""
+    lost, powers = lost_columns(cast("DenseData", problem.data), residuals)
+    # by Mallows' Cp again, each column by itself
+    noise = np.mean(residuals**2) / problem.spectrum.n_observations
+    hidden = lost[powers > 2 * len(lost) * noise]
+    if hidden.size:
         warn_user(
-            f'{error} Or give penalty_matrix="standardise", which penalises every column in '
-            "units of its own spread.",
+            f"Column {int(hidden[0])} of X is too small beside the largest one to be resolved, and "
+            "seems to matter: rescale the columns, for example with StandardScaler, or give "
+            'penalty_matrix="standardise".',
             StopWarning,
         )
-        return problem.data.spectrum((), "svd")

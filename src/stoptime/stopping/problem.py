@@ -115,7 +115,7 @@ def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = N
 
     They are 0, where nothing is learned; then stops from where the fastest direction has learned
     one part in a thousand to where the slowest one has a few per cent left; and infinity. Gains of
-    neighbours differ by at most 25 %. Methods that oscillate have stops that differ by at most 8 %,
+    neighbours differ by at most 20 %. Methods that oscillate have stops that differ by at most 8 %,
     and by at most an eighth of an oscillation that still shows. For an iteration they are whole
     numbers. Where eigenvalues fall to rounding without a gap, oscillations are followed for a
     hundred periods of the fastest direction. Where not every eigenvalue is known, the stops end

@@ -44,6 +44,7 @@ def lowest_between(
         middle = np.clip(np.argmin(errors, axis=0), 1, POINTS - 2)
         around = errors[middle + np.array([[-1], [0], [1]]), each]
         # the vertex of a parabola through three errors at equal distances; on a line there is none
+        around = np.minimum(around, np.finfo(np.float64).max / 4)
         bend = around[0] - 2 * around[1] + around[2]
         move = np.where(bend > 0, (around[0] - around[2]) / np.where(bend > 0, 2 * bend, 1), 0)
         vertex = logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0])
@@ -73,8 +74,9 @@ def _dips(stops: Array, columns: Floats) -> tuple[NDArray[np.intp], NDArray[np.i
     inner = columns[1:-1]
     is_dip = (inner <= columns[:-2]) & (inner <= columns[2:])
     is_dip &= inner <= NEARLY_LEAST * columns.min(axis=0)
-    # on a plateau dips are rounding errors
-    bend = (columns[:-2] + columns[2:]) / 2 - inner
+    # on a plateau dips are rounding errors; beside an infinite error there may be a dip
+    with np.errstate(invalid="ignore"):
+        bend = (columns[:-2] + columns[2:]) / 2 - inner
     is_dip &= bend > ROUNDING_OF_ERRORS * np.abs(inner)
     is_dip &= ((stops[1:-1] > 0) & np.isfinite(stops[2:]))[:, None]
     places, owner = np.nonzero(is_dip)
