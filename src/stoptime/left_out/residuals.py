@@ -219,7 +219,7 @@ def _spanned(
 class Kept(NamedTuple):
     """Left-out residuals e/d of the basis filters for some rows, and the c and d of these rows."""
 
-    index: slice
+    rows: slice
     columns: Array
     scale: Array
     stretch: Array
@@ -336,8 +336,8 @@ class Direct:
     def errors_at(self, method: Method, stops: Array) -> Array:
         """Return mean squares of a method, (n_stops, n_targets)."""
         found = self.left_out.errors(method, stops, standard_errors=False)
-        errors = found.errors.reshape(len(stops), -1)
-        return errors.mean(axis=1, keepdims=True) if self.is_pooled else errors
+        errors = np.asarray(found.errors, np.float64).reshape(len(stops), -1)
+        return np.asarray(errors.mean(axis=1, keepdims=True) if self.is_pooled else errors)
 
     def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
         """Return mean squares at stops (n_stops, n), a column for each of n targets."""

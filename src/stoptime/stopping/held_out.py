@@ -220,8 +220,8 @@ class Tested:
 
     def squares(self, method: Method, stops: Array) -> Array:
         """Return weighted sums of squared errors at the stops, (n_stops, n_targets)."""
-        whole = self.spectrum.is_complete and isinstance(self.test, RowsToTest)
-        if not (whole and method.has_filter and self.spectrum.rank):
+        filtered = self.spectrum.is_complete and method.has_filter and self.spectrum.rank
+        if not (filtered and isinstance(self.test, RowsToTest)):
             return np.asarray(self.sums(method, stops).squares)
         tuned = method.tuned_to(self.spectrum.padded_eigenvalues)
         form = self.forms.get(method)

@@ -83,17 +83,18 @@ class LeaveOneOut(CurveRule):
         given = np.ndim(np.asarray(stops)) > 0
         if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
+        size = cast("int | None", stops)
         curves = []
         if not _factors_faster(problems[0]):
-            curves = _looked(problems, stops)
+            curves = _looked(problems, size)
         if not curves or _needs_more_digits(curves, per_target=per_target):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
             problems = [replace(one, spectrum=spectrum) for one in problems]
-            curves = _looked(problems, stops)
+            curves = _looked(problems, size)
         if _is_best_at_the_end(curves, per_target=per_target):
             # with little noise, stopping may pay where only a thousandth is left to be learned
-            curves = _looked(problems, stops, LATER)
+            curves = _looked(problems, size, LATER)
         return [self._zoomed(one, per_target=per_target) for one in curves]
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:

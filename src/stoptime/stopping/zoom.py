@@ -48,7 +48,7 @@ def lowest_between(
         bend = around[0] - 2 * around[1] + around[2]
         move = np.where(bend > 0, (around[0] - around[2]) / np.where(bend > 0, 2 * bend, 1), 0)
         vertex = logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0])
-        points = np.exp(vertex)[None]
+        points = np.asarray(np.exp(vertex)[None], np.float64)
         _improve(found, least, points, heights(points, owner), owner)
         return found, least
     for _ in range(MOST_WHOLE_ZOOMS):
