@@ -109,7 +109,7 @@ def test_left_out_errors_of_both_have_the_same_unit():
     refits = [y[i] - model.predict(X[i : i + 1])[0] for i, model in enumerate(without)]
     assert cells._left_out(ridge) == pytest.approx(np.mean(np.square(refits)))
     stopped = st.StoppedRegressorCV().fit(X, y)
-    exact = st.leave_one_out(X, y, "nesterov-flow", [stopped.stop_]).errors
+    exact = st.leave_one_out(X, y, stopped.method_, [stopped.stop_]).errors
     assert cells._left_out(stopped) == pytest.approx(np.mean(exact))
 
 

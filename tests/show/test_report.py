@@ -98,7 +98,7 @@ def test_every_section_is_there_and_labelled(page):
 def test_the_numbers_are_those_of_the_fit(tmp_path):
     X, y = np.random.default_rng(3).normal(size=(2, 60, 5))
     y = X @ np.arange(5.0) + y[:, 0]
-    model = st.StoppedRegressorCV().fit(X, y)
+    model = st.StoppedRegressorCV(rule=st.LeaveOneOut(standard_errors=True)).fit(X, y)
     report.write(tmp_path / "report.html", model, X, y, features=list("abcde"))
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     charts = {

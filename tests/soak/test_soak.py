@@ -34,7 +34,7 @@ NAMED = re.compile(
     r"rule|method|cv|n_splits|weights?|rows?|target|solver)\b"
 )
 LOST = "rounding of XᵀX may change"
-OWN_WARNINGS = f"gcv|Generalised|stop|{LOST}"
+OWN_WARNINGS = f"gcv|Generalised|stop|too small beside|{LOST}"
 
 
 def campaign(share: float):

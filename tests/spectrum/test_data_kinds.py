@@ -55,8 +55,9 @@ def test_refinement_looks_through_the_space_that_has_grown(steep, rng):
     dense = st.path_gcv(st.decompose(X, y), "nesterov-flow", found.stops_)
     np.testing.assert_allclose(found.errors_, dense, rtol=0.2)  # a trace by ten probes
     held = st.HoldOut(X[:50] + 0.01 * rng.normal(size=(50, 120)), y[:50])
-    stop = st.StoppedRegressorCV(rule=held).fit(aslinearoperator(X), y).stop_
-    assert stop == pytest.approx(st.StoppedRegressorCV(rule=held).fit(X, y).stop_, rel=0.1)
+    model = st.StoppedRegressorCV("nesterov-flow", rule=held)
+    stop = model.fit(aslinearoperator(X), y).stop_
+    assert stop == pytest.approx(model.fit(X, y).stop_, rel=0.1)
 
 
 def test_rows_that_underflow_are_refused_as_they_pass(data):

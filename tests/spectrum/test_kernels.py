@@ -102,7 +102,12 @@ def test_a_kernel_is_the_inner_product_of_its_features(rng, fit_intercept, shape
 def test_every_rule_sees_what_it_sees_in_the_features(data, weights, fit_intercept, rule):
     X, y = data
     stops = np.geomspace(0.5, 60, 30)
-    common = {"stops": stops, "rule": rule, "fit_intercept": fit_intercept}
+    common = {
+        "method": "nesterov-flow",
+        "stops": stops,
+        "rule": rule,
+        "fit_intercept": fit_intercept,
+    }
     dual = st.StoppedKernelRegressorCV(kernel="poly", degree=2, gamma=1.0, **common)
     dual.fit(X, y, sample_weight=weights)
     primal = st.StoppedRegressorCV(**common).fit(features(X), y, sample_weight=weights)
@@ -277,7 +282,7 @@ def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng)
     X = rng.uniform(-3, 3, (80, 1))
     signal = np.sin(2 * X[:, 0])
     noisy_y = signal + 0.3 * rng.standard_normal(80)
-    noisy = st.StoppedKernelRegressorCV(gamma=1.0).fit(X, noisy_y)
+    noisy = st.StoppedKernelRegressorCV("nesterov-flow", gamma=1.0).fit(X, noisy_y)
     finite = noisy.stops_[np.isfinite(noisy.stops_)]
     assert finite[-1] <= 300.001 / np.sqrt(noisy.eigenvalues_[-1])
     everywhere = st.StoppedKernelRegressorCV(

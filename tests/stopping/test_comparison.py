@@ -93,8 +93,9 @@ def test_the_first_of_equal_methods_is_taken():
     assert first_up_to_ties([1e-15, 1e-30, 1.0], floor=1e-14) == 0
 
 
-def test_rules_that_cannot_compare_methods_take_ridge(diabetes):
+def test_rules_that_cannot_compare_methods_take_one(diabetes):
     X, y = diabetes
-    assert st.StoppedRegressorCV(rule="discrepancy").fit(X, y).method_ == st.Ridge()
+    assert st.StoppedRegressorCV(rule="discrepancy").fit(X, y).method_ == st.AcceleratedFlow()
+    assert st.StoppedRegressorCV(rule="gcv").fit(X, y).method_ == st.Ridge()
     with pytest.raises(ValueError, match="cannot compare methods"):
         st.StoppedRegressorCV(["ridge", "gradient-flow"], rule="discrepancy").fit(X, y)

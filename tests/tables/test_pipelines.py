@@ -54,7 +54,8 @@ def test_steps_on_an_array(tmp_path, rng, steps):
     same = reloaded(model, tmp_path)
     np.testing.assert_allclose(same.predict(X + 1), model.predict(X + 1), rtol=1e-14)
     ends = model[-1].predict_interval(model[:-1].transform(X) if steps else X, kind="jackknife")
-    np.testing.assert_allclose(same.predict_interval(X), ends, rtol=1e-13)
+    # the columns determine the response, so that all kinds of intervals agree to rounding
+    np.testing.assert_allclose(same.predict_interval(X), ends, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ REWORDED: dict[str, str | Callable[[re.Match[str]], str]] = {
     "classify=False": "--no-classify",
     "in_memory=True": "--in-memory",
     "use path_gcv or leave_one_out": "use --rule path-gcv or --rule loo",
-    "compare methods: give one": "compare methods: give one, such as --method nesterov-flow",
+    "methods: give one method": "methods: give one method, such as --method nesterov-flow",
     ", or unknown as for sparse matrices and operators": "",  # tables are neither
     r"tried, (\S+): give an array of later stops": _later_stops,
     'take step="auto"': "take --method high-resolution-flow:step=auto",

@@ -149,8 +149,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     ----------
     method : str, Method or list of them, default="auto"
         The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``. "auto" is ridge with a rule that cannot compare methods, and for
-        operators and large sparse matrices, which are factored only as far as the stops need it.
+        ``stoptime.FAMILY``. "auto" is accelerated flow (ridge for "gcv") with a rule that cannot
+        compare methods, and for operators and large sparse matrices, which are factored only as far
+        as the stops need it.
     stops : array-like, int or None, default=None
         Candidates. Given an array, the choice is one of its entries. None uses a grid that fits
         the spectrum, and an int sets its size; the choice is then refined between grid points.
@@ -290,8 +291,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 'method="ridge", or leave out stops.'
             )
         whole = data.is_factored_whole(rows=rule.needs_rows)
-        methods = get_methods(self.method)
-        return methods if not automatic or (rule.compares_methods and whole) else methods[:1]
+        compared = not automatic or (rule.compares_methods and whole)
+        return get_methods(self.method if compared else rule.only_method)
 
     def _store(self, problem: Problem, choice: Choice) -> Self:
         spectrum = problem.spectrum

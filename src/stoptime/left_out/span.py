@@ -25,6 +25,7 @@ from stoptime.support.arrays import Array
 SERVED = 3e-11  # error of a filter on the ladder up to which it is used
 NEGLIGIBLE = 1e-11  # size of the part of all filters along a basis filter that is left out
 UNLEARNED = 5e-5  # what is learned at the last penalty of a ladder: below it, g is one
+DEEPEST = 1e-40  # the last penalty of any ladder, in units of the largest eigenvalue
 FEW_SCALES = 8  # distinct scales that are not interpolated
 MOST_SCALES = 512  # nodes of the interpolation between scales
 SCALE_ACCURACY = 1e-11  # of this interpolation
@@ -68,7 +69,9 @@ def values_at(contour: Contour, method: Method, stops: Array, scale: float) -> A
 def ladder_for(method: Method, stops: Array, scale: float, largest: float) -> Ladder:
     """Return the ladder that reaches down to where nothing is learned at the last stop."""
     gain = scale * float(method.gain(0.0, stops.max()))
-    return Ladder.down_to(UNLEARNED / max(gain, UNLEARNED / largest), largest)
+    # so late that the ladder would have hundreds of rungs, it does not serve any more
+    smallest = np.clip(UNLEARNED / max(gain, UNLEARNED / largest), DEEPEST * largest, largest)
+    return Ladder.down_to(float(smallest), largest)
 
 
 def is_served(ladder: Ladder, method: Method, stops: Array, scale: float) -> NDArray[np.bool_]:

@@ -200,34 +200,44 @@ class PathGCV(CurveRule):
     ) -> Choice:
         """Pick the stop with the least raised error; see :meth:`Rule.choose`."""
         self.fixed(problem.data, problem.groups)
-        choice = _Raised().choose(problem, stops, per_target=per_target)
-        stops = np.asarray(choice.curve.stops, np.float64)
-        problem = problem.reaching(stops)
-        curve = self.errors(problem, stops)
-        own, place = np.unique(choice.stop, return_inverse=True)
-        here = self.errors(problem, own)
+        raised = _Raised()
+        choice = raised.choose(problem, stops, per_target=per_target)
+        curve = raised.reported(choice.curve.stops)
+        here = raised.reported(np.atleast_1d(choice.stop))
         if np.ndim(choice.stop):
-            return replace(choice, curve=curve, error=here.errors[place, np.arange(len(place))])
-        spread = here.pooled().standard_errors
-        error = float(here.pooled().errors[0])
-        found = None if spread is None else float(spread[0])
-        return replace(choice, curve=curve, error=error, standard_error=found)
+            own = np.arange(len(here.stops))
+            return replace(choice, curve=curve, error=here.errors[own, own])
+        mean = here.pooled()
+        spread = None if mean.standard_errors is None else float(mean.standard_errors[0])
+        return replace(choice, curve=curve, error=float(mean.errors[0]), standard_error=spread)
 
 
 class _Raised(PathGCV):
-    """The errors by which stops are compared."""
+    """The errors by which stops are compared; those that are reported are kept beside them."""
+
+    def __init__(self) -> None:
+        self._plain: dict[float, tuple[Floats, Floats | None]] = {}
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return path GCV, raised where it rests on few directions."""
         spectrum = problem.spectrum
         errors, directions = _path_gcv(spectrum, problem.tuned, stops)
-        enough = min(
-            FEW_DIRECTIONS, LEAST_SHARE * (spectrum.n_observations - spectrum.n_unpenalised)
-        )
+        spread = _spread_of_probes(spectrum, problem.tuned, stops)
+        for place, stop in enumerate(stops.tolist()):
+            self._plain[stop] = errors[place], None if spread is None else spread[place]
+        total = spectrum.n_observations - spectrum.n_unpenalised
+        enough = min(FEW_DIRECTIONS, LEAST_SHARE * total)
         # every target may choose its own stop, and then the luckiest of many decides
         chance = LUCK / np.size(spectrum.target_power)
         factor = np.maximum(_luck(directions, chance) / _luck(enough, chance), 1)
         return ErrorCurve(stops, (errors.T * factor).T)
+
+    def reported(self, stops: Floats) -> ErrorCurve:
+        """Return path GCV itself at stops that were looked at."""
+        known = [self._plain[float(stop)] for stop in stops]
+        spread = [own for _, own in known if own is not None]
+        errors = np.array([error for error, _ in known])
+        return ErrorCurve(stops, errors, np.array(spread) if spread else None)
 
     choose = CurveRule.choose
 
@@ -238,6 +248,7 @@ class GCV(CurveRule):
 
     name: ClassVar[str] = "gcv"
     compares_methods: ClassVar[bool] = False
+    only_method: ClassVar[str] = "ridge"  # for no other one it is consistent
     _uses_trace: ClassVar[bool] = True
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:

@@ -24,6 +24,7 @@ from stoptime.left_out.rows import target_units
 from stoptime.left_out.span import NEGLIGIBLE
 from stoptime.methods.base import Method
 from stoptime.paths import Drawing
+from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import (
     Data,
     Fold,
@@ -89,6 +90,10 @@ class _HeldOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with a standard error over rows, where there are too few folds."""
         if choice.standard_error is not None:
+            return choice
+        try:
+            problem = problem.reaching(choice.stop)
+        except ReachError:
             return choice
         stops, own = np.unique(choice.stop, return_inverse=True)
         tests = self._tests(problem, stops)
@@ -274,8 +279,9 @@ class Form:
             fit = scores @ like(scores, mixed.reshape(len(s), -1))
             fit = fit.reshape(len(test.weights), -1, count)
             residuals = targets[:, some, None] * like(scores, unscaled[0]) - fit
-            weighted = residuals * weights[:, None, None]
-            products[some] = on_host(weighted.transpose(1, 2, 0) @ residuals.swapaxes(0, 1))
+            columns = residuals.swapaxes(0, 1)
+            weighted = columns * weights[:, None]
+            products[some] = on_host(weighted.swapaxes(1, 2) @ columns)
         return cls(s, sizes, basis, products)
 
     def holds(self, method: Method, stops: Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from stoptime.support.wording import did_you_mean_class
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Data
     from stoptime.stopping.problem import Problem
+    from stoptime.support.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,40 @@ class OneStandardError(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
-        rule = get_rule(self.rule)
-        best = rule.choose(problem, stops, per_target=per_target)
-        return self.finished(problem, rule.finished(problem, best))
+        best = self._checked().choose(problem, stops, per_target=per_target)
+        return self._earliest(best)
 
     def choose_each(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
     ) -> list[tuple[Problem, Choice]]:
         """Pick the best stops: methods are compared by their least errors."""
-        return get_rule(self.rule).choose_each(problems, stops, per_target=per_target)
+        return self._checked().choose_each(problems, stops, per_target=per_target)
+
+    def parts(self, problem: Problem, choice: Choice) -> Floats | None:
+        """Return the parts of the error of ``rule``."""
+        return get_rule(self.rule).parts(problem, choice)
 
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the earliest stop within one standard error of the best one."""
+        return self._earliest(get_rule(self.rule).finished(problem, choice))
+
+    def _checked(self) -> Rule:
+        """Return ``rule``, unless its standard error is not that of the data."""
         rule = get_rule(self.rule)
-        best = rule.finished(problem, choice)
-        # a standard error of path GCV is that of random probes, not of the data
-        if best.standard_error is None or isinstance(rule, PathGCV):
-            raise ValueError(
-                f"{rule} has no standard error over rows or folds: use CrossValidation(5) or, "
-                "if exact leave-one-out is possible, LeaveOneOut()."
-            )
+        # that of path GCV is one of random probes
+        if isinstance(rule, PathGCV):
+            self._refuse()
+        return rule
+
+    def _refuse(self) -> NoReturn:
+        raise ValueError(
+            f"{get_rule(self.rule)} has no standard error over rows or folds: use "
+            "CrossValidation(5) or, if exact leave-one-out is possible, LeaveOneOut()."
+        )
+
+    def _earliest(self, best: Choice) -> Choice:
+        if best.standard_error is None:
+            self._refuse()
         limit = np.atleast_1d(best.error + best.standard_error)
         per_target = np.ndim(best.stop) > 0
         within = columns_of(best.curve, per_target=per_target) <= limit

@@ -52,7 +52,7 @@ def lowest_between(
         _improve(found, least, points, heights(points, owner), owner)
         return found, least
     for _ in range(MOST_WHOLE_ZOOMS):
-        points = np.round(np.linspace(low, high, WHOLE_POINTS))
+        points = np.asarray(np.round(np.linspace(low, high, WHOLE_POINTS)), np.float64)
         errors = heights(points, owner)
         _improve(found, least, points, errors, owner)
         if np.all(high - low < WHOLE_POINTS):

@@ -96,10 +96,10 @@ def test_hold_out_and_discrepancy(shape):
     dense = X.toarray()
     for rows in (X, aslinearoperator(X)):
         rule = st.HoldOut(rows, y + 0.1)
-        found = st.StoppedRegressorCV(rule=rule, stops=[1, 10, 30]).fit(X, y)
-        exact = st.StoppedRegressorCV(rule=st.HoldOut(dense, y + 0.1), stops=[1, 10, 30]).fit(
-            dense, y
-        )
+        found = st.StoppedRegressorCV("nesterov-flow", rule=rule, stops=[1, 10, 30]).fit(X, y)
+        exact = st.StoppedRegressorCV(
+            "nesterov-flow", rule=st.HoldOut(dense, y + 0.1), stops=[1, 10, 30]
+        ).fit(dense, y)
         np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-4)
     rule = st.Discrepancy(noise=0.02)
     found, exact = (

@@ -32,7 +32,8 @@ def frame(X, y, weights=None):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_cross_validation_in_one_pass_equals_refitting(table, cv, fit_intercept):
     X, y = table
-    options = {"cv": cv, "stops": [0.1, 1.0, 10.0, np.inf], "fit_intercept": fit_intercept}
+    stops = [0.1, 1.0, 10.0, np.inf]
+    options = {"method": "nesterov-flow", "stops": stops, "cv": cv, "fit_intercept": fit_intercept}
     passes = []
 
     def read(start):
@@ -75,7 +76,12 @@ def test_weights_groups_and_many_targets(table, weights):
     X, y = table
     Y = np.column_stack([y, -y + X[:, 0], np.random.default_rng(0).standard_normal(1000)])
     groups = np.arange(1000) // 37
-    options = {"cv": GroupKFold(4), "stops": [0.3, 3.0], "per_target": True}
+    options = {
+        "cv": GroupKFold(4),
+        "method": "nesterov-flow",
+        "stops": [0.3, 3.0],
+        "per_target": True,
+    }
     model = st.StoppedRegressorCV(**options).fit(Chunks.of(X, Y, weights, rows=111), groups=groups)
     peer = st.StoppedRegressorCV(**options).fit(X, Y, weights, groups)
     np.testing.assert_allclose(model.errors_, peer.errors_, rtol=1e-9)
@@ -138,9 +144,9 @@ def test_numbered_folds_are_those_of_scikit_learn(n, cv):
 def test_folds_where_the_number_of_rows_is_unknown(table):
     X, y = table
     chunks = Chunks(Chunks.of(X, y, rows=100).read, 5)
-    model = st.StoppedRegressorCV(cv=3, stops=[1.0, 9.0]).fit(chunks)
+    model = st.StoppedRegressorCV("nesterov-flow", cv=3, stops=[1.0, 9.0]).fit(chunks)
     dealt = PredefinedSplit(np.arange(1000) // 100 % 3)
-    same_fit(model, st.StoppedRegressorCV(cv=dealt, stops=[1.0, 9.0]).fit(X, y))
+    same_fit(model, st.StoppedRegressorCV("nesterov-flow", cv=dealt, stops=[1.0, 9.0]).fit(X, y))
     with pytest.raises(ValueError, match=r"cv=11 needs at least as many blocks .* got 10"):
         st.StoppedRegressorCV(cv=11).fit(chunks)
     with pytest.raises(ValueError, match="cv must be a whole number if"):

@@ -74,7 +74,8 @@ def test_arrays_in_any_blocks(table, scheduler, columns, kind):
 def test_weights_shuffled_folds_and_many_targets(table):
     X, y = table
     Y, weights = np.column_stack([y, X[:, 0] - y]), np.random.default_rng(1).uniform(0.1, 2, 1000)
-    options = {"cv": KFold(4, shuffle=True, random_state=0), "stops": [0.3, 3.0]}
+    folds = KFold(4, shuffle=True, random_state=0)
+    options = {"method": "nesterov-flow", "cv": folds, "stops": [0.3, 3.0]}
     lazy = [da.from_array(a, chunks=(150, *a.shape[1:])) for a in (X, Y, weights)]
     model = st.StoppedRegressorCV(**options).fit(*lazy)
     peer = st.StoppedRegressorCV(**options).fit(X, Y, weights)
@@ -212,7 +213,7 @@ def test_unknown_lengths_must_come_in_the_same_blocks(frame):
 
 
 def stopped():
-    return st.StoppedRegressorCV(cv=4, stops=[0.5, 5.0])
+    return st.StoppedRegressorCV("nesterov-flow", cv=4, stops=[0.5, 5.0])
 
 
 def same_bits(a, b):
