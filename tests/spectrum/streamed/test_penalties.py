@@ -5,6 +5,7 @@ from dataclasses import replace
 import dask.array as da
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import SplineTransformer
 
