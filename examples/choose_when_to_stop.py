@@ -8,8 +8,9 @@ this error is smallest.
 """
 
 # %%
-# One call estimates the error along the whole path. At the chosen stop, 442 refits, each without
-# one row, would give the same error; none is run. The band is one standard error.
+# One call estimates the error along the whole path. At every stop, 442 refits, each without one
+# row, would give the same error; none is run. The band is one standard error, which by default is
+# computed at the chosen stop alone.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -19,7 +20,8 @@ import stoptime as st
 from stoptime.support import plots
 
 X, y = load_diabetes(return_X_y=True)
-model = st.StoppedRegressorCV("nesterov-flow").fit(X, y)
+rule = st.LeaveOneOut(standard_errors=True)
+model = st.StoppedRegressorCV("nesterov-flow", rule=rule).fit(X, y)
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 model.plot(ax=ax)
 ax.set(
@@ -35,7 +37,7 @@ print(model.choice_.message)
 # earliest stop whose error is within one standard error of the minimum. The coefficients there are
 # smaller.
 
-early = st.StoppedRegressorCV("nesterov-flow", rule="one-standard-error").fit(X, y)
+early = st.StoppedRegressorCV("nesterov-flow", rule=st.OneStandardError(rule)).fit(X, y)
 path = st.path(X, y, "nesterov-flow", np.geomspace(3, 3000, 400))
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 path.plot(ax=ax)
@@ -54,7 +56,8 @@ for fit, name in ((early, "1 SE"), (model, "smallest error")):
     )
 
 # %%
-# Several methods share one factorisation. The method with the smallest error is kept.
+# Several methods share one factorisation. The method with the smallest error is kept. Without a
+# list, ridge, gradient flow and critically damped flow are compared.
 
 several = st.StoppedRegressorCV(
     ["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]

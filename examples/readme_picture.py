@@ -10,13 +10,11 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 import stoptime as st
 from stoptime.support import plots
 
-SHADES = {3.0: "#D55E00", 5.0: "#E69F00", 9.0: "#56B4E9"}  # of the three frictions
+METHODS = (*st.FAMILY, st.AcceleratedFlow())
 
 
 def look(method):
-    """Return label and colour of a member of the family."""
-    if hasattr(method, "friction"):
-        return f"friction {method.friction:g}", SHADES[method.friction]
+    """Return label and colour of a method."""
     return plots.LABELS[method.name], plots.COLORS[method.name]
 
 
@@ -27,8 +25,7 @@ figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 3.8))
 
 # left: exact leave-one-out errors, at stops of which each method learns equally much at first
 gains = np.geomspace(0.03, 3e3, 300)
-for candidate in model.choice_.candidates:
-    method = candidate.method
+for method in METHODS:
     label, color = look(method)
     stops = (gains / method.gain(0.0, 1.0)) ** (1 / method.order)
     errors = st.leave_one_out(X, y, method, stops).errors
@@ -39,12 +36,12 @@ left.axvline(best, color="0.2", linestyle="--", linewidth=1)
 text = f"{look(model.method_)[0]}\nstop {model.stop_:.2f} (1/penalty {best:.1f})"
 left.annotate(text, (best, 0.6), (6, 0), ("data", "axes fraction"), "offset points")
 left.set(xscale="log", ylim=(55, 63), xlabel="stop, as 1/penalty", ylabel="left-out RMSE")
-left.set_title("Exact leave-one-out error of six methods")
+left.set_title("Exact leave-one-out error of four methods")
 
 # right: the exact risk of each at its best stop, relative to the best ridge
 decays = np.linspace(0, 3, 16)
 problem = {"eigenvalues": 1 / np.arange(1, 151.0), "noise": 0.25, "n_samples": 300}
-for method in st.FAMILY:
+for method in METHODS:
     label, color = look(method)
     ratios = [
         st.inflation(method, signal=st.power_signal(decay), target="prediction", **problem).ratio

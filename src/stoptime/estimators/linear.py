@@ -198,7 +198,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
     >>> model.choice_.message
-    'least loo error at 132 stops'
+    'least loo error at 294 stops'
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option

@@ -113,8 +113,8 @@ class Problem:
 def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
     """Return stops from nothing learned to everything learned, dense enough for every oscillation.
 
-    They are 0, where nothing is learned; then stops from where the fastest direction has learned
-    one part in a thousand to where the slowest one has a few per cent left; and infinity. Gains of
+    They are 0, where nothing is learned; then stops from where the fastest direction has learned at
+    most one part in a hundred to where the slowest has a few per cent left; and infinity. Gains of
     neighbours differ by at most 20 %. Methods that oscillate have stops that differ by at most 8 %,
     and by at most an eighth of an oscillation that still shows. For an iteration they are whole
     numbers. Where eigenvalues fall to rounding without a gap, oscillations are followed for a

@@ -31,7 +31,7 @@ FEWEST_STOPS = 10  # of a grid that memory cuts short
 
 
 class StopWarning(UserWarning):
-    """The chosen stop is the last one at which the error was estimated."""
+    """The chosen stop may not be the best one: the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class Candidate:
     """One of several methods, at its best stop, compared with the chosen method.
 
     ``behind`` is the mean over rows of the difference of squared left-out residuals to those of the
-    chosen method, and ``standard_error`` the standard error of this paired difference; it is None
-    where the rule has no residuals of single rows, or where they would cost as much as the search.
+    chosen method, and ``standard_error`` the standard error of this paired difference. With folds,
+    both are over the mean squares of the folds. The standard error is None where the rule has
+    neither.
     """
 
     method: Method

@@ -74,8 +74,8 @@ class BestScore(Rule):
 
     ``rule`` is leave-one-out, whose predictions are scored together, or cross-validation, whose
     score is the mean over folds. Errors of the curve are the negative scores. Without a given array
-    of stops the candidates are those at which the rule has looked, exactly, for the least squared
-    error. Of equal scores the earliest stop is chosen.
+    of stops the candidates are those at which the rule has looked for the least squared error. Of
+    equal scores the earliest stop is chosen.
     """
 
     rule: CurveRule
