@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Floats, array_namespace, on_host
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,9 +46,11 @@ class ErrorCurve:
         return ErrorCurve(stops, np.concatenate([other.errors, self.errors])[order], deviation)
 
 
-def standard_error(values: Floats) -> Floats:
-    """Return the standard error of the mean over the first axis."""
+def standard_error(values: Any) -> Floats:
+    """Return the standard error of the mean over the first axis, on the host."""
+    xp = array_namespace(values)
     # in units of the largest value, so that squares of squared errors do not overflow
-    largest = np.abs(values).max(axis=0)
-    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
-    return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(len(values))))
+    largest = xp.max(xp.abs(values), axis=0)
+    unit = xp.where((largest > 0) & xp.isfinite(largest), largest, 1.0)
+    spread = xp.std(values / unit, axis=0, correction=1.0)
+    return np.asarray(on_host(unit * spread)) / np.sqrt(values.shape[0])

@@ -31,13 +31,20 @@ from stoptime.left_out.ridges import least_squares
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Method
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.centred import multiplied
 from stoptime.spectrum.dense import DenseData
-from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
+from stoptime.support.arrays import (
+    Array,
+    Floats,
+    array_namespace,
+    as_dtype,
+    as_float64,
+    empty,
+    like,
+    on_host,
+)
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
-UNCHANGED = 1e-9  # relative difference of a sum over rows that is rounding
 
 
 class LeftOutRows(NamedTuple):
@@ -56,19 +63,25 @@ class Fingerprint(NamedTuple):
     """A weighted sum over the rows of X and y, by which a later change of them is noticed."""
 
     sums: tuple[Floats, ...]
+    rounding: float
 
     @classmethod
     def of(cls, data: DenseData) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
-        weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
-        both = (multiplied(one, weights, transposed=True) for one in (data.X, data.y))
-        return cls(tuple(np.asarray(on_host(one)) for one in both))
+        # in the precision and on the device of the data, so that it costs one reading of them
+        xp = array_namespace(data.y)
+        place = {"device": data.y.device} if data.on_device else {}
+        weights = xp.sin(xp.arange(1, data.n_rows + 1, dtype=xp.float64, **place))
+        both = (as_dtype(weights, one.dtype) @ one for one in (data.X, data.y))
+        sums = tuple(np.asarray(on_host(one), np.float64) for one in both)
+        single = data.rounded_to is not None
+        return cls(sums, 1e-4 if single else 1e-9)
 
     def check(self, data: DenseData) -> None:
         """Raise a ValueError if the rows have been changed since."""
         for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
             size = np.abs(old).max(initial=0)
-            if not np.allclose(old, new, rtol=0, atol=UNCHANGED * size):
+            if not np.allclose(old, new, rtol=0, atol=self.rounding * size):
                 raise ValueError(
                     "X or y was changed after fit, and what you ask for needs the training rows "
                     "as they were: fit again, or fit to a copy, model.fit(X.copy(), y.copy())."

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LEARNED = 1e20  # gain·s from which on a path is least squares, also where a row is left out
 EIGENDECOMPOSITION = 3.0  # work of one, in units of that of rank² penalties
 MOST_POINTS = 2**16  # of an ellipse
-SPANNED = 1e-9  # error of a filter up to which it is in a span
+SPANNED = 1e-7  # error of a filter up to which it is in a span
 KEPT_NUMBERS = 2**26  # of all columns that are kept, 512 MB; or as many as X has
 TARGETS_AT_ONCE = 1024  # so that blocks of rows stay tall enough for fast products
 
@@ -264,12 +264,16 @@ class Look:
     def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
         """Return mean squares at stops (n_stops, n), a column for each of n targets."""
         distinct, place = np.unique(stops, return_inverse=True)
-        coordinates = self.span.coordinates(method, distinct, self.rows.mean_scale)
+        values = values_at(self.span.contour, method, distinct, self.rows.mean_scale)
+        coordinates = self.span.filters.T @ values
         found = np.empty(stops.shape)
         for some in slices(len(targets), TARGETS_AT_ONCE):
             own = coordinates[:, place.reshape(stops.shape)[:, some]].transpose(2, 0, 1)
             found[:, some] = (own * (self.products[targets[some]] @ own)).sum(axis=1).T
-        return np.maximum(found, 0) * self.unit[targets] ** 2
+        errors = np.maximum(found, 0) * self.unit[targets] ** 2
+        # a filter outside of the span has another error: it is not looked at
+        outside = np.abs(self.span.filters @ coordinates - values).max(axis=0) > SPANNED
+        return np.where(outside[place.reshape(stops.shape)], np.inf, errors)
 
     def residuals(self, method: Method, stops: Array, own: Places) -> Array | None:
         """Return e of every target at its own stop, if these filters are in the span."""

@@ -56,12 +56,21 @@ class Mixture:
             held += columns * (len(self.eigenvalues) + 2 * len(self.penalties))
         return held
 
+    def _table(self, reference: Any) -> Any:
+        """Return the real and imaginary parts of λ/(λ + s), of shape (rank, 2·penalties)."""
+        if not self._tables:
+            # made where the rows are, because a large table would be slow to move
+            eigenvalues = like(reference, self.eigenvalues)
+            with np.errstate(over="ignore"):
+                ridges = 1 / (1 + eigenvalues[:, None] / like(reference, self.penalties))
+            xp = array_namespace(eigenvalues)
+            self._tables.append(xp.concat([xp.real(ridges), xp.imag(ridges)], axis=1))
+        return self._tables[0]
+
     @cached_property
-    def _table(self) -> Array:
-        """The real and imaginary parts of λ/(λ + s), of shape (rank, 2·penalties)."""
-        with np.errstate(over="ignore"):
-            ridges = 1 / (1 + self.eigenvalues[:, None] / self.penalties)
-        return np.concatenate([ridges.real, ridges.imag], axis=1)
+    def _tables(self) -> list[Any]:
+        """The table of the ridges, once it is made."""
+        return []
 
     def _prefers_operators(self, n_targets: int) -> bool:
         """Tell whether operators of the columns take fewer products than ridges of all targets."""
@@ -78,7 +87,7 @@ class Mixture:
             out += alpha[..., None] * block.residual
             return out
         count = len(self.penalties)
-        table = like(block.scores, self._table)
+        table = self._table(block.scores)
         real, imaginary, whole = (
             like(table, part) for part in np.split(self.weights, [count, 2 * count])
         )
@@ -140,7 +149,7 @@ class Mixture:
         .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
         """
         count = len(self.penalties)
-        table = like(block.scores, self._table)
+        table = self._table(block.scores)
         real, imaginary, whole = (
             like(table, part) for part in np.split(self.weights, [count, 2 * count])
         )
@@ -168,7 +177,7 @@ class Mixture:
             \frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr)
         """
         count = len(self.penalties)
-        table = like(block.scores, self._table)
+        table = self._table(block.scores)
         portions = lagrange(self.scales, on_host(block.scale))
         # weights of the ridges for each row; those of the infinite penalty, which learns nothing,
         # do not matter

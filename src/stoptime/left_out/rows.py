@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import WITHOUT_ROWS
-from stoptime.support.arrays import EPS, Array, as_float64, like, on_host, slices
+from stoptime.support.arrays import EPS, Array, as_float64, constant, like, on_host, slices
 
 if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
-MEAN_ROUNDING = 1e-13  # of the smallest spread: a mean that is rounded by more moves the scores
+MEAN_ROUNDING = 1e-11  # of the smallest spread: a mean that is rounded by more moves the scores
 CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
 Index = slice | NDArray[np.intp]
@@ -216,29 +216,32 @@ class Rows:
         """Return some rows in the directions that are never shrunk, (n_rows, n_free)."""
         geometry = self.spectrum.geometry
         if geometry is None:
-            return like(self.data.y, np.zeros((len(self.weights[index]), 0)))
+            return as_float64(self.data.y[index][:, :0])
         mean = self.spectrum.feature_mean
         return as_float64(self.data.rotated(index, mean, geometry.vectors))
 
     def _stretch(self, index: slice, free: Array) -> Array:
         """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
-        leverage = self.weights[index] * float(self.spectrum.fit_intercept)
-        if free.shape[1]:
-            leverage = leverage + self.weights[index] * on_host((free**2).sum(axis=1))
+        leverage = self._beside(free, self.weights, index) * float(self.spectrum.fit_intercept)
+        if not free.shape[1]:
+            return 1 / (1 - leverage)
+        leverage = leverage + self._beside(free, self.weights, index) * (free**2).sum(axis=1)
         # an unshrunk direction that only this row determines has a leverage of one
-        alone = leverage > 1 - LEVERAGE_SAFETY * self.data.rounding
-        if free.shape[1] and alone.any():
+        alone = on_host(leverage > 1 - LEVERAGE_SAFETY * self.data.rounding)
+        if alone.any():
             row = int(np.arange(len(self.weights))[index][np.argmax(alone)])
             raise ValueError(
                 f"Without row {row} a direction that penalty_matrix does not penalise is not "
                 'determined: penalise it a little, or choose the stop by cv=5 or rule="path-gcv".'
             )
-        return like(free, np.asarray(1 / (1 - leverage)))
+        return 1 / (1 - leverage)
 
     def _beside(self, reference: Any, values: Array, index: slice) -> Any:
         """Return the numbers of some rows where the reference is."""
-        count = len(self.weights[index])
-        return like(reference, np.full(count, values[0]) if len(values) == 1 else 1 * values[index])
+        if self.has_one_scale:
+            # made there: moving a million equal numbers would take longer than a product
+            return constant(reference, reference.shape[0], float(values[0]))
+        return like(reference, 1 * values[index])
 
 
 def target_units(spectrum: Spectrum) -> Array:

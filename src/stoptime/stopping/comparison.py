@@ -37,7 +37,9 @@ def best_method(
     errors = [float(np.mean(choice.error)) for _, choice in found]
     power = float(np.mean(problems[0].spectrum.target_power))
     best = first_up_to_ties(errors, EXACT_FIT * power)
-    parts = [rule.parts(*one) if len(found) > 1 else None for one in found]
+    # without the residuals of the search, paired differences would cost as much as itself
+    wanted = len(found) > 1 and (prefer_simple or not rule.needs_rows or _has_looked(found[0][0]))
+    parts = [rule.parts(*one) if wanted else None for one in found]
     if prefer_simple and errors[0] - errors[best] <= (_paired(parts[0], parts[best]) or 0.0):
         best = 0
     problem, choice = found[best]
@@ -124,7 +126,11 @@ class Searched:
         return state
 
 
-def _paired(one: Floats | None, other: Floats | None) -> float | None:
+def _has_looked(problem: Problem) -> bool:
+    return problem.can_leave_out and problem.left_out.has_looked
+
+
+def _paired(one: Any, other: Any) -> float | None:
     """Return the standard error of the mean difference."""
     if one is None or other is None:
         return None

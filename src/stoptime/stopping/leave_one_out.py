@@ -10,7 +10,7 @@ with the stop: it is looked at in stages.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -32,9 +32,16 @@ from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
-from stoptime.stopping.rule import EXACT_FIT, Choice, CurveRule, StopWarning, columns_of
+from stoptime.stopping.rule import (
+    EXACT_FIT,
+    Choice,
+    CurveRule,
+    StopWarning,
+    columns_of,
+    last_stop_warning,
+)
 from stoptime.stopping.zoom import lowest_between
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -45,6 +52,8 @@ FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at fi
 STAGE_RATIO = 3.0  # of the last stops of neighbouring stages
 IMPROVED = 0.999  # times the least error so far: a stage that gains less may be the last
 WINDOW = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
+SPANNING_PHASE = 0.5  # t√L between stops whose filters span those between them
+MOST_SPANNING = 1000  # iterations, of which such a span is made
 LATER = 1e3  # factor of the last gain if the least error lies at the end
 TRUST = 1e3  # times the reach of products of X, up to which they are good enough for errors
 
@@ -84,17 +93,20 @@ class LeaveOneOut(CurveRule):
         if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         size = cast("int | None", stops)
+        looked = partial(_looked, size=size, per_target=per_target)
         curves = []
         if not _factors_faster(problems[0]):
-            curves = _looked(problems, size)
+            curves = looked(problems)
         if not curves or _needs_more_digits(curves, per_target=per_target):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
             problems = [replace(one, spectrum=spectrum) for one in problems]
-            curves = _looked(problems, size)
+            curves = looked(problems)
         if _is_best_at_the_end(curves, per_target=per_target):
             # with little noise, stopping may pay where only a thousandth is left to be learned
-            curves = _looked(problems, size, LATER)
+            curves = looked(problems, later=LATER)
+        for one in curves:
+            one.warn_of_the_last_stop()
         return [self._zoomed(one, per_target=per_target) for one in curves]
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
@@ -118,15 +130,18 @@ class LeaveOneOut(CurveRule):
             return problem, replace(choice, stop=stop, error=error)
         return problem, replace(choice, stop=float(stop[0]), error=float(error[0]))
 
-    def parts(self, problem: Problem, choice: Choice) -> Floats:
+    def parts(self, problem: Problem, choice: Choice) -> Any:
         """Return squared left-out residuals, weighted to have the error as their mean."""
-        residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
-        weights = problem.left_out.rows.weights
-        present = weights > 0
-        counts = weights[present] * np.count_nonzero(present)
-        squares = residuals.reshape(len(residuals), -1)[present] ** 2
-        error = counts @ squares / len(counts)
-        return np.asarray(counts[:, None] * (squares - error) + error)
+        rows = problem.left_out.rows
+        residuals = as_float64(problem.left_out_residuals(choice)).reshape(len(rows.weights), -1)
+        squares = residuals**2
+        if rows.has_one_scale:
+            return squares
+        present = np.flatnonzero(rows.weights)
+        counts = like(squares, rows.weights[present] * len(present))
+        squares = squares[like(squares, present)]
+        error = counts @ squares / len(present)
+        return counts[:, None] * (squares - error) + error
 
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
@@ -134,19 +149,19 @@ class LeaveOneOut(CurveRule):
         if np.isfinite(problem.spectrum.reach) and problem.spectrum.solver == "svd":
             residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
             _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
-        error = squares.mean(axis=0)
+        error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
         spread = standard_error(squares)
         curve = choice.curve
         if self.standard_errors and curve.standard_errors is None:
-            curve = self.errors(problem, np.asarray(curve.stops, np.float64))
+            stops = np.union1d(curve.stops, choice.stop)
+            curve = self.errors(problem, stops.astype(np.float64))
         if np.ndim(choice.stop):
             return replace(choice, error=error, standard_error=spread, curve=curve)
+        if curve.standard_errors is None:
+            here = error if problem.data.single_target else error[None]
+            curve = curve.joined(ErrorCurve(np.array([choice.stop]), here))
         # targets share their rows, so their errors are correlated: standard errors are averaged
         mean = float(error.mean())
-        here = error if problem.data.single_target else error[None]
-        exact = ErrorCurve(np.array([choice.stop]), here)
-        if curve.standard_errors is None:
-            curve = curve.joined(exact)
         return replace(choice, error=mean, standard_error=float(spread.mean()), curve=curve)
 
 
@@ -181,6 +196,15 @@ class _Curve:
         """Return the curve of the mean over targets."""
         stages = [_Stage(last, look.pooled()) for last, look in self.stages]
         return replace(self, errors=self.errors.mean(axis=1, keepdims=True), stages=stages)
+
+    def warn_of_the_last_stop(self) -> None:
+        """Warn if the least error is that of the last stop, beyond which nothing is known."""
+        mean = self.errors.mean(axis=1)
+        power = float(np.mean(self.problem.spectrum.target_power))
+        last = len(mean) - 1
+        lowest = int(np.argmin(mean)) == last > 0 and mean[last] > EXACT_FIT * power
+        if lowest and np.isfinite(self.stops[last]):
+            last_stop_warning("loo error", self.problem.method, float(self.stops[last]))
 
     def shaped(self, errors: Array) -> Floats:
         """Return errors without the axis of targets if y was a vector."""
@@ -227,7 +251,9 @@ def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family
     return _Family(stops, span, tuple(span.filters.T @ own for own in values))
 
 
-def _looked(problems: list[Problem], stops: int | None, later: float = 1.0) -> list[_Curve]:
+def _looked(
+    problems: list[Problem], *, size: int | None, per_target: bool, later: float = 1.0
+) -> list[_Curve]:
     """Return the error curves of all methods up to stops that the spectrum can be trusted with.
 
     The last gain is ``later`` by this factor than that of the default grid.
@@ -237,11 +263,11 @@ def _looked(problems: list[Problem], stops: int | None, later: float = 1.0) -> l
         for place, one in enumerate(problems)
         if one.tuned.scale_free and not one.tuned.oscillates
     ]
-    together = _together([problems[one] for one in alike], stops, later)
+    together = _together([problems[one] for one in alike], size, later)
     found = dict(zip(alike, together, strict=True))
     for place, problem in enumerate(problems):
         if place not in found:
-            found[place] = _alone(problem, stops, later)
+            found[place] = _alone(problem, size, later, per_target=per_target)
     return [found[place] for place in range(len(problems))]
 
 
@@ -263,7 +289,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
         pairs = zip(methods, sized, strict=True)
         family = _family_at(methods, tuple(own * unit ** (1 / one.order) for one, own in pairs))
     if family is None:
-        return [_alone(one, size, later) for one in problems]
+        return [_alone(one, size, later, per_target=True) for one in problems]
     grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
     look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
@@ -275,7 +301,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     return found
 
 
-def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
+def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
     method = problem.tuned
@@ -292,7 +318,7 @@ def _alone(problem: Problem, size: int | None, later: float) -> _Curve:
         span = Span.of(ladder, values_at(ladder, method, grid, scale))
         look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
         return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
-    return _staged(problem, grid)
+    return _staged(problem, grid, per_target=per_target)
 
 
 def _inner(grid: Array) -> Array:
@@ -300,7 +326,7 @@ def _inner(grid: Array) -> Array:
     return grid[(grid > 0) & np.isfinite(grid)]
 
 
-def _staged(problem: Problem, grid: Array) -> _Curve:
+def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     """Return the curve of a method that oscillates, stage by stage while later ones may be better.
 
     They may be where ridge of the same gain is still nearly as good as it ever is.
@@ -308,7 +334,7 @@ def _staged(problem: Problem, grid: Array) -> _Curve:
     left_out = problem.left_out
     method = problem.tuned
     scale = left_out.rows.mean_scale
-    latest = _latest_good_gain(problem)
+    latest = _latest_good_gain(problem, per_target=per_target)
     phase = phases(problem, grid)
     stages: list[_Stage] = []
     errors = np.empty((0, problem.data.n_targets))
@@ -321,25 +347,37 @@ def _staged(problem: Problem, grid: Array) -> _Curve:
         ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_points)
         look: Look | Direct = Direct(left_out)
         if ellipse is not None:
-            span = Span.of(ellipse, values_at(ellipse, method, own, scale))
+            dense = np.union1d(own, _between(method, own, phase[start:count]))
+            span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
             look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
         stages.append(_Stage(float(own[-1]), look))
         found = look.errors_at(method, own)[len(errors) - start :]
-        least = errors.mean(axis=1).min(initial=np.inf)
+        columns = found if per_target else found.mean(axis=1, keepdims=True)
+        before = errors if per_target else errors.mean(axis=1, keepdims=True)
+        better = columns.min(axis=0) <= IMPROVED * before.min(axis=0, initial=np.inf)
         errors = np.concatenate([errors, found])
         later = float(method.gain(0.0, own[-1]))
-        if found.mean(axis=1).min() > IMPROVED * least and later > latest:
+        if not better.any() and later > latest:
             break
         end *= STAGE_RATIO
     return _Curve.of(problem, grid[: len(errors)], errors, stages)
 
 
-def _latest_good_gain(problem: Problem) -> float:
+def _between(method: Method, stops: Array, phases: Array) -> Array:
+    """Return iterations so close that a span of their filters holds those between them too."""
+    if not method.whole_stops:
+        return stops  # a grid of a flow is as close
+    wanted = int(np.ceil((phases[-1] - phases[0]) / SPANNING_PHASE)) + 2
+    count = min(wanted, MOST_SPANNING)
+    return np.unique(np.round(np.interp(np.linspace(*phases[[0, -1]], count), phases, stops)))
+
+
+def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
     """Return the largest gain at which ridge is nearly as good as at its best stop."""
-    curve = _together([replace(problem, method=Ridge())])[0].pooled()
-    errors = curve.errors[:, 0]
-    good = curve.stops[errors <= WINDOW * errors.min()]
-    return float(good[-1])
+    curve = _together([replace(problem, method=Ridge())])[0]
+    errors = curve.errors if per_target else curve.errors.mean(axis=1, keepdims=True)
+    good = (errors <= WINDOW * errors.min(axis=0)).any(axis=1)
+    return float(curve.stops[good][-1])
 
 
 def _factors_faster(problem: Problem) -> bool:

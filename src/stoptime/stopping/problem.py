@@ -95,7 +95,7 @@ class Problem:
         """Return residuals and predictions of all rows by the fits without each of them."""
         return LeftOutRows.of(cast("DenseData", self.data), self.left_out_residuals(choice))
 
-    def left_out_fits(self, choice: Choice, unchanged: Fingerprint | None) -> LeftOutFits:
+    def left_out_fits(self, choice: Choice, unchanged: Fingerprint | None = None) -> LeftOutFits:
         """Return the fits without each row, for predictions at new rows."""
         stop = np.asarray(choice.stop, np.float64)
         return LeftOutFits.of(self.left_out.rows, self.tuned, stop, unchanged)

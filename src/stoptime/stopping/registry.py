@@ -55,8 +55,9 @@ class OneStandardError(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the earliest stop as good as the best; see :meth:`Rule.choose`."""
-        best = self._checked().choose(problem, stops, per_target=per_target)
-        return self._earliest(best)
+        rule = self._checked()
+        found = self._earliest(rule.choose(problem, stops, per_target=per_target))
+        return found if found.standard_error is not None else rule.finished(problem, found)
 
     def choose_each(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
@@ -70,7 +71,9 @@ class OneStandardError(Rule):
 
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the earliest stop within one standard error of the best one."""
-        return self._earliest(get_rule(self.rule).finished(problem, choice))
+        rule = get_rule(self.rule)
+        found = self._earliest(rule.finished(problem, choice))
+        return found if found.standard_error is not None else rule.finished(problem, found)
 
     def _checked(self) -> Rule:
         """Return ``rule``, unless its standard error is not that of the data."""

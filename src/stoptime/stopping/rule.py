@@ -275,11 +275,17 @@ class CurveSearch:
         stops = self.curve.stops
         last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
         if np.argmin(self.curve.pooled().errors) == last_place:
-            warn_user(
-                f"The {self.rule.name} {self.rule.measure} of {self.problem.method} is least at "
-                f"the last stop tried, {stops[last_place]:.3g}: give an array of later stops.",
-                StopWarning,
-            )
+            what = f"{self.rule.name} {self.rule.measure}"
+            last_stop_warning(what, self.problem.method, float(stops[last_place]))
+
+
+def last_stop_warning(what: str, method: Method, stop: float) -> None:
+    """Warn that an error is least at the last stop that was tried."""
+    warn_user(
+        f"The {what} of {method} is least at the last stop tried, {stop:.3g}: give an array of "
+        "later stops.",
+        StopWarning,
+    )
 
 
 def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
