@@ -13,7 +13,6 @@ mixture of ridges is the mixture of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -112,27 +111,26 @@ class Mixture:
     def mixed(self, columns: Array, scale: Array) -> Array:
         """Return e/d at every stop from e/d of the columns."""
         flat = columns.reshape(columns.shape[0], -1)
-        out: Any = 0
-        for own, portion in self._portions(scale):
-            part = (like(flat, own.T) @ flat).reshape(own.shape[1], *columns.shape[1:])
-            out = out + like(part, portion)[:, None] * part
-        return out
+        shape = self.coordinates.shape[2], *columns.shape[1:]
+        parts = [(like(flat, own.T) @ flat).reshape(shape) for own in self.coordinates]
+        return self._interpolated(parts, scale)
 
     def mixed_by_target(self, columns: Array, scale: Array, own: NDArray[np.intp]) -> Array:
         """Return e/d of every target at its own stop, of shape (n_rows, n_targets)."""
-        out: Any = 0
-        for coordinates, portion in self._portions(scale):
-            part = (columns * like(columns, coordinates[:, own])[:, None]).sum(axis=0)
-            out = out + like(part, portion)[:, None] * part
-        return out
+        parts = [
+            (columns * like(columns, coordinates[:, own])[:, None]).sum(axis=0)
+            for coordinates in self.coordinates
+        ]
+        return self._interpolated(parts, scale)
 
-    def _portions(self, scale: Array) -> Iterator[tuple[Array, Array]]:
-        """Yield coordinates at every scale, and the part that they have in each of the rows."""
-        for own, portion in zip(
-            self.coordinates, lagrange(self.scales, on_host(scale)).T, strict=True
-        ):
-            if portion.any():
-                yield own, portion
+    def _interpolated(self, parts: list[Array], scale: Array) -> Array:
+        """Return numbers of rows, along the last but one axis, from those at every scale."""
+        if len(parts) == 1:
+            return parts[0]
+        portions = lagrange(self.scales, on_host(scale)).T
+        pairs = zip(parts, portions, strict=True)
+        weighted = [like(part, portion)[:, None] * part for part, portion in pairs]
+        return sum(weighted[1:], weighted[0])
 
     def _inverse_rests(self, block: RowBlock, table: Array) -> tuple[Array, Array]:
         """Return real and imaginary parts of 1/(1 - h), each of shape (n_rows, n_penalties)."""

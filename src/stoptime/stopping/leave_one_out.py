@@ -369,7 +369,8 @@ def _between(method: Method, stops: Array, phases: Array) -> Array:
         return stops  # a grid of a flow is as close
     wanted = int(np.ceil((phases[-1] - phases[0]) / SPANNING_PHASE)) + 2
     count = min(wanted, MOST_SPANNING)
-    return np.unique(np.round(np.interp(np.linspace(*phases[[0, -1]], count), phases, stops)))
+    close = np.linspace(float(phases[0]), float(phases[-1]), count)
+    return np.unique(np.round(np.interp(close, phases, stops)))
 
 
 def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
@@ -399,14 +400,18 @@ def _trusted(problem: Problem, stops: Array) -> int:
 
 
 def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
-    """Tell whether the best method has its least error at its last stops."""
+    """Tell whether the best method has its least error at its end, and may have a better stop."""
     means = [one.errors if per_target else one.errors.mean(axis=1, keepdims=True) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
+    errors = means[best]
     last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
     power = np.mean(curves[best].problem.spectrum.target_power)
-    least = means[best].min(axis=0)
-    # an error of rounding has no better stop
-    return bool(np.any((np.argmin(means[best], axis=0) >= last) & (least > EXACT_FIT * power)))
+    at_end = np.argmin(errors, axis=0) >= last
+    # where least squares is as good as the last stop, nothing between them is better by more
+    settled = last < len(errors) - 1
+    settled = settled & (np.abs(errors[last] - errors[-1]) <= (1 - IMPROVED) * errors[-1])
+    # and an error of rounding has no better stop
+    return bool(np.any(at_end & ~settled & (errors.min(axis=0) > EXACT_FIT * power)))
 
 
 def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
