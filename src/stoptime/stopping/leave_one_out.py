@@ -318,6 +318,10 @@ def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool
         span = Span.of(ladder, values_at(ladder, method, grid, scale))
         look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
         return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
+    if left_out.rows.has_one_scale and method.ridges(grid) is not None:
+        # every stop is a sum of a few ridges of its own
+        direct = Direct(left_out)
+        return _Curve.of(problem, grid, direct.errors_at(method, grid), [_Stage(np.inf, direct)])
     return _staged(problem, grid, per_target=per_target)
 
 
