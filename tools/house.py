@@ -43,6 +43,7 @@ METHOD_CLASSES = {
     "ConjugateGradient",
     "CriticalFlow",
     "IteratedRidge",
+    "Butterworth",
     "SpectralCutoff",
     "Adaptive",
     "Adam",

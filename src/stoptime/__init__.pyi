@@ -21,6 +21,7 @@ from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_ou
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -80,8 +81,9 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
     "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
-    "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
-    "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
+    "Block", "Butterworth", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
+    "CriticalFlow", "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve",
+    "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",

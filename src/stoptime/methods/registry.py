@@ -9,6 +9,7 @@ from typing import Any, cast
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -20,7 +21,8 @@ from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
 
-CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
+FLOWS = (GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow)
+CONTINUOUS = (Ridge, *FLOWS, IteratedRidge, Butterworth)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 

@@ -377,7 +377,7 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
     table = np.array([s, method.gain(s, stop)])
-    logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
+    logs = LOG_FACTORS - float(np.log(search.gain_at(method, stop)))
     first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
     start = int(np.argmin(first))
     place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
