@@ -216,8 +216,8 @@ def _rise(band: BesselBand, low: float, high: float, end: float) -> arb:
     # D = A/σ - σB with A = u·g and B = (1 - g)/u = u·φ. The caps of g, g_r and g_rr are 1, 2/r and
     # ``bend``; those of A are u times larger. Those of φ are half as large as those of g, so those
     # of B are at most min(u/2, 1/u) ≤ 1/√2 times larger.
-    a = end * (band.bend / sigma + 4 * drift / (r * sigma**2) + 2 * drift**2 / sigma**3)
-    b = (high * band.bend + 4 * drift / r) / exact(2).sqrt()
+    a = end * (band.friction_bend / sigma + 4 * drift / (r * sigma**2) + 2 * drift**2 / sigma**3)
+    b = (high * band.friction_bend + 4 * drift / r) / exact(2).sqrt()
     return (a + b) * band.width**2 / 8
 
 
@@ -229,7 +229,7 @@ def _floors(band: BesselBand, first: Node, last: Node, rise: arb) -> list[arb]:
     double = []
     for node in (first, last):
         found = BesselFilter(node.friction)
-        overshoots.append(-found.shrinkage(exact(late)) - band.bend * band.width**2 / 8)
+        overshoots.append(-found.shrinkage(exact(late)) - band.friction_bend * band.width**2 / 8)
         height, depth = (imbalance(found, exact(node.sigma), (at, at))[0] for at in (early, late))
         double.append(height.min(-depth) - rise)
     # The overshoot alone bounds |D| by 2·sqrt(m(1 + m)) at every scale, a concave function of m. A
