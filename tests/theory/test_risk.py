@@ -192,7 +192,8 @@ def test_the_worst_spectrum_reaches_the_constant(method):
     pytest.importorskip("flint")
     constant = st.bounds.risk_inflation(method, adaptive=True)
     x, shares = np.array(constant.spectrum).T
-    count = np.round(20_000 * shares).astype(int)
+    # rounded up: a small share of small eigenvalues is what makes late stops bad
+    count = np.ceil(50_000 * shares).astype(int)
 
     def ratio(x):
         s = np.repeat(x, count)
@@ -201,7 +202,7 @@ def test_the_worst_spectrum_reaches_the_constant(method):
         ).ratio
 
     # signal len(s) and noise 1 of one row make 1 the best penalty
-    assert constant.lower - 1e-4 <= ratio(x) <= constant.upper
+    assert constant.lower - 2e-4 <= ratio(x) <= constant.upper
     assert ratio(10 * x) < constant.lower - 0.02
 
 
