@@ -15,12 +15,18 @@ from stoptime.bounds.summary import (  # isort: skip
     BoundsRow, BoundsTable, coupling_counterexample, heavy_ball_theorem, statements, table,
 )  # fmt: skip
 from stoptime.bounds.balls import AdaptiveEnclosure, Enclosure, WorkLimitError
-from stoptime.bounds.certificates import parameter_error, risk_inflation
+from stoptime.bounds.certificates import (
+    bias_coupling,
+    parameter_error,
+    risk_inflation,
+    variance_coupling,
+)
 from stoptime.bounds.friction import FrictionCurve, friction_change, friction_inflation
 
 __all__ = [
     "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
-    "best_guarantees", "conjugate_gradient_risk", "coupling_counterexample", "friction_change",
+    "best_guarantees", "bias_coupling", "conjugate_gradient_risk", "coupling_counterexample",
+    "friction_change",
     "friction_inflation", "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
-    "price_of_products", "risk_inflation", "statements", "table",
+    "price_of_products", "risk_inflation", "statements", "table", "variance_coupling",
 ]  # fmt: skip

@@ -20,12 +20,14 @@ from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_i
 from stoptime.bounds.filters import (  # isort: skip
     BesselFilter, ButterworthFilter, GaussianFilter, MaternFilter, PowerFilter,
 )  # fmt: skip
-from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.heavy_ball import (  # isort: skip
+    heavy_ball_error, heavy_ball_inflation, heavy_ball_variance,
+)  # fmt: skip
 from stoptime.bounds.iterates import Iterates
 from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 
 from stoptime.bounds.one_variable import (  # isort: skip
-    flow_error, flow_inflation, ridge_error, ridge_inflation, ridge_ratio,
+    flow_bias, flow_error, flow_inflation, flow_variance, ridge_error, ridge_inflation, ridge_ratio,
 )  # fmt: skip
 from stoptime.bounds.tied_momentum import tied_inflation
 from stoptime.methods.base import Method
@@ -203,6 +205,73 @@ def parameter_error(
     c = positive_number("calibration", calibration)
     width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
     return _proven(proofs.error, *proofs.filter(method), c, width)
+
+
+def variance_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
+    r"""Enclose the largest variance over that of ridge, at any stop and on any spectrum.
+
+    .. math:: \mathrm{Var}(t) \le C_2\, \mathrm{Var}^{ridge}(\lambda), \qquad
+              C_2 = \sup_u \Big( \frac{(1 + u^2)(1 - g(u))}{u^2} \Big)^2
+
+    with λ = 1/t² and u = t√s, or λ = 1/t and u² = ts where stops scale like 1/λ. Of the two
+    inequalities in Section 3.3 of the paper this one holds: the variance of accelerated flow never
+    exceeds that of ridge by more than a factor. It holds in each direction, so for estimation and
+    for prediction. For heavy-ball flow the supremum is also over the damping.
+
+    Parameters
+    ----------
+    method : Ridge, IteratedRidge, Butterworth, or a flow
+        Any friction; heavy-ball flow needs ``damping="critical"``.
+    tolerance : float, default=1e-10
+        See :func:`risk_inflation`.
+
+    Examples
+    --------
+    >>> print(variance_coupling("nesterov-flow"))
+    [1.38363..., 1.38363...] at stop 5.00...
+    """
+    return _coupling(method, tolerance, flow_variance, heavy_ball_variance)
+
+
+def bias_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
+    r"""Enclose the largest squared bias over that of ridge, at any stop and on any spectrum.
+
+    .. math:: C_1 = \sup_u\ (1 + u^2)^2 g(u)^2
+
+    with λ and u as in :func:`variance_coupling`. There is none for the paper's flows, and a
+    ValueError says why: the bias of accelerated flow exceeds every multiple of ridge's bias at some
+    eigenvalue (:func:`coupling_counterexample`). With friction of at least 4 there is one.
+
+    Examples
+    --------
+    >>> from stoptime import AcceleratedFlow
+    >>> print(bias_coupling(AcceleratedFlow(5), tolerance=1e-6))
+    [18.7172..., 18.7172...] at stop 2.928...
+    """
+    return _coupling(method, tolerance, flow_bias, _no_bias_coupling)
+
+
+def _coupling(
+    method: str | Method,
+    tolerance: float,
+    flow: Callable[..., Enclosure],
+    heavy_ball: Callable[..., Enclosure],
+) -> Enclosure:
+    method, proofs = _proofs_of(method)
+    if proofs.error is None:
+        raise TypeError(f"Couplings are proven for ridge and for flows; got {method!r}.")
+    width = positive_number("tolerance", tolerance)
+    if isinstance(method, Ridge):
+        return Enclosure(1.0, 1.0, 0.0)
+    proof = heavy_ball if isinstance(method, HeavyBallFlow) else flow
+    return _proven(proof, *proofs.filter(method), width)
+
+
+def _no_bias_coupling(_: float) -> Enclosure:
+    raise ValueError(
+        "The bias of heavy-ball flow cannot be coupled: with little damping it oscillates like a "
+        "cosine and exceeds every multiple of ridge's bias, which falls like 1/s."
+    )
 
 
 def proven_guarantee(

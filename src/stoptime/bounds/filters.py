@@ -53,6 +53,11 @@ class ScaleFreeFilter(ABC):
     def in_floats(self, u: Array) -> Array:
         """Return g at many points in floating point: for a search, never for a proof."""
 
+    def square_tail(self, start: float) -> arb:
+        """Return a cap on u²·|g| for u ≥ start, where start is at least 3 and ``tail_start``."""
+        # Without oscillation u²·g falls from there on.
+        return exact(start) ** 2 * self.shrinkage(exact(start))
+
     def tail_in_floats(self, start: Array) -> Array:
         """Return :meth:`tail` at many points in floating point, for a search."""
         return self.in_floats(start)
@@ -363,6 +368,18 @@ class BesselFilter(CosineFilter):
         # never grows, and it bounds p² from u on.
         q = 1 - (2 * self._nu - 1) / u**2
         return ((u * g) ** 2 + (g + u * slope) ** 2 / q).upper().sqrt() / u
+
+    def square_tail(self, start: float) -> arb:
+        """Return the envelope of u²·g, which is infinite if friction < 4."""
+        if self.friction < 4:
+            return exact(math.inf)
+        u = exact(start)
+        g = self.shrinkage(u)
+        # p = u²·g solves p'' + (r - 4)p'/u + qp = 0 with q = 1 - (2r - 6)/u², and as q grows,
+        # p² + p'²/q never grows.
+        q = 1 - (2 * exact(self.friction) - 6) / u**2
+        velocity = 2 * u * g + u**2 * self.slope(u)
+        return ((u**2 * g) ** 2 + velocity**2 / q).upper().sqrt()
 
 
 @dataclass(frozen=True)

@@ -236,9 +236,20 @@ def sinc_slope(b: arb) -> arb:
 
 
 def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
-    r"""Enclose the parameter error of heavy-ball flow over all dampings.
+    """Enclose the parameter error of heavy-ball flow over all dampings."""
+    return _distance(calibration, tolerance, 0)
 
-    .. math:: C = \sup_{a, b \ge 0} h(a, b)^2, \qquad h = c\,\varphi(a, b) - g(a, b)
+
+def heavy_ball_variance(tolerance: float) -> Enclosure:
+    """Enclose the largest variance over that of ridge with λ = 1/t², over all dampings."""
+    return _distance(1.0, tolerance, 1)
+
+
+def _distance(calibration: float, tolerance: float, shift: int) -> Enclosure:
+    r"""Enclose a supremum over all dampings.
+
+    .. math:: C = \sup_{a, b \ge 0} (\mathrm{shift} + h(a, b))^2, \qquad
+              h = c\,\varphi(a, b) - g(a, b)
     """
     # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
     c = exact(calibration)
@@ -259,16 +270,16 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
             g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, c * phi - g, variation)
+        return bracket_square(box, shift + c * phi - g, variation)
 
-    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
+    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), shift + c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.
     peak = lowest_between(
         lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, ERROR_HORIZON, ROUGHLY
     )
     undamped = bracket(((0.0, 0.0), (peak, peak)))
     best = max(origin, undamped, key=lambda found: found.attained)
-    beyond = (1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
+    beyond = (shift + 1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
     known = best._replace(cap=upward(beyond))
     error = supremum(bracket, ((0.0, ERROR_HORIZON),) * 2, known=known, tolerance=tolerance)
     a, b = (sum(side) / 2 for side in error.box)

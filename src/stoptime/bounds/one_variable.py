@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Bracket, Enclosure, Interval, WorkLimitError, arb, bracket_square,
+    AdaptiveEnclosure, Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square,
     centre_and_radius, downward, exact, inflation_between, supremum, upward,
 )  # fmt: skip
 from stoptime.bounds.filters import ScaleFreeFilter
@@ -191,6 +191,19 @@ def best_stop(shape: ScaleFreeFilter) -> tuple[float, list[float]]:
 
 def flow_error(shape: ScaleFreeFilter, calibration: float, tolerance: float) -> Enclosure:
     """Enclose the supremum of h², with λ = c/t² or, for gradient flow, λ = c/t."""
+    return _distance(shape, calibration, tolerance, 0)
+
+
+def flow_variance(shape: ScaleFreeFilter, tolerance: float) -> Enclosure:
+    """Enclose the largest variance over that of ridge with λ = 1/t² (or 1/t), which is (1 + h)²."""
+    # The gain is (1 + h)/(s + λ), and ridge has the gain 1/(s + λ).
+    return _distance(shape, 1.0, tolerance, 1)
+
+
+def _distance(
+    shape: ScaleFreeFilter, calibration: float, tolerance: float, shift: int
+) -> Enclosure:
+    """Enclose the supremum of (shift + h)²."""
     c = exact(calibration)
     curvature = c * shape.gain_bend + shape.largest_bend
 
@@ -202,19 +215,20 @@ def flow_error(shape: ScaleFreeFilter, calibration: float, tolerance: float) -> 
         phi = (1 - g) / (u * u)
         slope = -c * (g_slope / u + 2 * phi) / u - g_slope
         variation = abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, c * phi - g, variation)
+        return bracket_square(box, shift + c * phi - g, variation)
 
     def tail(start: float) -> arb:
         g = shape.tail(start)
-        return (c * (1 + g) / exact(start) ** 2 + g) ** 2
+        return (shift + c * (1 + g) / exact(start) ** 2 + g) ** 2
 
     # At u = 0 the formulas divide by zero; the limit is known from the second moment.
-    origin = bracket_square(((0.0, 0.0),), c * shape.first_gain - 1, exact(0))
+    origin = bracket_square(((0.0, 0.0),), shift + c * shape.first_gain - 1, exact(0))
     u, g = sample(shape)
-    peak = float(u[np.argmax(np.abs(calibration * (1 - g) / u**2 - g))])
+    peak = float(u[np.argmax(np.abs(shift + calibration * (1 - g) / u**2 - g))])
     best = max(origin, bracket(((peak, peak),)), key=lambda found: found.attained)
     # Halving would never settle the limit u = 0 if it is the supremum.
-    head = shape.head(c)
+    # The ratio of variances begins at c·φ(0) ≤ 1, which is never its supremum.
+    head = 0.0 if shift else shape.head(c)
     end = max(horizon(tail, shape.tail_start, best.attained), 2 * head)
     # Outside [head, end] are the tail and, if there is a head, values up to that of the origin.
     outside = max(upward(tail(end)), origin.cap if head > 0 else 0.0)
@@ -222,3 +236,35 @@ def flow_error(shape: ScaleFreeFilter, calibration: float, tolerance: float) -> 
     error = supremum(bracket, ((head, end),), known=known, tolerance=tolerance)
     u_there = sum(error.box[0]) / 2
     return Enclosure(error.attained, error.cap, u_there ** (2 // shape.order))
+
+
+def flow_bias(shape: ScaleFreeFilter, tolerance: float) -> Enclosure:
+    """Enclose the largest squared bias over that of ridge with λ = 1/t² (or 1/t), (1 + u²)²·g²."""
+    start = max(shape.tail_start, 3.0)
+    if not shape.square_tail(start).is_finite():
+        raise ValueError(
+            "The bias cannot be coupled: at λ = 1/t² it exceeds every multiple of ridge's bias at "
+            "some eigenvalue, because the oscillation falls more slowly than 1/u². Friction of at "
+            "least 4 is needed; see coupling_counterexample."
+        )
+
+    def bracket(box: Box) -> Bracket:
+        u, radius = centre_and_radius(box[0])
+        centre, g, slope = shape.cell(u, radius)
+        cell = ball(u, radius)
+        variation = abs((1 + cell**2) * slope + 2 * cell * g) * radius
+        return bracket_square(box, (1 + u**2) * centre, variation)
+
+    def tail(start: float) -> arb:
+        return (shape.square_tail(start) * (1 + 1 / exact(start) ** 2)) ** 2
+
+    u, g = sample(shape)
+    peak = float(u[np.argmax(np.abs((1 + u**2) * g))])
+    # At the origin, before anything is learned, the ratio is 1.
+    origin = Bracket(1.0, 1.0, ((0.0, 0.0),))
+    best = max(origin, bracket(((peak, peak),)), key=lambda found: found.attained)
+    end = horizon(tail, start, best.attained)
+    known = best._replace(cap=max(1.0, upward(tail(end))))
+    found = supremum(bracket, ((0.0, end),), known=known, tolerance=tolerance)
+    u_there = sum(found.box[0]) / 2
+    return Enclosure(found.attained, found.cap, u_there ** (2 // shape.order))
