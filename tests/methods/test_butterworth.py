@@ -59,3 +59,23 @@ def test_a_steep_edge_finds_a_signal_in_the_leading_directions(rng):
     ridge = st.StoppedRegressorCV("ridge").fit(X, y)
     assert np.linalg.norm(steep.coef_ - beta) < 0.7 * np.linalg.norm(ridge.coef_ - beta)
     assert steep.method_ == st.Butterworth()
+
+
+@pytest.mark.parametrize(
+    "method", [st.AcceleratedFlow(), st.GradientFlow(), st.Butterworth(3), st.Ridge()], ids=str
+)
+def test_principal_components_have_at_most_four_times_the_risk(method, rng):
+    """Fixed design: the components with g ≤ 1/2 against the filter, for any signal and noise."""
+    largest = 0.0
+    for _ in range(300):
+        s = np.sort(np.exp(rng.uniform(-4, 4, 12)))
+        signal = np.exp(rng.uniform(-4, 4, 12))
+        noise = np.exp(rng.uniform(-8, 4))
+        g = method.shrinkage(s, np.exp(rng.uniform(-2, 2)))
+        kept = g <= 0.5
+        # the kept directions are those above some eigenvalue
+        assert not np.any(np.diff(kept.astype(int)) < 0)
+        filtered = np.sum(g**2 * signal + (1 - g) ** 2 * noise / s)
+        components = np.sum(np.where(kept, noise / s, signal))
+        largest = max(largest, components / filtered)
+    assert 1.5 < largest <= 4

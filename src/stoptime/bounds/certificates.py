@@ -29,7 +29,6 @@ from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
 from stoptime.bounds.one_variable import (  # isort: skip
     flow_bias, flow_error, flow_inflation, flow_variance, ridge_error, ridge_inflation, ridge_ratio,
 )  # fmt: skip
-from stoptime.bounds.tied_momentum import tied_inflation
 from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -97,8 +96,7 @@ def risk_inflation(
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
-        κ ≥ 1. Heavy-ball flow requires it, and ``HeavyBall()``, whose momentum (1 - √(εμ))² is tied
-        to its step: the constant then holds for all steps up to 1/L. No other method takes it.
+        κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     largest_step : float, optional
         For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     adaptive : bool, default=False
@@ -132,7 +130,7 @@ def risk_inflation(
             raise ValueError(f"{name} takes no stop: its best stop depends on the problem.")
         argument = _checked_condition_number(condition_number)
     elif condition_number is not None:
-        raise ValueError("condition_number is for HeavyBall() and HeavyBallFlow only.")
+        raise ValueError("condition_number is for HeavyBallFlow only.")
     elif proofs.by_step:
         argument = _checked_step_or_stop(method, largest_step, stop)
     elif stop is not None:
@@ -328,8 +326,6 @@ def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     if method in {IteratedRidge(times=1), Butterworth(degree=1)}:
         method = Ridge()
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
-    if method == HeavyBall():
-        return method, TIED_MOMENTUM
     if type(method) not in PROOFS:
         names = ", ".join(cls.__name__ for cls in PROOFS)
         raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
@@ -417,9 +413,6 @@ POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
     NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
 }
-
-# HeavyBall() ties its momentum to its step and to the smallest eigenvalue.
-TIED_MOMENTUM = Proofs(lambda _: (), tied_inflation, None, None, ITERATION_TOLERANCE, True)
 
 # One entry for each method with certificates.
 PROOFS: dict[type[Method], Proofs] = {

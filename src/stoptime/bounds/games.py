@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds.balls import WorkLimitError
+from stoptime.methods.base import Method
 from stoptime.support.arrays import Array
+from stoptime.theory.search import stop_with_gain
 
 Payoff = Callable[[Array, Array], Array]
 """The excess D² at some places, one row for each, and some stops, one column for each."""
@@ -65,6 +67,22 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
             f"{risks.max():.6g}]; use a larger tolerance."
         )
     return Solution(mixture, spectrum, float(values.min()), float(risks.max()))
+
+
+def estimated_game(method: Method, tolerance: float = 1e-5) -> Solution:
+    """Solve the game of a method without a scale of its own, in floating point and unproven.
+
+    Places are √(s/λ*), and stops are those of the method for the penalty λ* = 1.
+    """
+
+    def payoff(places: Array, stops: Array) -> Array:
+        x = (places**2)[:, None]
+        return np.asarray(x * (method.gain(x, stops) * (1 + x) - 1) ** 2)
+
+    unit = stop_with_gain(method)
+    places = np.geomspace(0.05, 40, 4000)
+    stops = unit * np.geomspace(0.05, 20, 4000) ** (2 / method.order)
+    return solve(payoff, places, stops, tolerance)
 
 
 def fewer_points(payoff: Payoff, found: Solution, places: Array, stops: Array) -> Solution:
