@@ -35,8 +35,8 @@ class Butterworth(Method):
 
     Examples
     --------
-    >>> Butterworth(4).shrinkage([0.1, 1.0, 10.0], 1.0).round(4)
-    array([0.9999, 0.5   , 0.0001])
+    >>> Butterworth(4).shrinkage([0.5, 1.0, 2.0], 1.0).round(4)
+    array([0.9412, 0.5   , 0.0588])
     """
 
     degree: int = 4
