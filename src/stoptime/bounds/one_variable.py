@@ -4,8 +4,9 @@ With x = s/λ*, u = σ√x and the shrinkage g = g(u), the risk inflation is 1 +
 
 .. math:: D = \frac{A(u)}{\sigma} - \sigma B(u), \qquad A(u) = u g(u), \quad B(u) = (1 - g(u))/u.
 
-Every |D(σ, u)| is a quasi-convex function of σ: B ≥ 0, and if A < 0 then |D| = |A|/σ + σB. The parameter error is the supremum of
-h², where h = c·φ - g and φ = (1 - g)/u². The page *Certificates* has all proofs.
+Every |D(σ, u)| is a quasi-convex function of σ: B ≥ 0, and if A < 0 then |D| = |A|/σ + σB. The
+parameter error is the supremum of h², where h = c·φ - g and φ = (1 - g)/u². The page *Certificates*
+has all proofs.
 """
 
 from __future__ import annotations
