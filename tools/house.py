@@ -33,6 +33,7 @@ METHOD_CLASSES = {
     "AcceleratedFlow",
     "HeavyBallFlow",
     "HighResolutionFlow",
+    "HighResolutionAcceleratedFlow",
     "GradientDescent",
     "Nesterov",
     "HeavyBall",

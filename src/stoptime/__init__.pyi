@@ -25,7 +25,7 @@ from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.recurrence import Iteration
@@ -84,7 +84,8 @@ __all__ = [
     "Block", "Butterworth", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
     "CriticalFlow", "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve",
     "GradientDescent",
-    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
+    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
+    "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",

@@ -13,7 +13,7 @@ from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.ridge import IteratedRidge, Ridge
@@ -35,8 +35,9 @@ ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSP
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged, OptimalIteration)}
-"""The methods that can be written to a file: also those that need a parameter."""
+MORE = (SGD, Decayed, Averaged, OptimalIteration, HighResolutionAcceleratedFlow)
+WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
+"""The methods that can be written to a file: also those that are not found by a name."""
 
 FAMILY: tuple[Method, ...] = (
     Ridge(),
