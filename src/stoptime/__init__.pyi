@@ -74,7 +74,6 @@ from stoptime.theory.limits import (
     marchenko_pastur,
 )
 from stoptime.theory.oracle import Oracle, estimate_oracle
-from stoptime.theory.random_features import RandomFeatures, random_features
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
@@ -89,7 +88,7 @@ __all__ = [
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
-    "RandomFeatures", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
     "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
@@ -97,6 +96,6 @@ __all__ = [
     "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "random_features", "risk", "risk_exponent", "save", "schedules", "stochastic",
+    "power_signal", "risk", "risk_exponent", "save", "schedules", "stochastic",
     "summarise", "training_error",
 ]  # fmt: skip
