@@ -20,7 +20,7 @@ import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
     AdaptiveEnclosure, Box, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact,
-    upward, verify,
+    squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import ScaleFreeFilter
 from stoptime.bounds.games import Solution, Strategy, fewer_points, solve
@@ -48,7 +48,7 @@ def weighted_squares(weights: Iterable[arb], squares: Iterable[Square], radius: 
     centre = exact(0)
     slope = exact(0)
     for weight, square in zip(weights, squares, strict=True):
-        centre += weight * square.centre**2
+        centre += weight * squared(square.centre)
         slope += 2 * weight * square.value * square.slope
     # Near a maximum of the sum the slopes of its terms cancel, so the ball is short there.
     return ball(centre, abs(slope) * radius)
@@ -77,7 +77,7 @@ def prove_everywhere(sum_in: Callable[[arb, arb], arb], interval: Interval, cap:
 
 def late_floor(y: arb, g: arb) -> arb:
     """Return a floor under D² at one place, if the shrinkage is at most ``g`` in size."""
-    return ((1 - g) / y - y * g).max(exact(0)) ** 2
+    return squared(((1 - g) / y - y * g).max(exact(0)))
 
 
 def enclosure(

@@ -44,6 +44,14 @@ from stoptime.theory.search import lowest_between
 LAST_STOP = 12.0  # α; later |g| ≤ (1 + α)·exp(-α) is below 1e-4
 
 
+class WorseProblem(Exception):  # noqa: N818 - it is news, and not an error
+    """A problem has a larger value than the one that was thought to be the worst."""
+
+    def __init__(self, log_a: float) -> None:
+        super().__init__(log_a)
+        self.log_a = log_a
+
+
 def heavy_ball_ratio(kappa: float, tolerance: float) -> AdaptiveEnclosure:
     """Enclose the ratio for all spectra of condition number κ, to a relative tolerance."""
     # At 2000 a proof takes about a minute, and the time grows faster than κ.
@@ -58,10 +66,19 @@ def heavy_ball_ratio(kappa: float, tolerance: float) -> AdaptiveEnclosure:
         return AdaptiveEnclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
     game = HeavyBallGame(kappa)
     worst, found = game.worst_problem(tolerance)
-    room = tolerance * (1 + found.upper)
-    floor = max(0.0, found.lower - ROOM_SHARE * room)
-    cap = floor + (1 - ROOM_SHARE) * room
-    game.prove_cap(cap, tolerance)
+    for _ in range(10):
+        room = tolerance * (1 + found.upper)
+        floor = max(0.0, found.lower - ROOM_SHARE * room)
+        cap = floor + (1 - ROOM_SHARE) * room
+        try:
+            game.prove_cap(cap, tolerance)
+        except WorseProblem as worse:
+            # The search has missed a maximum, which the cover has found.
+            worst, found = game.worst_near(worse.log_a, 0.05, tolerance)
+        else:
+            break
+    else:
+        raise WorkLimitError(f"The worst problem of condition number {kappa:g} was not found.")
     if floor > 0:
         game.prove_floor(worst, found.spectrum, floor)
     mixture = found.mixture._replace(points=found.mixture.points / worst)
@@ -116,22 +133,27 @@ class HeavyBallGame:
 
     def worst_problem(self, tolerance: float) -> tuple[float, Solution]:
         """Return the problem with the largest value, found by a search, and its solution."""
-
-        def depth(log_a: float) -> float:
-            return -self.solved(math.exp(log_a), GAME_SHARE * tolerance).lower
-
         # For large a the limit of late stops has D² ≤ 1/a², so the worst problem is not beyond the
         # point where 1/a² is below a value that was found.
         step = 0.15
         logs = [-0.5 * math.log(self.kappa)]
-        depths = [depth(logs[0])]
-        while math.exp(-2 * logs[-1]) > max(-min(depths), tolerance):
+        values = [self._value(logs[0], tolerance)]
+        while math.exp(-2 * logs[-1]) > max(*values, tolerance):
             logs.append(logs[-1] + step)
-            depths.append(depth(logs[-1]))
-        best = logs[int(np.argmin(depths))]
+            values.append(self._value(logs[-1], tolerance))
+        return self.worst_near(logs[int(np.argmax(values))], step, tolerance)
+
+    def worst_near(self, log_a: float, step: float, tolerance: float) -> tuple[float, Solution]:
+        """Return the worst problem within a step, and its solution."""
         # At the worst problem two different mixtures may meet in a kink.
-        worst = math.exp(lowest_between(depth, best - step, best + step, tolerance))
-        return worst, self.solved(worst, GAME_SHARE * tolerance)
+        found = lowest_between(
+            lambda at: -self._value(at, tolerance), log_a - step, log_a + step, tolerance
+        )
+        worst = max((found, log_a), key=lambda at: self._value(at, tolerance))
+        return math.exp(worst), self.solved(math.exp(worst), GAME_SHARE * tolerance)
+
+    def _value(self, log_a: float, tolerance: float) -> float:
+        return self.solved(math.exp(log_a), GAME_SHARE * tolerance).lower
 
     def prove_cap(self, cap: float, tolerance: float) -> None:
         """Prove that every problem a > 0 has a mixture with at most this excess at all places."""
@@ -161,7 +183,10 @@ class HeavyBallGame:
             if not waiting:
                 return cover
             a = waiting[-1]
-            mixture = self.solved(a, GAME_SHARE * tolerance).mixture
+            found = self.solved(a, GAME_SHARE * tolerance)
+            if found.lower > target:
+                raise WorseProblem(math.log(a))
+            mixture = found.mixture
             if cover and not self._close(cover[-1], (a, mixture), places, target):
                 waiting.append(math.sqrt(a * cover[-1][0]))
                 continue

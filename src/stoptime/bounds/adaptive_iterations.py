@@ -25,6 +25,7 @@ from stoptime.bounds.balls import (
     WorkLimitError,
     arb,
     exact,
+    squared,
     working_precision,
 )
 from stoptime.bounds.every_step import AnyIterates
@@ -38,19 +39,26 @@ def iteration_ratio(
     method: Any, iterates: AnyIterates, _: None, tolerance: float
 ) -> AdaptiveEnclosure:
     """Enclose the ratio at the step ελ* of the method, for eigenvalues up to 1/ε."""
-    game = IterationGame(method, iterates.last(stop_with_gain(method)))
-    found = solve(game.payoff, game.places, game.stops, GAME_SHARE * tolerance)
-    room = ROOM_SHARE * tolerance
-    cap = game.prove_cap(found.mixture, 4 * room)
-    floor = max(0.0, found.lower - room)
+    last = iterates.last(stop_with_gain(method))
+    # A floor under all late stops is certain only if they are late enough.
+    for factor in (1, 2, 4):
+        game = IterationGame(method, factor * last)
+        below = solve(game.payoff, game.places, game.stops, GAME_SHARE * tolerance)
+        floor = max(0.0, below.lower - ROOM_SHARE * tolerance)
+        if game.late_stops_are_worse(iterates, below.spectrum, floor):
+            break
+    else:
+        raise WorkLimitError("Not proven: no late stop is better on the worst spectrum.")
+    above = solve(game.payoff, game.places, game.stops[:-1], GAME_SHARE * tolerance)
+    cap = game.prove_cap(above.mixture, 4 * ROOM_SHARE * tolerance)
     if cap - floor > tolerance * (1 + floor):
         raise WorkLimitError(
             f"The ratio is only known to lie near [{1 + floor:.6g}, {1 + cap:.6g}]; use a larger "
             f"tolerance than {tolerance:g}."
         )
-    game.prove_floor(iterates, found.spectrum, floor)
-    eigenvalues = np.sin(found.spectrum.points) ** 2 / method.epsilon
-    return enclosure(floor, cap, found.mixture, found.spectrum._replace(points=eigenvalues))
+    game.prove_floor(below.spectrum, floor)
+    eigenvalues = np.sin(below.spectrum.points) ** 2 / method.epsilon
+    return enclosure(floor, cap, above.mixture, below.spectrum._replace(points=eigenvalues))
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,13 @@ class IterationGame:
         """The shrinkage of all iterations at all places, and at last the largest one later."""
         unit = self.method.with_params(step=1.0)
         run = unit.run(np.sin(self.places) ** 2, np.array(1.0))
-        table = np.array([g.copy() for g in islice(run, 2 * self.last)])
-        later = np.abs(table[self.last :]).max(axis=0)
-        return np.vstack([table[: self.last], later])
+        table = np.zeros((self.last + 1, len(self.places)))
+        for k, g in enumerate(islice(run, 2 * self.last)):
+            if k < self.last:
+                table[k] = g
+            else:
+                np.maximum(table[-1], np.abs(g), out=table[-1])
+        return table
 
     def payoff(self, theta: Array, stops: Array) -> Array:
         """Return D² in floating point, at infinity a floor under it."""
@@ -112,7 +124,7 @@ class IterationGame:
         def excess(y: arb) -> arb:
             x = y / rho_squared
             squares = (
-                weights[k] * ((1 + x) * g - 1) ** 2
+                weights[k] * squared((1 + x) * g - 1)
                 for k, g in enumerate(run_loop(self._steps[:longest], y))
                 if k in weights
             )
@@ -121,25 +133,34 @@ class IterationGame:
         with working_precision(PRECISION + math.ceil(LOST_BITS * longest)):
             return largest_value(excess, 2 * longest + 1, (0.0, 1.0), tolerance).cap
 
-    def prove_floor(self, iterates: AnyIterates, spectrum: Strategy, floor: float) -> None:
-        """Prove that the spectrum has at least this excess at every iteration."""
+    def late_stops_are_worse(self, iterates: AnyIterates, spectrum: Strategy, floor: float) -> bool:
+        """Try to prove that the spectrum has at least this excess from the last iteration on."""
+        last = iterates.at(self.last)
+        late = [
+            late_floor(y, last.later(theta))
+            for y, theta in zip(*self._roots(spectrum), strict=True)
+        ]
+        return bool(weighted(shares(spectrum), late) >= exact(floor))
+
+    def prove_floor(self, spectrum: Strategy, floor: float) -> None:
+        """Prove that the spectrum has at least this excess at every earlier iteration."""
         weights = shares(spectrum)
         level = exact(floor)
-        angles = [exact(theta) for theta in spectrum.points.tolist()]
-        rho = exact(self.method.epsilon).sqrt()
-        roots = [theta.sin() / rho for theta in angles]
-        last = iterates.at(self.last)
-        late = [late_floor(y, last.later(theta)) for y, theta in zip(roots, angles, strict=True)]
-        if not weighted(weights, late) >= level:
-            raise WorkLimitError("Not proven: no late stop is better on the worst spectrum.")
+        roots, angles = self._roots(spectrum)
         with working_precision(PRECISION + math.ceil(LOST_BITS * self.last)):
             runs = [run_loop(self._steps, theta.sin() ** 2) for theta in angles]
             for shrinkages in zip(*runs, strict=True):
                 squares = [
-                    ((y + 1 / y) * g - 1 / y) ** 2 for y, g in zip(roots, shrinkages, strict=True)
+                    squared((y + 1 / y) * g - 1 / y) for y, g in zip(roots, shrinkages, strict=True)
                 ]
                 if not weighted(weights, squares) >= level:
                     raise WorkLimitError("Not proven: no stop is better on the worst spectrum.")
+
+    def _roots(self, spectrum: Strategy) -> tuple[list[arb], list[arb]]:
+        """Return y = √(s/λ*) of a spectrum, and its angles."""
+        rho = exact(self.method.epsilon).sqrt()
+        angles = [exact(theta) for theta in spectrum.points.tolist()]
+        return [theta.sin() / rho for theta in angles], angles
 
     @cached_property
     def _steps(self) -> list[tuple[arb, ...]]:

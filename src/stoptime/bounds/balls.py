@@ -138,6 +138,11 @@ def exact(value: float) -> arb:
     return ball(value, 0)
 
 
+def squared(value: arb) -> arb:
+    """Return the square of a ball that may contain zero, for which ``**`` may give NaN."""
+    return value * value
+
+
 def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
     """Return the enclosure of an inflation 1 + D², given the ends of D²."""
     return Enclosure(downward(1 + exact(excess)), upward(1 + exact(cap)), float(stop))

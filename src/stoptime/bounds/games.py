@@ -89,11 +89,21 @@ def fewer_points(payoff: Payoff, found: Solution, places: Array, stops: Array) -
     """Replace close neighbours by one point each, which makes a proof shorter."""
     # The linear program divides a point between its neighbours on the grid. Between them the payoff
     # is nearly linear, so one point in their middle has nearly the same value.
-    mixture = _merged(found.mixture)
-    spectrum = _merged(found.spectrum)
-    upper = _highest(places, payoff(places, mixture.points) @ mixture.weights)
-    lower = -_highest(stops, -(spectrum.weights @ payoff(spectrum.points, stops)))
-    return Solution(mixture, spectrum, lower, upper)
+    mixture, upper = _shorter(
+        found.mixture, lambda one: _highest(places, payoff(places, one.points) @ one.weights)
+    )
+    spectrum, minus_lower = _shorter(
+        found.spectrum, lambda one: _highest(stops, -(one.weights @ payoff(one.points, stops)))
+    )
+    return Solution(mixture, spectrum, -minus_lower, upper)
+
+
+def _shorter(strategy: Strategy, worst: Callable[[Strategy], float]) -> tuple[Strategy, float]:
+    """Return a strategy with fewer points, unless it is worse by a hundred-thousandth."""
+    merged = _merged(strategy)
+    before = worst(strategy)
+    after = worst(merged)
+    return (merged, after) if after <= before + 1e-5 else (strategy, before)
 
 
 def _highest(grid: Array, heights: Array) -> float:

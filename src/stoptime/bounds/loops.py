@@ -23,7 +23,7 @@ import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
     PRECISION, WORK_LIMIT, Bracket, Interval, WorkLimitError, arb, centre_and_radius, downward,
-    exact, require_flint, upward, working_precision,
+    exact, require_flint, squared, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter, GaussianFilter
 from stoptime.methods.recurrence import Update
@@ -80,7 +80,7 @@ def polynomial_excess(
 
     def excess(y: arb) -> arb:
         x = y / rho**2
-        return ((1 + x) * polynomial(y) - 1) ** 2 / x
+        return squared((1 + x) * polynomial(y) - 1) / x
 
     return largest_value(excess, 2 * k + 1, reach, tolerance)
 
