@@ -240,7 +240,7 @@ def _heavy_ball(kappa: float) -> list[Claim]:
             lambda: estimated_heavy_ball(kappa, adaptive=True),
         ),
         Claim(
-            f"{name}, {ONE_STOP}",
+            f"{name}, one stop for each μ/λ*",
             theorem,
             partial(risk_inflation, flow, condition_number=kappa),
             lambda: estimated_heavy_ball(kappa, adaptive=False),
