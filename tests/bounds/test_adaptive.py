@@ -79,6 +79,18 @@ def test_random_spectra_respect_the_constant(method, shrinkage, value, rng):
     assert worst - 1 >= 0.3 * (value - 1)
 
 
+@pytest.mark.parametrize("target", ["estimation", "prediction"])
+@pytest.mark.parametrize("method", [st.GradientFlow(), st.AcceleratedFlow(5)], ids=str)
+def test_the_constant_holds_for_estimation_and_prediction(method, target, rng):
+    upper = bounds.risk_inflation(method, adaptive=True).upper
+    for _ in range(40):
+        s = np.exp(rng.uniform(-3, 3, rng.integers(2, 30)))
+        found = st.inflation(
+            method, eigenvalues=s, signal=len(s) * 1.0, noise=1.0, n_samples=1.0, target=target
+        )
+        assert 1 - 1e-12 <= found.ratio <= upper
+
+
 @pytest.mark.parametrize("kappa", [2.0, 10.0])
 def test_heavy_ball_flow(kappa, rng):
     found = bounds.risk_inflation(st.HeavyBallFlow(), condition_number=kappa, adaptive=True)
