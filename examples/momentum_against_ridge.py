@@ -45,7 +45,8 @@ ax.legend()
 # The best stop is known only if signal and noise are known. If the best penalty is known instead,
 # a calibration says when to stop: "risk" has the smallest guaranteed risk, "parameter" the
 # smallest guaranteed distance of the coefficients, "paper" is t = 1/λ or t = 1/√λ. The guarantees
-# hold for every spectrum; the figure shows the spectrum above for many signal-to-noise ratios.
+# hold for this one stop on every spectrum; the figure shows the spectrum above for many
+# signal-to-noise ratios.
 
 ratios = np.geomspace(1e-2, 1e3, 60)
 figure, ax = plots.new_figure(figsize=(8, 4.4))

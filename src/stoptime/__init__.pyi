@@ -21,10 +21,11 @@ from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_ou
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.recurrence import Iteration
@@ -66,20 +67,21 @@ from stoptime.theory.limits import (
     marchenko_pastur,
 )
 from stoptime.theory.oracle import Oracle, estimate_oracle
-from stoptime.theory.random_features import RandomFeatures, random_features
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
 from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
     "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
-    "Block", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient", "CriticalFlow",
-    "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve", "GradientDescent",
-    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionFlow", "HoldOut", "Inflation",
+    "Block", "Butterworth", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
+    "CriticalFlow", "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve",
+    "GradientDescent",
+    "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
+    "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
-    "RandomFeatures", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
     "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
@@ -87,6 +89,6 @@ __all__ = [
     "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "random_features", "risk", "risk_exponent", "save", "schedules", "stochastic",
+    "power_signal", "risk", "risk_exponent", "save", "schedules", "stochastic",
     "summarise", "training_error",
 ]  # fmt: skip

@@ -208,9 +208,9 @@ def test_the_heavy_ball_has_the_values_and_slopes_of_its_imbalance(alpha, c):
 
     problems = (0.01, 0.7, 100.0)
     with mp.workdps(40), balls.working_precision():
-        stop = heavy_ball.Steps(balls.exact(0), balls.exact(alpha))
+        stop = balls.exact(alpha)
         cell = (c, c + 2 * radius)
-        found = heavy_ball.imbalances(stop, cell, [balls.exact(a) for a in problems])
+        found = heavy_ball.over_places(stop, cell, [balls.exact(a) for a in problems])
         for a, (value, distance) in zip(problems, found, strict=True):
             centre = mp.mpf(c + radius)
             slope = mp.diff(lambda c, a=a: imbalance(a, c), centre)

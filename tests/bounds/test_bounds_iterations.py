@@ -434,3 +434,21 @@ def test_a_method_that_runs_its_loop_otherwise_is_not_proven():
     assert not planned.proven
     assert planned.inflation < 1.001
     assert plan(0.02, method=Nesterov(0.5)).run.proven
+
+
+@pytest.mark.parametrize("kind", [(2, 0, 0, 1.0), (1, 1, 1, 1.5), (0, 2, 0, 2.0)], ids=str)
+def test_a_largest_eigenvalue_rounded_above_one_over_the_step_is_covered(kind):
+    """With L = 10 the product of step 1/L and L may exceed 1 by rounding."""
+    y = 1 + 1e-9 * np.linspace(0, 1, 50)
+    with balls.working_precision():
+        for k in (1, 40):
+            iterate = iterates.Iterates(*kind).at(k)
+            # a large ρ makes the last eigenvalue the worst one
+            for rho in (0.05, 3.0):
+                inside = iterate.largest_excess(balls.exact(rho), (0.0, 1.0), 1e-7)
+                beyond = iterate.largest_excess(balls.exact(rho), (0.0, 1 + 1e-9), 1e-7)
+                assert inside.cap <= beyond.cap < inside.cap * (1 + 1e-4)
+                method = {2: GradientDescent(1.0), 1: Nesterov(1.0), 0: NuMethod(1.0)}[kind[0]]
+                x = y / rho**2
+                g = method.shrinkage(y, k)
+                assert np.all(((1 + x) * g - 1) ** 2 / x <= beyond.cap)

@@ -10,6 +10,7 @@ import stoptime as st
 from iteration_cases import make_data
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
@@ -25,6 +26,7 @@ TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]
 FILTERS = [method for method in TUNED if method.has_filter]
 MORE = [
     IteratedRidge(9),
+    Butterworth(9),
     AcceleratedFlow(0.3),
     AcceleratedFlow(9.0),
     HeavyBallFlow(1e-3),
@@ -71,6 +73,7 @@ def test_the_methods_that_are_said_to_be_monotone():
         "gradient-flow",
         "critical-flow",
         "iterated-ridge",
+        "butterworth",
         "spectral-cutoff",
     }
 
@@ -123,6 +126,8 @@ GUARANTEED = [
     lambda _: CriticalFlow(),
     lambda _: IteratedRidge(),
     lambda _: IteratedRidge(9),
+    lambda _: Butterworth(),
+    lambda _: Butterworth(9),
     lambda _: Averaged(GradientFlow()),
     lambda _: Averaged(GradientFlow(), "tail"),
     lambda _: AcceleratedFlow(2.0),

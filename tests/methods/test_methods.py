@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from reference import accuracy
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.registry import FAMILY, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
@@ -34,8 +35,12 @@ CONCRETE = [
     CriticalFlow(),
     IteratedRidge(),
     IteratedRidge(5),
+    Butterworth(),
+    Butterworth(1),
+    Butterworth(7),
 ]
 each_method = pytest.mark.parametrize("method", CONCRETE, ids=str)
+GROUPED = ("friction", "times", "degree")
 moderate = st.floats(1e-6, 1e6)
 
 
@@ -43,7 +48,9 @@ def reference():
     groups = defaultdict(list)
     for point in accuracy.points():
         if point.method in METHODS:
-            parameter = point.parameters.get("friction", point.parameters.get("times", 0))
+            parameter = next(
+                (point.parameters[name] for name in GROUPED if name in point.parameters), 0
+            )
             groups[point.method, parameter].append(point)
     return groups
 
@@ -125,7 +132,7 @@ def test_broadcasting_and_scalars(method):
 
 @pytest.mark.parametrize(
     "method",
-    [Ridge(), GradientFlow(), HeavyBallFlow(2.0), CriticalFlow(), IteratedRidge(3)],
+    [Ridge(), GradientFlow(), HeavyBallFlow(2.0), CriticalFlow(), IteratedRidge(3), Butterworth(3)],
     ids=str,
 )
 def test_monotone_where_nothing_swings(method):
@@ -253,6 +260,35 @@ def test_ridges_are_iterated_a_whole_number_of_times(value):
     assert repr(IteratedRidge(3.0)) == "IteratedRidge(times=3)"
 
 
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 7, 20])
+def test_a_steep_edge_is_the_average_of_its_ridges(degree):
+    method = Butterworth(degree)
+    s, t = np.geomspace(1e-3, 1e3, 50), np.array([0.2, 1.0, 30.0])
+    penalties, weights = method.ridges(t)
+    assert penalties.shape == weights.shape == ((degree + 1) // 2, 3)
+    ridges = weights[..., None] * penalties[..., None] / (penalties[..., None] + s)
+    expected = method.shrinkage(s, t[:, None])
+    np.testing.assert_allclose(ridges.sum(axis=0).real, expected, rtol=1e-12, atol=1e-13)
+    # none is the conjugate of another one, so that no work is done twice
+    assert np.all(penalties.imag[:, 0] <= 1e-15)
+    assert weights.sum(axis=0).real == pytest.approx(1.0)
+
+
+def test_a_steep_edge_lies_between_ridge_and_principal_components():
+    s = np.array([0.01, 0.3, 0.9, 1.1, 5.0])
+    np.testing.assert_allclose(Butterworth(1).gain(s, 2.0), Ridge().gain(s, 2.0), rtol=1e-14)
+    np.testing.assert_allclose(Butterworth(1000).shrinkage(s, 1.0), s < 1, atol=1e-40)
+    assert Butterworth().largest_gain(2.0) == pytest.approx(
+        Butterworth().gain(np.linspace(0, 3, 100_001), 2.0).max(), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "steep", None, True, 1001])
+def test_a_steep_edge_has_a_whole_degree(value):
+    with pytest.raises(ValueError, match="degree must be"):
+        Butterworth(value)
+
+
 def test_a_family_of_methods_for_signals_of_every_smoothness():
     assert [method.name for method in FAMILY] == ["ridge", "gradient-flow", "critical-flow"]
     assert all(method.universal_guarantee for method in FAMILY)
@@ -345,7 +381,7 @@ def test_swings_of_heavy_ball_end_where_it_says(damping):
 @pytest.mark.parametrize("s", [0.01, 0.3, 1.5, 100.0])
 @pytest.mark.parametrize(
     "method",
-    [Ridge(), GradientFlow(), HeavyBallFlow(1.0), CriticalFlow(), IteratedRidge(3)],
+    [Ridge(), GradientFlow(), HeavyBallFlow(1.0), CriticalFlow(), IteratedRidge(3), Butterworth(3)],
     ids=str,
 )
 def test_settled_means_below_the_level_from_then_on(method, s):

@@ -228,7 +228,56 @@ def test_erratum_6_the_variance_lemma_lacks_a_factor_two(rng):
     assert ((1 - np.cos(tiny)) ** 2 / tiny**4)[0] == pytest.approx(0.25, rel=1e-3)
 
 
-def test_erratum_7_the_accelerated_constant_is_rounded_down():
+def test_erratum_7_the_min_max_of_the_proof_is_rounded_down():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
-    enclosure = bounds.risk_inflation(st.AcceleratedFlow())
-    assert 1.5991 < enclosure.lower <= enclosure.upper < 1.5992
+    one_stop = bounds.risk_inflation(st.AcceleratedFlow())
+    assert 1.5991 < one_stop.lower <= one_stop.upper < 1.5992
+    # the ratio in the theorem, where the stop may depend on the spectrum, is far below 1.5991
+    assert bounds.risk_inflation(st.AcceleratedFlow(), adaptive=True).upper < 1.2677
+
+
+def test_erratum_8_the_shrinkage_has_both_signs():
+    u = np.linspace(0.01, 30, 100_001)
+    g = st.AcceleratedFlow().shrinkage(1.0, u)
+    assert g.min() == pytest.approx(-0.1323, abs=1e-4)
+    assert (1 - 2 * g.min()) ** 2 == pytest.approx(1.59911, abs=1e-5)
+
+
+def test_erratum_9_the_helper_lemma_is_used_beyond_its_range():
+    """It is stated for x ≤ 1 and used up to κ^(1/6); it holds for all x, by φ ≤ 1/2."""
+    assert 2.0 ** (1 / 6) > 1
+    assert (1 / 2 + 1 / 4 + 1 / 2 + 1) ** 2 > 4  # the chain with the factor 2 restored
+    x = np.geomspace(1e-3, 100, 4001)
+    for share in np.linspace(0, 1, 21):  # a = share·x is the damping, b the oscillation
+        a, b = share * x, np.sqrt(1 - share**2) * x
+        g = np.exp(-a) * (np.cos(b) + a * np.sinc(b / np.pi))
+        assert np.all((1 - g) ** 2 <= x**4 / 4 + 1e-15)
+
+
+def test_erratum_10_the_distance_is_that_of_f_from_one():
+    """In one direction ‖β - β_ridge‖²/‖β_ridge‖² is (f - 1)², f the ratio of the gains."""
+    s, t = np.geomspace(0.01, 100, 50), 1.7
+    flow = st.HeavyBallFlow(0.1)
+    gain, ridge = flow.gain(s, t), st.Ridge().gain(s, t**2)
+    f = gain / ridge
+    np.testing.assert_allclose((gain - ridge) ** 2 / ridge**2, (f - 1) ** 2, atol=1e-12)
+    assert np.any((f - 1) ** 2 > f)  # so that the two conditions are not the same
+
+
+def test_erratum_11_the_ratio_of_the_biases_vanishes_again_and_again():
+    zeros = np.array([3.8317059702, 7.0155866698, 10.1734681351])  # of J₁
+    ratio = (1 + zeros**2) ** 2 * 4 * j1(zeros) ** 2 / zeros**2
+    assert np.all(ratio < 1e-15)
+    peaks = np.pi * (np.arange(20, 2000, 400) + 0.75)
+    ratio = (1 + peaks**2) ** 2 * 4 * j1(peaks) ** 2 / peaks**2
+    np.testing.assert_allclose(ratio, 8 * peaks / np.pi, rtol=0.01)
+
+
+def test_erratum_12_the_variance_does_not_grow_without_bound():
+    pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
+    s = np.geomspace(1e-6, 1, 50)
+    known = {"eigenvalues": s, "signal": np.ones(50), "noise": 1.0, "n_samples": 100}
+    t = np.geomspace(0.1, 1e4, 2000)
+    flow, ridge = st.risk("nesterov-flow", t, **known), st.risk("ridge", t**2, **known)
+    upper = bounds.variance_coupling(st.AcceleratedFlow()).upper
+    assert 1 < np.max(flow.variance / ridge.variance) <= upper < 1.3837

@@ -9,7 +9,8 @@ import pytest
 
 import stoptime
 from helpers import run
-from stoptime.paper import products, reproduction
+from stoptime.bounds import summary
+from stoptime.paper import products, reproduction, sharp_constant
 from stoptime.support.files import atomic
 
 
@@ -20,6 +21,7 @@ def _fewer_points():
         kappas = reproduction.CURVE_CONDITION_NUMBERS[::4]
         patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
         patch.setattr(products, "MOST_PRODUCTS", 12)
+        patch.setattr(sharp_constant, "KAPPA", (3.0, 30.0))
         patch.setattr(reproduction, "FRICTIONS", np.append(reproduction.FRICTIONS[::4], 3.0))
         yield
 
@@ -72,24 +74,34 @@ def test_numbers_are_those_of_the_library(folder):
 def test_summary_names_the_statements_and_figures(folder):
     text = (folder / "summary.md").read_text()
     for expected in (
-        "1.59910941",
-        "rounded down",
-        "Theorem: parameter error bound",
+        "| accelerated flow / ridge, best stop of each spectrum |",
+        "| accelerated flow / ridge, one stop for all spectra |",
+        "| 1.5991 | 1.2676 |",
+        "| 1.5991 | 1.5992 |",
+        "Theorem: parameter error bound for heavy ball | 25.0000 | 1.4669 |",
         "stability_designs",
-        "49/64",
+        "the ratio that the theorems of the paper bound",
     ):
         assert expected in text
 
 
+def test_no_number_of_the_paper_is_dropped_without_proofs(folder):
+    text = (folder / "summary.md").read_text()
+    printed = [claim for claim in summary.claims((1, 10, 100, 1000)) if claim.paper is not None]
+    assert len(printed) == 17
+    for claim in printed:
+        assert f"| {claim.statement} |" in text
+
+
 def test_bounds_in_the_summary_are_rounded_up(folder):
     text = (folder / "summary.md").read_text()
-    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| heavy-ball")]
-    printed = [(float(row[2]), float(row[3])) for row in rows]
-    assert printed[0] == (9.0827, 1.0)
-    for kappa, (theorem, upper) in zip((1, 10, 100, 1000), printed, strict=True):
-        assert theorem >= stoptime.bounds.heavy_ball_theorem(kappa)
-        assert upper >= reproduction._sharp_heavy_ball(kappa, 1e-3)[1]
-    assert "1.07858283" in text
+    start = "| heavy-ball flow / ridge, κ"
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith(start)]
+    assert len(rows) == 8
+    for kappa, best, one in zip((1, 10, 100, 1000), rows[::2], rows[1::2], strict=True):
+        for row in (best, one):
+            assert float(row[2]) >= stoptime.bounds.heavy_ball_theorem(kappa)
+        assert 1 <= float(best[3]) <= float(one[3]) + 1e-9
     assert "at most 14.1 %" in text
 
 
@@ -97,14 +109,17 @@ def test_certified_summary_and_figure():
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
     proven = stoptime.bounds.table((1.0,))
     text = reproduction.summary([("figure", "caption")], proven)
-    source = "Theorem: risk inflation for accelerated gradient flow"
-    assert f"| accelerated flow / ridge | {source} | 1.5991 |" in text
+    for kind, source in (
+        (summary.BEST_STOP, "Theorem: risk inflation for accelerated flow"),
+        (summary.ONE_STOP, "the min-max in the proof of this theorem"),
+    ):
+        assert f"| accelerated flow / ridge, {kind} | {source} | 1.5991 |" in text
     lower, upper = reproduction._sharp_heavy_ball(10.0, None)
     numerical = reproduction._sharp_heavy_ball(10.0, 1e-3)
     assert lower < upper
     assert numerical[0] < upper
     assert lower < numerical[1]
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 10
+    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 11
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):

@@ -26,9 +26,10 @@ PAGE = HERE.parents[1] / "docs" / "numerics.md"
 NOTHING = "–"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 FLOWS = {"nesterov-flow": "friction", "heavy-ball-flow": "damping", "iterated-ridge": "times"}
+FLOWS |= {"butterworth": "degree"}
 # methods in which rounding errors do not add up over time
 STEADY = {"ridge", "gradient-flow", "critical-flow", "iterated-ridge"}
-STEADY |= {"gradient-descent", "conjugate-gradient", "spectral-cutoff"}
+STEADY |= {"butterworth", "gradient-descent", "conjugate-gradient", "spectral-cutoff"}
 UNDERFLOW = 1e-290
 LONG = 10.0  # phase, or number of iterations, beyond which errors are given per unit of it
 LITTLE_FRICTION = 0.002  # with less, 1 - g nearly vanishes after every oscillation

@@ -18,6 +18,7 @@ FRICTIONS += [0.1, 0.5, 1, 1.37, 2, 2.5, 3, 4, 5, 6.2, 7.5, 9, 13.7, 21, 33.3, 5
 DAMPINGS = [1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 0.5]
 DAMPINGS += [1 - 1e-9, 1, 1 + 1e-15, 1 + 1e-9, 1.01, 2, 10, 1e4, 1e100]
 TIMES = [1, 2, 3, 7, 40]
+DEGREES = [1, 2, 3, 4, 9, 40]
 ROWS = 80
 
 
@@ -57,6 +58,10 @@ def iterated_ridge(times, s, t):
     return (1 + t * s / times) ** -times
 
 
+def butterworth(degree, s, t):
+    return 1 / (1 + (t * s) ** degree)
+
+
 def points(rng, *, limit=5.0):
     """Draw (s, t): anywhere in range, and often at phases u where something happens."""
     for i in range(ROWS):
@@ -94,6 +99,9 @@ def monotone_rows(rng):
     for times in TIMES:
         for s, t in points(rng):
             yield "iterated-ridge", float(times), s, (t * t if t < 1e70 else t), iterated_ridge
+    for degree in DEGREES:
+        for s, t in points(rng):
+            yield "butterworth", float(degree), s, (t * t if t < 1e70 else t), butterworth
 
 
 def main() -> None:
@@ -102,14 +110,15 @@ def main() -> None:
         table.writerow(["method", "parameter", "s", "t", "shrinkage", "gain"])
         for name, parameter, s, t, formula in rows():
             a, b, c = mp.mpf(parameter), mp.mpf(s), mp.mpf(t)
-            with mp.workdps(
-                guarded(c * mp.sqrt(b), c * b if name != "nesterov-flow" else b / b, (a or 1) * c)
-            ):
+            sizes = [c * mp.sqrt(b), c * b if name != "nesterov-flow" else b / b, (a or 1) * c]
+            # a steep edge cancels to so high a power
+            sizes += [(c * b) ** a] if name == "butterworth" else []
+            with mp.workdps(guarded(*sizes)):
                 g = formula(a, b, c)
                 gain = (1 - g) / b
             with mp.workdps(DIGITS):
                 table.writerow(
-                    [name, repr(parameter), repr(s), repr(t), mp.nstr(g, 25), mp.nstr(gain, 25)]
+                    [name, repr(parameter), repr(s), repr(t), mp.nstr(+g, 25), mp.nstr(+gain, 25)]
                 )
 
 

@@ -75,7 +75,7 @@ def exact_data(X, y, sample_weight, fit_intercept) -> Exact:
 # ---------------------------------------------------------------- filters
 
 
-def shrinkage(method: st.Method, s, t):  # noqa: PLR0911 - one formula for each flow
+def shrinkage(method: st.Method, s, t):  # noqa: C901, PLR0911 - one formula for each
     """Return g(s, t) from the formula of a flow."""
     if s == 0 or t == 0:
         return mp.mpf(1)
@@ -85,6 +85,8 @@ def shrinkage(method: st.Method, s, t):  # noqa: PLR0911 - one formula for each 
         return mp.exp(-t * s)
     if isinstance(method, st.IteratedRidge):
         return (1 + t * s / method.times) ** -method.times
+    if isinstance(method, st.Butterworth):
+        return 1 / (1 + (t * s) ** method.degree)
     if isinstance(method, st.CriticalFlow):
         return (1 + t * mp.sqrt(s)) * mp.exp(-t * mp.sqrt(s))
     if isinstance(method, st.AcceleratedFlow):
@@ -128,6 +130,8 @@ def gain(method: st.Method, s, t):  # noqa: C901, PLR0911 - one limit for each m
     if s > 0:
         with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), t * s)):
             return (1 - shrinkage(method, s, t)) / s
+    if isinstance(method, st.Butterworth):
+        return 1 / (1 + (t * s) ** method.degree)
     if isinstance(method, st.CriticalFlow):
         return t**2 / 2
     if isinstance(method, st.AcceleratedFlow):

@@ -197,7 +197,7 @@ def data(draw, kinds: list[str] = KINDS, least_rows: int = 1) -> Generated:
 
 
 @some.composite
-def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # noqa: PLR0911 - one for each
+def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # noqa: C901, PLR0911 - one for each
     """Draw a method for eigenvalues of about this size."""
     # spectral cut-off jumps where eigenvalues meet: no first-order bound of rounding holds for it
     names = [name for name in (*st.METHODS, *st.ITERATIONS) if name != "spectral-cutoff"]
@@ -228,6 +228,8 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
         return st.GradientDescent(step)
     if name == "iterated-ridge":
         return st.IteratedRidge(draw(some.sampled_from([1, 2, 5])))
+    if name == "butterworth":
+        return st.Butterworth(draw(some.sampled_from([1, 2, 4, 7])))
     if name == "conjugate-gradient" and not conjugate:
         return st.Ridge()
     return st.get_method(name)

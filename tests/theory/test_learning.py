@@ -87,53 +87,6 @@ def test_learning_needs_rows_and_noise():
             )
 
 
-def relu(z):
-    return np.maximum(z, 0.0)
-
-
-def test_the_linear_model_of_random_features():
-    few = st.random_features(0.25, signal=2.0, noise=0.5)
-    assert few.missed == pytest.approx(1.5, rel=1e-9)
-    assert few.noise == pytest.approx(2.0, rel=1e-9)
-    many = st.random_features(3.0, signal=2.0, noise=0.5)
-    assert many.missed == pytest.approx(0.0, abs=1e-9)
-    # what the features explain is the variance of the best linear prediction
-    for model in (few, many, st.random_features(0.7, signal=2.0, noise=0.5, activation=relu)):
-        tau, shares = model.covariance
-        assert shares @ (tau * model.signal) == pytest.approx(2.0 - model.missed, rel=1e-9)
-    kinked = st.random_features(0.7, signal=2.0, noise=0.5, activation=relu).covariance[0]
-    # the rectifier has μ₁ = 1/2 and the variance 1/2 - 1/(2π)
-    assert kinked[0] == pytest.approx(1 / 4 - 1 / (2 * np.pi), rel=1e-6)
-
-
-@pytest.mark.parametrize("activation", [None, relu])
-@pytest.mark.parametrize(("ratio", "aspect"), [(0.5, 0.4), (2.0, 1.5)])
-def test_random_features_in_simulation(activation, ratio, aspect):
-    n, targets = 200, 60
-    p = int(aspect * n)
-    d = int(p / ratio)
-    apply = activation or (lambda z: z)
-    centre = 0.0 if activation is None else 1 / np.sqrt(2 * np.pi)
-    stops = np.array([1.0, 3.0])
-    errors = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        W = rng.standard_normal((d, p)) / np.sqrt(d)
-        theta = rng.standard_normal((d, targets)) / np.sqrt(d)
-        Z, new = rng.standard_normal((n, d)), rng.standard_normal((600, d))
-        y = Z @ theta + 0.5 * rng.standard_normal((n, targets))
-        path = st.path(apply(Z @ W) - centre, y, "nesterov-flow", stops, fit_intercept=False)
-        gap = np.einsum("mp,tpq->tmq", apply(new @ W) - centre, path.coef) - new @ theta
-        errors.append((gap**2).mean(axis=(1, 2)))
-    model = st.random_features(ratio, signal=1.0, noise=0.25, activation=apply)
-    limit = st.limiting_risk(
-        "nesterov-flow", stops, aspect=aspect, target="prediction", **model.arguments
-    )
-    spread = np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors))
-    expected = limit.total + model.missed
-    assert np.all(np.abs(np.mean(errors, axis=0) - expected) <= 5 * spread + 5 / n * expected)
-
-
 def test_the_best_stop_may_be_the_end_or_the_start():
     """With a strong signal in few directions of a wide design, many small ones act as a penalty."""
     known = {"covariance": ([1.0, 0.01], [1, 9]), "n": [50], "n_features": 200}

@@ -1,4 +1,4 @@
-"""Certified constants: every theorem of the paper as a number with a proof.
+"""Certified constants: the theorems of the paper as numbers with a proof, and sharper ones.
 
 An :class:`Enclosure` is two doubles with the true constant between them, proven in ball arithmetic
 by python-flint (``pip install "stoptime[certify]"``). The page *Certificates* of the documentation
@@ -14,13 +14,18 @@ from stoptime.bounds.products import (  # isort: skip
 from stoptime.bounds.summary import (  # isort: skip
     BoundsRow, BoundsTable, coupling_counterexample, heavy_ball_theorem, statements, table,
 )  # fmt: skip
-from stoptime.bounds.balls import Enclosure, WorkLimitError
-from stoptime.bounds.certificates import parameter_error, risk_inflation
-from stoptime.bounds.friction import FrictionCurve, friction_change, friction_inflation
+from stoptime.bounds.balls import AdaptiveEnclosure, Enclosure, WorkLimitError
+from stoptime.bounds.certificates import (
+    bias_coupling,
+    parameter_error,
+    risk_inflation,
+    variance_coupling,
+)
+from stoptime.bounds.friction import FrictionCurve, friction_inflation
 
 __all__ = [
-    "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
-    "best_guarantees", "conjugate_gradient_risk", "coupling_counterexample", "friction_change",
+    "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
+    "best_guarantees", "bias_coupling", "conjugate_gradient_risk", "coupling_counterexample",
     "friction_inflation", "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
-    "price_of_products", "risk_inflation", "statements", "table",
+    "price_of_products", "risk_inflation", "statements", "table", "variance_coupling",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,8 +81,31 @@ class Enclosure:
         return f"[{lower}, {upper}] at stop {self.stop:.6g}"
 
 
+@dataclass(frozen=True)
+class AdaptiveEnclosure(Enclosure):
+    """An enclosure of the ratio in which the stop may depend on the spectrum, with its witnesses.
+
+    ``mixture`` has pairs of a stop and its weight, which prove the upper end: on no spectrum is the
+    weighted mean of their risks larger. ``spectrum`` has pairs of an eigenvalue, in units of the
+    best penalty, and the share of directions that have it; on this spectrum no stop has a smaller
+    ratio than the lower end. A share of 0 stands for a vanishing one. ``stop`` is the one with the
+    largest weight in the mixture.
+    """
+
+    mixture: tuple[tuple[float, float], ...]
+    spectrum: tuple[tuple[float, float], ...]
+
+    def __str__(self) -> str:
+        lower, upper = self.printed()
+        return f"[{lower}, {upper}] with the stop chosen for each spectrum"
+
+
 def require_flint() -> Any:
     """Return python-flint, or say how to install it."""
+    # Balls are made by the million, so a module that is loaded is not imported again.
+    loaded = sys.modules.get("flint")
+    if loaded is not None:
+        return loaded
     try:
         return import_module("flint")
     except ImportError as error:
@@ -112,6 +136,11 @@ def ball(centre: arb | float, radius: arb | float) -> arb:
 def exact(value: float) -> arb:
     """Return the ball of radius zero at a double."""
     return ball(value, 0)
+
+
+def squared(value: arb) -> arb:
+    """Return the square of a ball that may contain zero, for which ``**`` may give NaN."""
+    return value * value
 
 
 def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:

@@ -128,11 +128,17 @@ def every_step_inflation(
     steps.prove_early(every, last, level, cap)
     upper = upward(1 + exact(cap))
     # In the limit of short steps the constant is that of the flow: it is a lower bound as well.
-    if d <= (1 + 1e-5) * least:
-        return Enclosure(limit.lower, upper, math.inf)
-    step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
-    hardest = step_inflation(method.with_params(step=step), iterates, None, tolerance / 2)
-    return replace(hardest, upper=upper)
+    found = Enclosure(limit.lower, upper, math.inf)
+    if d > (1 + 1e-5) * least:
+        step = worst**-2 if largest_step is None else min(worst**-2, largest_step)
+        hardest = step_inflation(method.with_params(step=step), iterates, None, tolerance / 2)
+        found = replace(hardest, upper=upper)
+    # The two ends are proven independently, so only now it is known how far they are apart.
+    if found.width > tolerance * found.upper:
+        raise WorkLimitError(
+            f"The inflation is only known to lie in {found}; use a larger tolerance."
+        )
+    return found
 
 
 def _points(iterates: AnyIterates, numbers: Iterable[int]) -> plan.Points:

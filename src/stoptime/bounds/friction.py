@@ -18,14 +18,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, Enclosure, WorkLimitError, arb, ball, downward, exact, require_flint, supremum,
-    upward, verify, working_precision,
+    Enclosure, WorkLimitError, arb, downward, exact, require_flint, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselBand, BesselFilter
-from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at, sample
+from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at
 from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number
 
@@ -36,9 +34,6 @@ WIDEST_CELL = 0.1  # relative to its friction
 STEP_SHARE = 0.9  # of the width that is expected to meet the tolerance
 MOST_CELLS = 3000
 NODE_SHARE = 0.05  # of the tolerance, for the supremum at an end of a cell
-CHANGE_WINDOW = (4.0, 4.5)  # of the friction at which the worst case changes
-LAST_COMPARED = 9.0  # the largest friction for which the overshoot is compared
-PLACE_RADIUS = 2.0**-40
 INTERPOLATION_ERROR = 1e-12
 
 
@@ -216,8 +211,8 @@ def _rise(band: BesselBand, low: float, high: float, end: float) -> arb:
     # D = A/σ - σB with A = u·g and B = (1 - g)/u = u·φ. The caps of g, g_r and g_rr are 1, 2/r and
     # ``bend``; those of A are u times larger. Those of φ are half as large as those of g, so those
     # of B are at most min(u/2, 1/u) ≤ 1/√2 times larger.
-    a = end * (band.bend / sigma + 4 * drift / (r * sigma**2) + 2 * drift**2 / sigma**3)
-    b = (high * band.bend + 4 * drift / r) / exact(2).sqrt()
+    a = end * (band.friction_bend / sigma + 4 * drift / (r * sigma**2) + 2 * drift**2 / sigma**3)
+    b = (high * band.friction_bend + 4 * drift / r) / exact(2).sqrt()
     return (a + b) * band.width**2 / 8
 
 
@@ -229,7 +224,7 @@ def _floors(band: BesselBand, first: Node, last: Node, rise: arb) -> list[arb]:
     double = []
     for node in (first, last):
         found = BesselFilter(node.friction)
-        overshoots.append(-found.shrinkage(exact(late)) - band.bend * band.width**2 / 8)
+        overshoots.append(-found.shrinkage(exact(late)) - band.friction_bend * band.width**2 / 8)
         height, depth = (imbalance(found, exact(node.sigma), (at, at))[0] for at in (early, late))
         double.append(height.min(-depth) - rise)
     # The overshoot alone bounds |D| by 2·sqrt(m(1 + m)) at every scale, a concave function of m. A
@@ -244,136 +239,3 @@ def _floors(band: BesselBand, first: Node, last: Node, rise: arb) -> list[arb]:
     two_sided = band.shrinkage(exact(early)) > 0 and late * g + sigma**2 * (1 - g) / late > 0
     better = all(floor > 0 for floor in double) and sum(double) > sum(single)
     return double if two_sided and better else single
-
-
-class Overshoot(NamedTuple):
-    """The minimum -m of the shrinkage of one friction."""
-
-    place: arb
-    m: arb
-
-    @property
-    def floor(self) -> arb:
-        """The least |D| at its place over all scales."""
-        return 2 * (self.m * (1 + self.m)).sqrt()
-
-    @property
-    def scale(self) -> arb:
-        """The scale at which |D| is least at its place."""
-        return self.place * (self.m / (1 + self.m)).sqrt()
-
-
-def friction_change(*, tolerance: float = 1e-6) -> Enclosure:
-    r"""Enclose the friction r* up to which the first overshoot alone determines the inflation.
-
-    .. math:: C(r) = (1 + 2m)^2 \ \text{for}\ 2 \le r \le r^*, \qquad
-              C(r) > (1 + 2m)^2 \ \text{for}\ r^* < r \le 9, \qquad -m = \min_u g_r(u)
-
-    Both statements are proven for all frictions outside the enclosure. Up to r* the inflation falls
-    strictly, because m does, and the best stop is τ = u₀·sqrt(m/(1 + m)), where u₀ is the place of
-    the minimum. Beyond r* the bias at small eigenvalues limits how early one may stop. The ``stop``
-    of the enclosure is τ at r*, the least of all best stops: every friction up to 9 outside the
-    enclosure has a later one, and no friction has one that is earlier by the tolerance.
-
-    Examples
-    --------
-    >>> print(friction_change(tolerance=0.01))
-    [4.25..., 4.26...] at stop 1.59...
-    """
-    require_flint()
-    return _change(positive_number("tolerance", tolerance, high=1.0) / 2)
-
-
-@lru_cache(maxsize=16)
-def _change(half: float) -> Enclosure:
-    fine = half / 16
-    with working_precision():
-        centre = brentq(lambda r: _margin(r, r, fine), *CHANGE_WINDOW, xtol=fine)
-        verify(lambda box: _overshoot_is_worst(*box[0], fine), ((2.0, centre - half),))
-        verify(lambda box: _bias_is_worse(*box[0], fine), ((centre + half, LAST_COMPARED),))
-        stop = float(_overshoot(centre).scale)
-        tau = exact(stop)
-        verify(lambda box: _earliest(*box[0]) > tau, ((2.0, centre - half),))
-        verify(lambda box: _later(tau, *box[0], fine), ((centre + half, LAST_COMPARED),))
-        verify(lambda box: _later(tau - half, *box[0], fine), ((centre - half, centre + half),))
-    return Enclosure(centre - half, centre + half, stop)
-
-
-@lru_cache(maxsize=256)
-def _overshoot(friction: float) -> Overshoot:
-    """Enclose the minimum of the shrinkage for a friction from 2 to 9."""
-    found = BesselFilter(friction)
-    u, g = sample(found)
-    near = int(np.argmin(g))
-    centre = brentq(lambda at: float(found.slope(exact(at))), u[near - 1], u[near + 1], xtol=1e-14)
-    place = ball(centre, PLACE_RADIUS)
-    nu = (exact(friction) - 1) / 2
-    # g' has the zeros of order ν + 1: they are more than π apart, and the first exceeds this root.
-    first_only = place < ((nu + 1) * (nu + 3)).sqrt() + exact(math.pi)
-    if not (first_only and found.slope(place.lower()) < 0 < found.slope(place.upper())):
-        raise WorkLimitError(
-            f"The minimum of the shrinkage of friction {friction:g} is not proven."
-        )
-    # |g''| ≤ 1, so g at the centre exceeds the minimum by at most the squared radius.
-    return Overshoot(place, -found.shrinkage(exact(centre)) + ball(0, PLACE_RADIUS**2))
-
-
-def _bias_peak(friction: float, sigma: arb, end: arb, tolerance: float) -> Bracket:
-    """Enclose the largest D for u up to ``end``."""
-    found = BesselFilter(friction)
-
-    def bracket(box: Box) -> Bracket:
-        value, variation = imbalance(found, sigma, box[0])
-        return Bracket(downward(value), upward(value + variation), box)
-
-    nothing = Bracket(0.0, 0.0, ((0.0, 0.0),))
-    return supremum(bracket, ((0.0, downward(end)),), known=nothing, tolerance=tolerance)
-
-
-def _earliest(low: float, high: float) -> arb:
-    """Return a lower bound of the scales that are best for the overshoot, on a cell of r."""
-    # With r, u₀ grows and m falls.
-    return Overshoot(_overshoot(low).place, _overshoot(high).m).scale
-
-
-def _margin(low: float, high: float, tolerance: float) -> float:
-    """Return a lower bound of the overshoot's |D| less the bias peak's D, on a cell of r."""
-    # g grows with r for u ≤ u₀. So these ends have the least margin.
-    last = _overshoot(high)
-    peak = _bias_peak(high, _earliest(low, high), last.place.upper(), tolerance)
-    return downward(last.floor - exact(peak.cap))
-
-
-def _overshoot_is_worst(low: float, high: float, tolerance: float) -> bool:
-    """Prove that |D| is largest at the overshoot, at the scale that is best for the overshoot."""
-    first = _overshoot(low)
-    last = _overshoot(high)
-    before = 2 * last.place / 3
-    after = 3 * first.place / 2
-    # The conditions of the comparison with the overshoot; see the documentation.
-    conditions = (
-        first.place**2 > 20 and last.place < 6.28 and first.m < 0.25 and high <= 5,
-        last.place**2 < 8 * (1 + last.m) ** 2 * (exact(low) + 1),
-        before < first.place and BesselFilter(low).shrinkage(before) > 0,
-        last.place < after < last.place + 3 and BesselFilter(high).shrinkage(after) > 0,
-    )
-    return all(conditions) and _margin(low, high, tolerance) > 0
-
-
-def _bias_is_worse(low: float, high: float, tolerance: float) -> bool:
-    """Prove that a smaller u has a larger |D| at the scale that is best for the overshoot."""
-    first = _overshoot(low)
-    sigma = Overshoot(_overshoot(high).place, first.m).scale
-    peak = _bias_peak(low, sigma, first.place.lower(), tolerance)
-    return bool(first.floor < peak.attained)
-
-
-def _later(tau: arb, low: float, high: float, tolerance: float) -> bool:
-    """Prove that every best stop on a cell of r is later than τ."""
-    if high > low * (1 + WIDEST_CELL):
-        return False
-    # Earlier stops and more friction have a larger D at the place of this peak. A stop whose D
-    # exceeds a cap on the constant of the cell is not the best one.
-    peak = _bias_peak(low, tau, _overshoot(low).place.lower(), tolerance)
-    _, caps = _chords(_node(low, tolerance), _node(high, tolerance))
-    return bool(1 + exact(peak.attained) ** 2 > caps.max())

@@ -11,8 +11,6 @@ takes the place of very many intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square, centre_and_radius,
@@ -57,92 +55,40 @@ def _prove_cover(moving: Interval | None, pieces: list[Piece], kappa: float, d: 
     if not late_cap(reached, exact(kappa)) <= d:
         raise WorkLimitError("Not proven: a late stop is good enough for the largest a.")
     for piece in pieces:
-        if not serves(Steps(exact(0), exact(piece.alpha)), piece, kappa, d):
-            raise WorkLimitError(f"Not proven: one stop is good enough for {piece}.")
+        _prove_piece(piece, kappa, d)
 
 
-def late_cap(a: arb, kappa: arb, longest: float = 0.0) -> arb:
-    """Return a cap on |D| for a stop with α from 2·log(a√κ) + 4 to δ more; it falls in a."""
+def _prove_piece(piece: Piece, kappa: float, d: arb) -> None:
+    """Prove |D| ≤ d for all y at both ends of an interval of problems, with one stop."""
+    # |D| is quasi-convex in a, so the ends are enough.
+    ends = [exact(piece.low), exact(piece.high)]
+    alpha = exact(piece.alpha)
+
+    def holds(box: Box) -> bool:
+        found = over_places(alpha, box[0], ends)
+        return all(abs(value) + variation <= d for value, variation in found)
+
+    verify(holds, ((0.0, upward((exact(kappa) - 1).sqrt())),))
+
+
+def late_cap(a: arb, kappa: arb) -> arb:
+    """Return a cap on |D| at the late stop α = 2·log(a√κ) + 4; it falls in a."""
     L = (a * kappa.sqrt()).log()
-    half = exact(longest) / 2
-    x = (kappa - 1).sqrt() * half.sinh()
-    # |g| ≤ e^{-α}(C + αM) falls in α ≥ 1; C and M are largest for the longest step, at y = √κ.
-    C = half.cosh() / (1 - x**2).sqrt()
-    M = _between(lambda v: v.sinh() / v, half) * _between(lambda v: v.asin() / v, x)
-    g = (-4 - 2 * L).exp() * (C + (4 + 2 * L) * M)
+    # |g| ≤ (1 + α)·exp(-α) for every y ≥ 1.
+    g = (-4 - 2 * L).exp() * (5 + 2 * L)
     return a * kappa.sqrt() * g + (1 + g) / a if L >= 0 else exact(math.inf)
 
 
-def serves(steps: Steps, piece: Piece, kappa: float, d: arb) -> bool:
-    """Try to prove |D| ≤ d at both ends of an interval of problems, for all these steps."""
-    waiting = [(0.0, upward((exact(kappa) - 1).sqrt()))]
-    while waiting:
-        low, high = waiting.pop()
-        found = imbalances(steps, (low, high), [exact(piece.low), exact(piece.high)])
-        if all(abs(value) + variation <= d for value, variation in found):
-            continue
-        # Shorter cells would not help where the steps differ by more.
-        if all(variation < value.rad() for value, variation in found):
-            return False
-        waiting += [(low, (low + high) / 2), ((low + high) / 2, high)]
-    return True
+def over_places(alpha: arb, cell: Interval, problems: list[arb]) -> list[tuple[arb, arb]]:
+    """Return D at the centre of a cell of c and a cap on its distance from there, by problem.
 
-
-class Steps(NamedTuple):
-    r"""Balls of δ and α that stand for some stops: of the flow at δ = 0, or of iterates.
-
-    The heavy ball with the momentum η = (1 - √(εμ))² has √η = e^{-δ} and α = Nδ, N = k + 1/2. With
-    c² = y² - 1 its shrinkage is
-
-    .. math:: g_k = e^{-\alpha}\Big(\frac{\cosh(\delta/2)}{\cos(\theta/2)} \cos N\theta
-              + \frac{\sin N\theta}{c}\Big), \qquad \sin(\theta/2) = c \sinh(\delta/2).
+    The ball α may stand for many stops.
     """
-
-    delta: arb
-    alpha: arb
-
-    @classmethod
-    def of(cls, delta: arb, k: float) -> Steps:
-        """Return iterate k at these steps."""
-        return cls(delta, (exact(k) + 0.5) * delta)
-
-    def shrinkage(self, c: arb) -> tuple[arb, arb]:
-        """Return g and its slope in c."""
-        half = self.delta / 2
-        S = half.sinh()
-        x = c * S
-        cosine = (1 - x**2).sqrt()
-        # asin(x)/x and sinh(x)/x grow, so their values at both ends enclose them.
-        speed = self.alpha * _between(lambda v: v.sinh() / v, half)
-        m = speed * _between(lambda v: v.asin() / v, x)
-        phase = c * m
-        C = half.cosh() / cosine
-        decay = (-self.alpha).exp()
-        g = decay * (C * phase.cos() + m * phase.sinc())
-        # 0 ≤ (asin(x)/x)' ≤ x/3(1 - x²)^(3/2), as asin(x)/x = ∫ (1 - x²t²)^(-1/2) dt, 0 ≤ t ≤ 1.
-        most = x.upper() / (3 * (1 - x.upper() ** 2) ** 1.5)
-        m_slope = speed * S * exact(0).union(most)
-        C_slope = C * S * x / cosine**2
-        turn = speed / cosine
-        slope = C_slope * phase.cos() - C * turn * phase.sin()
-        slope += m_slope * phase.sinc() + m * sinc_slope(phase) * turn
-        return g, decay * slope
-
-
-def _between(increasing: Callable[[arb], arb], x: arb) -> arb:
-    """Return the values of an increasing function of x ≥ 0 whose limit at 0 is 1."""
-    low, high = x.lower(), x.upper()
-    first = increasing(low) if low > 0 else exact(1)
-    last = increasing(high) if high > 0 else exact(1)
-    return first.union(last)
-
-
-def imbalances(steps: Steps, cell: Interval, problems: list[arb]) -> list[tuple[arb, arb]]:
-    """Return D at the centre of a cell of c and a cap on its distance from there, by problem."""
     middle, radius = centre_and_radius(cell)
     c = ball(middle, radius)
-    value = steps.shrinkage(middle)[0]
-    g_slope = steps.shrinkage(c)[1]
+    value = shrinkage(alpha, alpha * middle)
+    phase = alpha * c
+    g_slope = (-alpha).exp() * alpha * (alpha * sinc_slope(phase) - phase.sin())
     # The mean-value form, for g too: 1 - g is small where a is.
     g = ball(value, abs(g_slope) * radius)
     found = []
@@ -175,10 +121,10 @@ def moving_cap(kappa: arb, stops: Interval, places: Interval) -> arb:
     g, g_slope = _over_stops(alpha, radius, c)
     y = (1 + c**2).sqrt()
     slope = a_slope * (y * g + (1 - g) / (a**2 * y)) + (a * y + 1 / (a * y)) * g_slope
-    ((_, over_places),) = imbalances(Steps(exact(0), ball(alpha, radius)), places, [a])
+    ((_, variation),) = over_places(ball(alpha, radius), places, [a])
     ay = balanced(kappa, alpha)[0] * y
     g = shrinkage(alpha, c * alpha)
-    return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + over_places
+    return abs(ay * g - (1 - g) / ay) + abs(slope) * radius + variation
 
 
 def _over_stops(alpha: arb, radius: arb | float, c: arb) -> tuple[arb, arb]:
@@ -236,9 +182,20 @@ def sinc_slope(b: arb) -> arb:
 
 
 def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
-    r"""Enclose the parameter error of heavy-ball flow over all dampings.
+    """Enclose the parameter error of heavy-ball flow over all dampings."""
+    return _distance(calibration, tolerance, 0)
 
-    .. math:: C = \sup_{a, b \ge 0} h(a, b)^2, \qquad h = c\,\varphi(a, b) - g(a, b)
+
+def heavy_ball_variance(tolerance: float) -> Enclosure:
+    """Enclose the largest variance over that of ridge with λ = 1/t², over all dampings."""
+    return _distance(1.0, tolerance, 1)
+
+
+def _distance(calibration: float, tolerance: float, shift: int) -> Enclosure:
+    r"""Enclose a supremum over all dampings.
+
+    .. math:: C = \sup_{a, b \ge 0} (\mathrm{shift} + h(a, b))^2, \qquad
+              h = c\,\varphi(a, b) - g(a, b)
     """
     # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
     c = exact(calibration)
@@ -259,16 +216,16 @@ def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
             g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, c * phi - g, variation)
+        return bracket_square(box, shift + c * phi - g, variation)
 
-    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), c / 2 - 1, exact(0))
+    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), shift + c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.
     peak = lowest_between(
         lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, ERROR_HORIZON, ROUGHLY
     )
     undamped = bracket(((0.0, 0.0), (peak, peak)))
     best = max(origin, undamped, key=lambda found: found.attained)
-    beyond = (1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
+    beyond = (shift + 1 + 2 * c / exact(ERROR_HORIZON) ** 2) ** 2
     known = best._replace(cap=upward(beyond))
     error = supremum(bracket, ((0.0, ERROR_HORIZON),) * 2, known=known, tolerance=tolerance)
     a, b = (sum(side) / 2 for side in error.box)

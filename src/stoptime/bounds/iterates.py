@@ -137,7 +137,22 @@ class Iterate:
         known = bracket(((peak, peak),))
         last, beyond = horizon(self, rho, end, known.attained)
         known = known._replace(cap=beyond)
-        return supremum(bracket, ((0.0, last),), known=known, tolerance=tolerance)
+        found = supremum(bracket, ((0.0, last),), known=known, tolerance=tolerance)
+        if reach[1] > 1:
+            found = found._replace(cap=upward(self._beyond_one(rho, exact(reach[1]), found.cap)))
+        return found
+
+    def _beyond_one(self, rho: arb, end: arb, cap: float) -> arb:
+        """Return a cap on D² up to y = ``end``, where rounding has raised εL above 1."""
+        # No polynomial of the degree n of D² that is at most M on [0, 1] exceeds M·T_n(2y - 1)
+        # beyond 1 (Chebyshev).
+        growth = (2 * end - 1).chebyshev_t(self.power + self.degree + 1)
+        # With cos θ = iτ, τ² = y - 1: the polynomial is a mean of T_j(iτ), j up to its degree.
+        tau = (end - 1).sqrt()
+        g = tau**self.power * (self.degree * tau.asinh()).cosh()
+        root = end.sqrt() / rho
+        direct = (root * g + (1 + g) * rho) ** 2
+        return (exact(cap) * growth).min(exact(cap).max(direct))
 
 
 @dataclass(frozen=True)

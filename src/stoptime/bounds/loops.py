@@ -14,7 +14,7 @@ for any intervals around ω_j of radius r_j that cover [0, π].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -22,8 +22,8 @@ from typing import ClassVar
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Bracket, Interval, WorkLimitError, arb, centre_and_radius, downward, exact, upward,
-    working_precision,
+    PRECISION, WORK_LIMIT, Bracket, Interval, WorkLimitError, arb, centre_and_radius, downward,
+    exact, require_flint, squared, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import CosineFilter, GaussianFilter
 from stoptime.methods.recurrence import Update
@@ -31,14 +31,44 @@ from stoptime.support.arrays import Array
 
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
 LARGEST_K = 10_000  # of a polynomial in closed form
-LOST_BITS = 1.3  # in each step of a loop at most, as balls grow by 1 + √2
-OVERLAP = 1 + 1e-9  # of neighbouring cells, whose centres are rounded
-FINEST = 2.0**-40
+LOST_BITS = 1.8  # in each step of a loop at most, as balls grow by 2 + √2
 EXCESS_TOLERANCE = 1e-5  # of an excess that is compared with a level
 LEAST_SAMPLES = 2000
 PHASE_SAMPLES = 200  # for each iteration
 SLOW_PHASES = 8.0
 APART = 1e-7
+
+
+def largest_value(
+    polynomial: Callable[[arb], arb], degree: int, reach: Interval, tolerance: float
+) -> Bracket:
+    """Enclose the largest value of a polynomial that is never negative, for y in ``reach``."""
+    middle, half = centre_and_radius(reach)
+
+    def value(j: int, count: int) -> arb:
+        # The centres of the cells are exact multiples of π, so that they cover [0, π].
+        omega = require_flint().arb.pi() * (2 * j + 1) / (2 * count)
+        return polynomial(middle - half * omega.cos())
+
+    def rise(count: int) -> arb:
+        # Half of n²·r², times the cap on the maximum, bounds the rise from a centre to the maximum.
+        found: arb = (degree * require_flint().arb.pi() / (2 * count)) ** 2 / 4
+        return found
+
+    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
+    count = math.ceil(math.pi * degree)
+    cells = {j: value(j, count) for j in range(count)}
+    cap = max(upward(value) for value in cells.values()) / (1 - rise(count))
+    while len(cells) < WORK_LIMIT:
+        best = max(downward(value) for value in cells.values())
+        room = upward(rise(count) * cap)
+        if room <= tolerance * max(1.0, best):
+            return Bracket(best, max(upward(value + room) for value in cells.values()), (reach,))
+        # A cell whose cap is below the value of another one does not contain the maximum.
+        kept = [j for j, value in cells.items() if upward(value + room) >= best]
+        count *= 2
+        cells = {half_j: value(half_j, count) for j in kept for half_j in (2 * j, 2 * j + 1)}
+    raise WorkLimitError(f"The largest value is not found within {WORK_LIMIT} cells.")
 
 
 def polynomial_excess(
@@ -47,29 +77,12 @@ def polynomial_excess(
     """Enclose the largest D² for y = εs in ``reach``; g has degree k, and g(0) = 1."""
     if k > LARGEST_K:
         raise WorkLimitError(f"A proof for iterate {k} would take too long.")
-    n = 2 * k + 1
-    middle, half = centre_and_radius(reach)
 
-    def excess(omega: float) -> arb:
-        y = middle - half * exact(omega).cos()
+    def excess(y: arb) -> arb:
         x = y / rho**2
-        return ((1 + x) * polynomial(y) - 1) ** 2 / x
+        return squared((1 + x) * polynomial(y) - 1) / x
 
-    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
-    count = math.ceil(math.pi * n)
-    radius = math.pi / (2 * count)
-    cells = [(omega, excess(omega)) for omega in (radius * (2 * i + 1) for i in range(count))]
-    cap = max(upward(value) for _, value in cells) / (1 - (n * exact(radius) * OVERLAP) ** 2 / 4)
-    while radius > FINEST / n:
-        best = max(downward(value) for _, value in cells)
-        room = upward((n * exact(radius) * OVERLAP) ** 2 * cap / 4)
-        if room <= tolerance * max(1.0, best):
-            return Bracket(best, max(upward(value + room) for _, value in cells), (reach,))
-        # A cell whose cap is below the value of another one does not contain the maximum.
-        kept = [omega for omega, value in cells if upward(value + room) >= best]
-        radius /= 2
-        cells = [(at, excess(at)) for omega in kept for at in (omega - radius, omega + radius)]
-    raise WorkLimitError("The proof needs angles closer than double precision.")
+    return largest_value(excess, 2 * k + 1, reach, tolerance)
 
 
 def loop_excess(steps: list[Update], rho: arb, reach: Interval, tolerance: float) -> Bracket:
@@ -77,18 +90,31 @@ def loop_excess(steps: list[Update], rho: arb, reach: Interval, tolerance: float
     if len(steps) > LONGEST_LOOP or any(step.decay for step in steps):
         raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
     with working_precision(PRECISION + math.ceil(LOST_BITS * len(steps))):
-        return polynomial_excess(partial(_after, steps), len(steps), rho, reach, tolerance)
+        after = partial(_after, as_balls(steps))
+        return polynomial_excess(after, len(steps), rho, reach, tolerance)
 
 
-def _after(steps: list[Update], y: arb) -> arb:
-    """Return g after some steps of the loop, as :func:`stoptime.methods.recurrence.iterates`."""
+def as_balls(steps: Iterable[Update]) -> list[tuple[arb, ...]]:
+    """Return the coefficients of a loop without decay as balls, to run it many times."""
+    return [tuple(map(exact, step[:-1])) for step in steps]
+
+
+def run_loop(steps: list[tuple[arb, ...]], y: arb) -> Iterator[arb]:
+    """Yield g after 0, 1, 2, ... steps, as :func:`stoptime.methods.recurrence.iterates` does."""
     value = exact(1)
     move = exact(0)
-    for momentum, lookahead, weight, stride, direct, _ in steps:
+    yield value
+    for momentum, lookahead, weight, stride, direct in steps:
         slope = y * (value + lookahead * move)
         move = momentum * move - weight * slope
         value = value - direct * slope + stride * move
-    return value
+        yield value
+
+
+def _after(steps: list[tuple[arb, ...]], y: arb) -> arb:
+    """Return g after all steps of the loop."""
+    *_, last = run_loop(steps, y)
+    return last
 
 
 @dataclass(frozen=True)

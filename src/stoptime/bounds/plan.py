@@ -14,7 +14,7 @@ from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
@@ -358,9 +358,11 @@ def _best_penalty(known: Spectrum | Array | None) -> float:
             'the number of iterations, StoppedRegressorCV("nesterov").fit(X, y).stop_, or give a '
             "penalty."
         )
-    if 0 < found < np.inf:
+    # A penalty below the rounding of the eigenvalues cannot be told from zero.
+    least = EPS * known.eigenvalues.max(initial=0.0)
+    if least < found < np.inf:
         return found
-    missing = "noise: run to convergence" if found == 0 else "signal: do not run at all"
+    missing = "noise: run to convergence" if found <= least else "signal: do not run at all"
     raise ValueError(f"These data show no {missing}, or give a penalty.")
 
 

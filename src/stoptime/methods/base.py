@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial, singledispatch
+from importlib import import_module
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
@@ -325,9 +326,14 @@ class WithoutFilter(Method):
 
 
 @singledispatch
-def discretise(flow: Method, step: float) -> Any:  # noqa: ARG001 - for the flows that are registered
+def discretise(flow: Method, step: float) -> Any:
     """Return the iteration that follows a flow; the module of the iterations registers each."""
-    raise TypeError(f"{flow} is not the limit of any iteration.")
+    # Public names are imported when they are first used, so that module may not be loaded yet.
+    import_module("stoptime.methods.iterations")
+    registered = discretise.dispatch(type(flow))
+    if registered is discretise.dispatch(object):
+        raise TypeError(f"{flow} is not the limit of any iteration.")
+    return registered(flow, step)
 
 
 def concrete(name: str, value: float | str) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods import special
 from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, Update
 from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS, Array
@@ -373,6 +373,7 @@ def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:
 
 discretise.register(GradientFlow, lambda _, step: GradientDescent(step))
 discretise.register(AcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
+discretise.register(HighResolutionAcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
 discretise.register(HeavyBallFlow, _heavy_ball)
 discretise.register(
     HighResolutionFlow,

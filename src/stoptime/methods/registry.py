@@ -11,10 +11,11 @@ import numpy as np
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.ridge import IteratedRidge, Ridge
@@ -22,7 +23,8 @@ from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
 
-CONTINUOUS = (Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge)
+FLOWS = (GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow)
+CONTINUOUS = (Ridge, *FLOWS, IteratedRidge, Butterworth)
 METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
@@ -35,8 +37,9 @@ ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSP
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-WRITABLE = ALL_METHODS | {cls.name: cls for cls in (SGD, Decayed, Averaged, OptimalIteration)}
-"""The methods that can be written to a file: also those that need a parameter."""
+MORE = (SGD, Decayed, Averaged, OptimalIteration, HighResolutionAcceleratedFlow)
+WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
+"""The methods that can be written to a file: also those that are not found by a name."""
 
 FAMILY: tuple[Method, ...] = (Ridge(), GradientFlow(), CriticalFlow())
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""

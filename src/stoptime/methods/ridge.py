@@ -47,10 +47,13 @@ class Ridge(Method):
         return 1 / stops[None], np.ones((1, len(stops)))
 
 
-def _times(name: str, value: object) -> int:
+def whole_times(name: str, value: object, most: int | None = None) -> int:
     """Return a whole number of at least one; 3.0, as a command line gives it, is the number 3."""
     whole = isinstance(value, float) and value.is_integer()
-    return whole_number(name, int(cast("float", value)) if whole else value, least=1)
+    number = whole_number(name, int(cast("float", value)) if whole else value, least=1)
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}; got {value!r}.")
+    return number
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class IteratedRidge(Method):
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
-    _checks: ClassVar[Checks] = {"times": _times}
+    _checks: ClassVar[Checks] = {"times": whole_times}
 
     @property
     def qualification(self) -> float:  # type: ignore[override]

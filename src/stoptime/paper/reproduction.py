@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.bounds import BoundsTable, heavy_ball_theorem, risk_inflation, statements, table
+from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball_plan import make_plan
-from stoptime.bounds.summary import TABLE_CONDITION_NUMBERS, paper_bound
+
+from stoptime.bounds.summary import (  # isort: skip
+    BEST_STOP, ONE_STOP, TABLE_CONDITION_NUMBERS, BoundsRow, BoundsTable, Claim, claims,
+    paper_bound,
+)  # fmt: skip
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 from stoptime.methods.recurrence import Iteration
@@ -19,6 +23,7 @@ from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
 from stoptime.paper.products import price_of_products
+from stoptime.paper.sharp_constant import sharp_constant
 from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -39,16 +44,17 @@ CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 FRICTIONS = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])
 CURVE_TOLERANCE = 3e-3  # of constants in the figure that are not proven
 PROVEN_CURVE_TOLERANCE = 1e-3
-TABLE_TOLERANCE = 1e-3  # of constants in the table that are not proven
-SOURCES = {  # the statement of the paper that a constant belongs to, by its name without κ
-    "gradient flow / ridge, t = 1/λ*": "prior work, quoted beside the lemma on gradient flow",
-    "gradient flow / ridge": "Lemma: risk inflation for gradient flow",
-    "accelerated flow / ridge": "Theorem: risk inflation for accelerated gradient flow",
-    "accelerated flow, parameter error": "Theorem: parameter error bound",
-    "heavy-ball flow, parameter error": "Theorem: parameter error bound for heavy ball",
-    "heavy-ball flow / ridge": "Lemma: risk inflation for heavy ball flow",
-    "critically damped flow / ridge (Wang, Zhou, Fu)": "arXiv 2201.05405, stated as 1.035",
-}
+SOURCES = (  # the statement of the paper that a constant belongs to, by how its name begins
+    ("gradient flow / ridge, t", "prior work, quoted beside the lemma on gradient flow"),
+    (f"gradient flow / ridge, {BEST_STOP}", "Lemma: risk inflation for gradient flow"),
+    (f"gradient flow / ridge, {ONE_STOP}", "the min-max in the proof of this lemma"),
+    (f"accelerated flow / ridge, {BEST_STOP}", "Theorem: risk inflation for accelerated flow"),
+    (f"accelerated flow / ridge, {ONE_STOP}", "the min-max in the proof of this theorem"),
+    ("accelerated flow, parameter error", "Theorem: parameter error bound"),
+    ("heavy-ball flow, parameter error", "Theorem: parameter error bound for heavy ball"),
+    ("heavy-ball flow / ridge", "Lemma: risk inflation for heavy ball flow"),
+    ("critically damped flow / ridge", "arXiv 2201.05405, stated as 1.035"),
+)
 ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
 MARKERS = {0.5: ("o", "#D55E00"), 0.25: ("^", "#E69F00"), 0.125: (".", "#0072B2")}
@@ -310,6 +316,7 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     return [
         ("stability_polynomial", lambda: stability("polynomial", polynomial_spectra(), 1e7, main)),
         ("stability_designs", lambda: stability("designs", random_spectra(), 1e4, designs)),
+        ("sharp_constant", sharp_constant),
         ("heavy_ball_constant", partial(heavy_ball_bound, certify)),
         ("friction_tradeoff", friction_tradeoff),
         ("calibration_tradeoff", calibration_tradeoff),
@@ -322,47 +329,53 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
-    intro = "Computed numerically; run `stoptime reproduce --certify` for proofs."
-    columns = ["constant", "statement of the paper", "printed there", "at most", "verdict"]
     if proven is None:
-        rows = _numerical_constants()
-    else:
+        intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
+        head = ["constant", "statement of the paper", "printed there", "at most, about"]
+        # Every number that is in print has an estimate; searches know some to three decimals only.
         rows = [
-            (row.statement, paper_bound(row.paper), *row.certified.printed(), row.verdict)
+            [
+                claim.statement,
+                _source(claim),
+                paper_bound(claim.paper),
+                rounded_up(claim.estimate(), 4),
+            ]
+            for claim in claims(TABLE_CONDITION_NUMBERS)
+            if claim.estimate is not None and claim.paper is not None
+        ]
+    else:
+        intro = "Certified in ball arithmetic."
+        head = [
+            "constant",
+            "statement of the paper",
+            "printed there",
+            "at least",
+            "at most",
+            "verdict",
+        ]
+        rows = [
+            [
+                row.statement,
+                _source(row),
+                paper_bound(row.paper),
+                *row.certified.printed(),
+                row.verdict,
+            ]
             for row in proven.rows
         ]
-        intro = "Certified in ball arithmetic."
-        columns.insert(3, "at least")
-    cells = [columns, ["---"] * len(columns)]
-    for name, *rest in rows:
-        source = SOURCES.get(name.partition(", κ")[0], "beyond the paper")
-        cells.append([name, source, *rest])
-    lines = ["# The paper, recomputed", "", "## Constants", "", intro, ""]
-    lines += ["| " + " | ".join(row) + " |" for row in cells]
+    reading = (
+        f'"{BEST_STOP}" is the ratio that the theorems of the paper bound; "{ONE_STOP}" is the '
+        "min-max in their proofs, and the number for a plan that does not see the spectrum."
+    )
+    lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
+    lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
 
 
-def _numerical_constants() -> list[tuple[str, ...]]:
-    """Return name, number of the paper, recomputed upper bound (rounded up) and verdict."""
-    gradient = rounded_up(calibrate(GradientFlow()).inflation, 8)
-    prior = rounded_up(calibrate(GradientFlow(), "paper").inflation, 8)
-    nesterov = rounded_up(calibrate(AcceleratedFlow()).inflation, 8)
-    error = rounded_up(calibrate(AcceleratedFlow(), "paper").parameter_error, 8)
-    friction = rounded_up(calibrate(AcceleratedFlow(5)).inflation, 8)
-    return [
-        ("gradient flow / ridge", "1.0786", gradient, "confirmed"),
-        ("gradient flow / ridge, t = 1/λ*", "1.2147", prior, "confirmed"),
-        ("accelerated flow / ridge", "1.5991", nesterov, "rounded down in the paper: use 1.5992"),
-        ("accelerated flow, parameter error", "0.7657", error, "confirmed: 49/64"),
-        *map(_numerical_heavy_ball, TABLE_CONDITION_NUMBERS),
-        ("accelerated flow / ridge, friction 5", "-", friction, "new"),
-    ]
-
-
-def _numerical_heavy_ball(kappa: float) -> tuple[str, ...]:
-    # The search knows this constant to about three decimals only, so its upper end is printed.
-    _, upper = _sharp_heavy_ball(kappa, TABLE_TOLERANCE)
-    theorem = paper_bound(float(heavy_ball_theorem(kappa)))
-    return f"heavy-ball flow / ridge, κ = {kappa:g}", theorem, rounded_up(upper, 3), "sharper"
+def _source(claim: Claim | BoundsRow) -> str:
+    """Return the statement of the paper that a constant belongs to."""
+    if claim.paper is None:
+        return "beyond the paper"
+    return next(source for start, source in SOURCES if claim.statement.startswith(start))

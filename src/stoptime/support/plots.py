@@ -34,6 +34,7 @@ STYLES = {
     "heavy-ball-flow": ("heavy-ball flow", "#009E73"),
     "critical-flow": ("critically damped flow", "#CC79A7"),
     "iterated-ridge": ("iterated ridge", "#56B4E9"),
+    "butterworth": ("Butterworth filter", "#E69F00"),
     "spectral-cutoff": ("principal components", "#E69F00"),
     "gradient-descent": ("gradient descent", "#0072B2"),
     "nesterov": ("Nesterov's method", "#D55E00"),

@@ -49,11 +49,12 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """A stop for unit penalty and its guarantees.
+    """A stop for unit penalty and its guarantees, as estimates in floating point.
 
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
-    largest ratio of Bayes risk to optimal ridge risk, and ``parameter_error`` the largest ratio of
-    ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
+    largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
+    ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
+    found by a search; :mod:`stoptime.bounds` proves them.
     """
 
     stop: float
@@ -108,7 +109,10 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
 def guarantee(
     method: str | Method, stop: float, low: float = 0.0, high: float = np.inf
 ) -> Calibration:
-    """Return the guarantees of a stop for unit penalty and eigenvalues in [low, high].
+    """Estimate the guarantees of a stop for unit penalty and eigenvalues in [low, high].
+
+    The largest ratios are found by a search in floating point;
+    :func:`stoptime.bounds.risk_inflation` with ``stop`` proves them.
 
     Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
     :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum.
@@ -169,8 +173,9 @@ def equivalent_stop(
 
     .. math:: t = \tau/\lambda \quad\text{or}\quad t = \tau/\sqrt\lambda
 
-    with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow,
-    whose risk is then at most 1.0786 and 1.5992 times the best ridge risk on every spectrum.
+    with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow. At
+    this one stop their risk is at most 1.0786 and 1.5992 times the best ridge risk on every
+    spectrum; a stop that is tuned to the spectrum has smaller constants.
 
     Parameters
     ----------
@@ -377,7 +382,7 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
     table = np.array([s, method.gain(s, stop)])
-    logs = LOG_FACTORS - float(np.log(method.gain(0.0, stop)))
+    logs = LOG_FACTORS - float(np.log(search.gain_at(method, stop)))
     first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
     start = int(np.argmin(first))
     place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)

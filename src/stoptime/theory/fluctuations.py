@@ -24,12 +24,10 @@ from scipy.linalg import blas
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from stoptime.methods.iterations import GradientDescent
 from stoptime.methods.recurrence import Coefficients
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers
-from stoptime.theory.epochs import at_stops
-from stoptime.theory.powers import Leaps, Vector
+from stoptime.support.progress import progress
 
 Moves = Callable[[int], Coefficients]
 
@@ -96,15 +94,14 @@ class Source(ABC):
         """
 
     def followed(
-        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
+        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array,
         *, verbose: bool = False,
     ) -> Iterator[State]:  # fmt: skip
         """Return the states at the stops, in ascending order.
 
-        ``moves`` gives the coefficients of every iteration; None means no momentum.
+        ``moves`` gives the coefficients of every iteration.
         """
-        coefficients = moves or GradientDescent(step).coefficients
-        run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
+        run = self._steps(moves, self.eigenvalues + decay, step, batch_size)
         return at_stops(run, stops, verbose=verbose)
 
     def _steps(
@@ -207,39 +204,6 @@ class RowSource(Source):
     coef: Array
     whole: ClassVar[bool] = True
 
-    def followed(
-        self, moves: Moves | None, step: float, decay: float, batch_size: float, stops: Array,
-        *, verbose: bool = False,
-    ) -> Iterator[State]:  # fmt: skip
-        """Yield the state at every stop; steps that are all alike are taken many at once."""
-        s = self.eigenvalues
-        if moves is not None or np.isinf(batch_size) or not s.size:
-            yield from super().followed(moves, step, decay, batch_size, stops, verbose=verbose)
-            return
-        shrinkage = 1 - step * (s + decay)
-        both = np.multiply.outer(shrinkage, shrinkage)
-        descent = GradientDescent(step)
-
-        def advance(vector: Vector) -> Vector:
-            covariance, square, left = vector
-            noise = self._noise(*vector)
-            noise *= step**2 / batch_size
-            noise += both * covariance
-            pulled = step * decay * shrinkage * left
-            moved = both * square + pulled[:, None] + pulled + (step * decay) ** 2
-            return noise, moved, shrinkage * left + step * decay
-
-        def complete(k: int, covariance: Array) -> Vector:
-            left = (decay + s * descent.shrinkage(s + decay, k)) / (s + decay)
-            return covariance, np.multiply.outer(left, left), left
-
-        # the map of covariances is symmetric, and what the rows add to this part is not negative
-        least = (both - step**2 / batch_size * np.multiply.outer(s, s)).min()
-        stride = 2 if min(least, shrinkage.min()) >= 0 else 1
-        leaps = Leaps(advance, complete, stride, verbose)
-        gains = descent.gain(s + decay, stops[:, None])
-        yield from map(State, gains, leaps.run(self.empty(), iteration_numbers(stops)))
-
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""
         left = 1 - self.eigenvalues * state.gain
@@ -339,14 +303,13 @@ class SpectrumSource(Source):
         return float(np.sum(answer / (1 + answer)))
 
 
-@dataclass(frozen=True, eq=False)
-class WorstSource(SpectrumSource):
-    """The spectrum alone, for rows of any kind: no residual is larger than all of them together."""
-
-    def gradient_noise(self, state: State) -> Array:
-        """Return an upper bound of the covariance of the gradient of one random row."""
-        return np.asarray(self.n_samples * self.eigenvalues * self.loss(state))
-
-    def growth(self, response: Array) -> float:
-        """Return the factor of the bound after one loop."""
-        return float(self.n_samples * np.sum(response * self.eigenvalues**2))
+def at_stops(run: Iterator[Any], stops: Array, *, verbose: bool = False) -> Iterator[Any]:
+    """Yield what a run without end yields after each of these numbers of steps."""
+    wanted = set(iteration_numbers(stops).tolist())
+    start = next(run)
+    if 0 in wanted:
+        yield start
+    for k in progress(range(1, max(wanted, default=0) + 1), "steps", verbose):
+        state = next(run)
+        if k in wanted:
+            yield state

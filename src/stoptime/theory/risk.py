@@ -265,7 +265,7 @@ def inflation(
     A number is the ``signal`` r² of :func:`bayes_risk`. The best ridge then has the risk
     :math:`\frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1}` with
     :math:`\alpha = r^2 n/(\sigma^2 p)`, no method has less, and the ratio is at most
-    ``stoptime.bounds.risk_inflation(method).upper``. Coordinates, or
+    ``stoptime.bounds.risk_inflation(method, adaptive=True).upper``. Coordinates, or
     :func:`stoptime.power_signal`, are those of :func:`risk`; for such a fixed signal the ratio is
     below one where ridge loses. An iteration is replaced by its flow where a number as the signal
     asks for very many steps. Noise and signal must be positive.

@@ -123,6 +123,8 @@ def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
 def stop_with_gain(method: Method, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
 
+    Where φ(0, t) = 0, as for a steep edge, it is the t at which the largest gain has this value.
+
     A method that never has this gain, because of decay or the end of a schedule, is stopped where
     it changes no more.
     """
@@ -135,11 +137,16 @@ def stop_with_gain(method: Method, gain: float = 1.0) -> float:
 
     def excess(log_stop: float) -> float:
         with np.errstate(divide="ignore"):
-            return float(np.log(unit.gain(0.0, np.exp(log_stop))))
+            return float(np.log(gain_at(unit, float(np.exp(log_stop)))))
 
     if not method.reaches_least_squares and excess(350.0) < 0:
         return method.settled_at(0.0, EPS)
     return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.order))
+
+
+def gain_at(method: Method, stop: float) -> float:
+    """Return φ(0, t), by which stops are compared with ridge, or the largest gain where it is 0."""
+    return float(method.gain(0.0, stop)) or float(method.largest_gain(stop))
 
 
 @lru_cache(maxsize=16)

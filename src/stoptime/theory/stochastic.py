@@ -18,21 +18,71 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_X_y
 
-from stoptime.methods.iterations import HeavyBall
+from stoptime.methods.iterations import GradientDescent, HeavyBall
+from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.arrays import Array
-from stoptime.support.checks import fraction_below_one, nonnegative, positive_number, whole_number
-from stoptime.theory.epochs import Moments, checked_sgd, epochs, numbers_of_steps, one_per_column
-from stoptime.theory.fluctuations import RowSource, Source, SpectrumSource, State, WorstSource
+
+from stoptime.support.checks import (  # isort: skip
+    fraction_below_one, list_of_stops, nonnegative, positive_number, whole_number,
+)  # fmt: skip
+from stoptime.theory.fluctuations import RowSource, Source, SpectrumSource, State
 from stoptime.theory.risk import list_of_eigenvalues
 from stoptime.theory.signals import Target, check_target, coordinates_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BatchRisk", "Moments", "epochs", "largest_step", "limit", "moments", "risk", "upper_bound",
-]  # fmt: skip
+__all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments", "risk"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Moments:
+    """Mean and covariance of random iterates at many stops.
+
+    Attributes
+    ----------
+    stops : array of shape (n_stops,)
+        Numbers of steps.
+    mean : array of shape (n_stops, n_features)
+        Expected coefficients.
+    train_error : array of shape (n_stops,)
+        Expected training error, E‖y - Xβ‖²/n.
+    gram : array of shape (n_features, n_features)
+        XᵀX/n.
+    basis, spread : arrays of shape (n_features, rank) and (n_stops, rank, rank)
+        The covariance in a basis of the row space; see :attr:`covariance`.
+    """
+
+    stops: Array
+    mean: Array
+    train_error: Array
+    gram: Array
+    basis: Array
+    spread: Array
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the coefficients, an array of shape (n_stops, n_features, n_features)."""
+        return np.asarray(self.basis @ self.spread @ self.basis.T)
+
+    def estimation_risk(self, coef: ArrayLike) -> Array:
+        """Return E‖β - β₀‖² at every stop, for coefficients β₀, given the data."""
+        return self.prediction_risk(coef, np.eye(len(self.gram)))
+
+    def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
+        """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
+        weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
+        if weight.shape != self.gram.shape:
+            raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
+        distance = self.mean - _one_per_column("coef", coef, len(self.gram))
+        bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
+        inner = self.basis.T @ weight @ self.basis
+        return np.asarray(bias + np.einsum("tij,ji->t", self.spread, inner))
+
+    def __repr__(self) -> str:
+        stops = f"{self.stops[0]:.4g} to {self.stops[-1]:.4g}" if len(self.stops) else "- to -"
+        return f"Moments({len(self.stops)} stops from {stops}, {len(self.gram)} features)"
 
 
 def moments(
@@ -52,9 +102,7 @@ def moments(
         V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
 
     (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
-    A step costs about 2np² operations. Without momentum, k steps cost about as much as 6√k, by
-    Chebyshev polynomials of the map from V to the next V; they cost more where V decays by many
-    powers of ten. Batches are drawn with replacement; see :func:`epochs` for shuffled rows.
+    A step costs about 2np² operations. Batches are drawn with replacement.
 
     Parameters
     ----------
@@ -93,7 +141,7 @@ def moments(
         mean[place] = basis @ (state.gain * z)
         spread[place] = state.covariance
         losses[place] = source.loss(state)
-    return Moments(found, mean, losses, None, (basis * s) @ basis.T, basis, spread)
+    return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +215,7 @@ def risk(
     array([1.07, 1.42])
     """
     given = check_array(X, dtype=np.float64)
-    beta = one_per_column("coef", coef, given.shape[1])
+    beta = _one_per_column("coef", coef, given.shape[1])
     level = float(nonnegative("noise", noise))
     nothing = np.zeros(len(given))
     rows, s, _, basis = _rotated(given, nothing)
@@ -217,34 +265,7 @@ def limit(
     >>> limit(np.linspace(0.1, 2, 100), [10, 100], **known, batch_size=50).cost.round(2)
     array([1.35, 1.25])
     """
-    source = _spectrum_source(SpectrumSource, eigenvalues, signal, noise, n_samples)
-    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
-
-
-def upper_bound(
-    eigenvalues: ArrayLike,
-    stops: ArrayLike,
-    *,
-    signal: ArrayLike | float,
-    noise: float,
-    n_samples: int,
-    step: float,
-    batch_size: float,
-    momentum: float = 0.0,
-    target: Target = "estimation",
-) -> BatchRisk:
-    r"""Return an upper bound of the risk that holds for all rows with this spectrum.
-
-    .. math:: \frac1n\sum_i d_i x_ix_i^T \preceq \Bigl(\sum_i d_i\Bigr) \frac{X^TX}n
-
-    No squared residual is larger than the sum of all of them. Ali, Dobriban, Tibshirani (2020), The
-    implicit regularization of stochastic gradient flow for least squares, bound the covariance of
-    the flow by this step. The bound here is not their theorem: it is derived for this package from
-    the same step, for iterates with momentum in place of the flow. The noise is that of
-    :func:`limit` times n, so the bound is finite only for steps about n times shorter. The
-    parameters are those of :func:`limit`.
-    """
-    source = _spectrum_source(WorstSource, eigenvalues, signal, noise, n_samples)
+    source = _spectrum_source(eigenvalues, signal, noise, n_samples)
     return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
 
 
@@ -281,9 +302,8 @@ def _rotated(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array, Array]:
 
 
 def _spectrum_source(
-    kind: type[SpectrumSource], eigenvalues: ArrayLike, signal: ArrayLike | float, noise: float,
-    n_samples: float,
-) -> SpectrumSource:  # fmt: skip
+    eigenvalues: ArrayLike, signal: ArrayLike | float, noise: float, n_samples: float
+) -> SpectrumSource:
     """Return a source for a signal of given coordinates, or spread evenly."""
     s = list_of_eigenvalues(eigenvalues)
     if np.ndim(signal) == 0:
@@ -296,7 +316,7 @@ def _spectrum_source(
             f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
             "are given: raise n_samples."
         )
-    return kind(s, squares, 0.0, float(nonnegative("noise", noise)), rows)
+    return SpectrumSource(s, squares, 0.0, float(nonnegative("noise", noise)), rows)
 
 
 def _batch(batch_size: float) -> float:
@@ -311,11 +331,11 @@ def _states(
     decay: float = 0.0, *, verbose: bool = False,
 ) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
-    step, momentum, decay = checked_sgd(step, momentum, decay)
+    step, momentum, decay = _checked_sgd(step, momentum, decay)
     size = _batch(batch_size)
     source.check_stable(step, momentum, decay, size)
-    found = numbers_of_steps(stops)
-    moves = HeavyBall(step, momentum).coefficients if momentum else None
+    found = _numbers_of_steps(stops)
+    moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
     return source.followed(moves, step, decay, size, found, verbose=verbose), found
 
 
@@ -334,3 +354,28 @@ def _assembled(
         spread = weight @ source.variances(state.covariance)
         column[:] = bias, level @ state.gain**2, spread, source.loss(state)
     return BatchRisk(stops, *parts)
+
+
+def _checked_sgd(step: float, momentum: float, weight_decay: float) -> tuple[float, float, float]:
+    """Return step, momentum and weight decay; refuse those for which no iterate is defined."""
+    decay = float(nonnegative("weight_decay", weight_decay))
+    return positive_number("step", step), fraction_below_one("momentum", momentum), decay
+
+
+def _one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
+    """Return finite numbers, one for each column."""
+    found: Array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if found.shape != (n_columns,):
+        raise ValueError(f"{name} must have {n_columns} numbers, one for each column.")
+    return found
+
+
+def _numbers_of_steps(stops: ArrayLike) -> Array:
+    """Return distinct numbers of steps in ascending order; refuse those that no run reaches."""
+    found = np.unique(list_of_stops(stops))
+    if found.max(initial=0) > MOST_ITERATIONS:
+        raise ValueError(
+            f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
+            "batches have no last iterate. Give an earlier stop."
+        )
+    return found

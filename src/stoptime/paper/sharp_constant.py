@@ -1,0 +1,128 @@
+"""A figure of both readings of the paper's theorem: a stop for each spectrum, and one for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoptime.bounds.games import Solution, estimated_game
+from stoptime.bounds.summary import estimated_heavy_ball, heavy_ball_theorem
+from stoptime.methods.flows import AcceleratedFlow
+from stoptime.paper.experiment import Experiment, Rows
+from stoptime.support import plots
+from stoptime.support.arrays import Array
+from stoptime.support.wording import rounded_up
+from stoptime.theory.calibration import Calibration, calibrate
+from stoptime.theory.search import risk_ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TAU = np.geomspace(0.15, 30, 1500)  # stops in units of 1/√λ*
+KAPPA = (1.5, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+FLOW = AcceleratedFlow()
+
+
+def sharp_constant() -> Experiment:
+    """Draw the worst spectrum among random ones, the mixture that proves it, and heavy ball."""
+    game = estimated_game(FLOW)
+    one_stop = calibrate(FLOW)
+    figure, (left, middle, right) = plots.new_figure(1, 3, figsize=(14, 4.2))
+    rows = [
+        *_by_stop(left, game, one_stop),
+        *_by_eigenvalue(middle, game, one_stop),
+        *_by_condition_number(right),
+    ]
+    caption = (
+        f"Accelerated flow at the best stop of each spectrum has at most "
+        f"{rounded_up(1 + game.upper, 4)} times the risk of the best ridge; with one stop for all "
+        f"spectra at most {rounded_up(one_stop.inflation, 4)} times."
+    )
+    return Experiment("sharp_constant", figure, ("panel", "curve", "x", "value"), rows, caption)
+
+
+def _by_stop(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
+    """Draw risk over ridge risk against the stop, on the worst spectrum and on random ones."""
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        x = np.exp(rng.uniform(-2, 3, 6))
+        ratio = rng.dirichlet(np.ones(6)) @ risk_ratio(FLOW, x[:, None], TAU)
+        best = int(ratio.argmin())
+        label = "random spectra, • best stop" if number == 0 else None
+        ax.plot(TAU, ratio, color="0.82", linewidth=0.7, zorder=0, label=label)
+        ax.plot(TAU[best], ratio[best], ".", color="0.45", markersize=4, zorder=1)
+    worst = game.spectrum.weights @ risk_ratio(FLOW, (game.spectrum.points**2)[:, None], TAU)
+    ax.plot(TAU, worst, color="#D55E00", linewidth=2, label="the worst spectrum")
+    _levels(ax, game, one_stop)
+    ax.set(xscale="log", ylim=(0.98, 2.2), xlabel="stop  t√λ*", ylabel="risk over best ridge risk")
+    ax.set_title("No stop is better on the worst spectrum")
+    ax.legend(loc="upper right", fontsize="small")
+    return [
+        ("stop", "worst spectrum", *row) for row in zip(TAU.tolist(), worst.tolist(), strict=True)
+    ]
+
+
+def _by_eigenvalue(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
+    """Draw the risk of one direction over ridge's: at the best single stop, and of the mixture."""
+    x = np.geomspace(0.03, 300, 1500)
+    curves: dict[str, tuple[Array, str]] = {
+        "the best single stop": (risk_ratio(FLOW, x, one_stop.stop), "#0072B2"),
+        "the best mixture of stops": (
+            risk_ratio(FLOW, x[:, None], game.mixture.points) @ game.mixture.weights,
+            "#D55E00",
+        ),
+    }
+    rows: Rows = []
+    for label, (ratio, color) in curves.items():
+        ax.plot(x, ratio, color=color, linewidth=1.8, label=label)
+        rows += [
+            ("eigenvalue", label, *row) for row in zip(x.tolist(), ratio.tolist(), strict=True)
+        ]
+    eigenvalues = game.spectrum.points**2
+    shares = game.spectrum.weights * (1 + eigenvalues)
+    height = 0.16 * shares / shares.max()
+    ax.vlines(eigenvalues, 0.82, 0.82 + height, color="0.35", linewidth=2.5)
+    ax.annotate("worst spectrum", (0.035, 0.84), color="0.35", fontsize="small")
+    _levels(ax, game, one_stop)
+    ax.set(xscale="log", ylim=(0.82, 1.75), xlabel="eigenvalue  s/λ*")
+    ax.set_ylabel("risk over ridge risk, one direction")
+    ax.set_title("The mixture that proves it")
+    ax.legend(loc="upper right", fontsize="small")
+    pairs = zip(eigenvalues.tolist(), (shares / shares.sum()).tolist(), strict=True)
+    return [*rows, *(("eigenvalue", "worst spectrum", *pair) for pair in pairs)]
+
+
+def _levels(ax: Axes, game: Solution, one_stop: Calibration) -> None:
+    """Draw both constants as lines with their numbers."""
+    for level, color in ((one_stop.inflation, "#0072B2"), (1 + game.upper, "#D55E00")):
+        ax.axhline(level, color=color, linewidth=0.9, linestyle=":")
+        place = (0.01, level)
+        transform = ax.get_yaxis_transform()
+        ax.annotate(f"{level:.4f}", place, (2, 2), transform, "offset points", color=color)
+    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
+
+
+def _by_condition_number(ax: Axes) -> Rows:
+    """Draw the paper's h(κ) and both constants of heavy-ball flow."""
+    kappa = np.array(KAPPA)
+    curves = {
+        "the paper's bound h(κ)": (heavy_ball_theorem(kappa), "#CC79A7", "-"),
+        "1 + √κ: start or least squares": (1 + np.sqrt(kappa), "0.4", "--"),
+        "one stop for each κ, μ/λ*": (_heavy_ball(adaptive=False), "#0072B2", ".-"),
+        "best stop of each spectrum": (_heavy_ball(adaptive=True), "#D55E00", ".-"),
+    }
+    rows: Rows = []
+    for label, (values, color, line) in curves.items():
+        ax.plot(kappa, values, line, color=color, linewidth=1.8, label=label)
+        pairs = zip(KAPPA, np.asarray(values).tolist(), strict=True)
+        rows += [("condition number", label, *pair) for pair in pairs]
+    ax.set(xscale="log", yscale="log", xlabel="condition number κ", ylim=(0.9, None))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_title("Heavy-ball flow over ridge, at most")
+    ax.legend(loc="upper left", fontsize="small")
+    return rows
+
+
+def _heavy_ball(*, adaptive: bool) -> Array:
+    return np.array([estimated_heavy_ball(k, adaptive=adaptive, tolerance=1e-2) for k in KAPPA])

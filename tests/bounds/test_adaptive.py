@@ -1,0 +1,334 @@
+"""The ratio of the paper's theorems, where the stop may depend on the spectrum.
+
+The mixture that proves the upper end and the spectrum that proves the lower one are evaluated again
+from the definitions, and random spectra must respect the constants.
+"""
+
+from __future__ import annotations
+
+import os
+
+import mpmath
+import numpy as np
+import pytest
+
+import stoptime as st
+from bounds.formulas import bessel, iterated, matern, oscillation, risk_ratio
+from stoptime import bounds
+from stoptime.bounds import adaptive, adaptive_heavy_ball, balls, filters, games, loops
+
+flint = pytest.importorskip("flint")
+
+# Each flow with its shrinkage as a function of u², the eigenvalue times the time (order 1) or times
+# its square (order 2), and the value of the constant from a linear program.
+FLOWS = [
+    (st.GradientFlow(), lambda v: np.exp(-v), 1.07485),
+    (st.CriticalFlow(), lambda v: matern(np.sqrt(v)), 1.02772),
+    (st.AcceleratedFlow(2.5), lambda v: bessel(2.5, np.sqrt(v)), 1.32663),
+    (st.AcceleratedFlow(3), lambda v: bessel(3.0, np.sqrt(v)), 1.26760),
+    (st.AcceleratedFlow(5), lambda v: bessel(5.0, np.sqrt(v)), 1.15813),
+    (st.AcceleratedFlow(9), lambda v: bessel(9.0, np.sqrt(v)), 1.10858),
+    (st.IteratedRidge(2), lambda v: iterated(2, np.sqrt(v)), 49 / 48),
+    (st.Butterworth(2), lambda v: 1 / (1 + v**2), 1.11634),
+    (st.Butterworth(4), lambda v: 1 / (1 + v**4), 1.28816),
+]
+NAMES = [str(method) for method, _, _ in FLOWS]
+each_flow = pytest.mark.parametrize(("method", "shrinkage", "value"), FLOWS, ids=NAMES)
+
+
+def ratios(method, shrinkage, x, stops):
+    """The ratio of risks at every eigenvalue (rows) and stop (columns)."""
+    return risk_ratio(x[:, None], shrinkage(x[:, None] * stops**method.order))
+
+
+def ridge_shares(spectrum):
+    """The eigenvalues of a worst spectrum, and their shares of the risk of ridge."""
+    x, directions = np.array(spectrum).T
+    share = directions / (1 + x)
+    return x, share / share.sum()
+
+
+@each_flow
+def test_the_mixture_and_the_spectrum_have_the_value_of_the_enclosure(method, shrinkage, value):
+    found = bounds.risk_inflation(method, adaptive=True)
+    assert found.width <= 1e-4
+    assert value in bounds.Enclosure(found.lower - 1e-5, found.upper + 1e-5, 0.0)
+    stops, weights = np.array(found.mixture).T
+    x = np.union1d(np.geomspace(1e-5, 60, 60_001), np.linspace(60, 3000, 60_001))
+    highest = (ratios(method, shrinkage, x, stops) @ weights).max()
+    assert found.upper - 2e-5 <= highest <= found.upper
+    x, share = ridge_shares(found.spectrum)
+    later = np.geomspace(1e-3, 300 ** (2 / method.order), 40_001)
+    lowest = (share @ ratios(method, shrinkage, x, later)).min()
+    assert found.lower <= lowest <= found.lower + 3e-5
+
+
+@each_flow
+def test_random_spectra_respect_the_constant(method, shrinkage, value, rng):
+    upper = bounds.risk_inflation(method, adaptive=True).upper
+    stops = np.geomspace(0.02, 50, 400) ** (2 / method.order)
+    worst = 0.0
+    for _ in range(2000):
+        # a few eigenvalues within some decades, where stops differ most
+        x = np.exp(rng.uniform(-2.5, 3.5, rng.integers(1, 9)))
+        share = rng.dirichlet(np.ones(len(x)))
+        worst = max(worst, (share @ ratios(method, shrinkage, x, stops)).min())
+    # the grid has a stop within one per cent of the best one
+    assert worst <= upper + 1e-3
+    # a few eigenvalues at random are already far from harmless
+    assert worst - 1 >= 0.3 * (value - 1)
+
+
+@pytest.mark.parametrize("target", ["estimation", "prediction"])
+@pytest.mark.parametrize("method", [st.GradientFlow(), st.AcceleratedFlow(5)], ids=str)
+def test_the_constant_holds_for_estimation_and_prediction(method, target, rng):
+    upper = bounds.risk_inflation(method, adaptive=True).upper
+    for _ in range(40):
+        s = np.exp(rng.uniform(-3, 3, rng.integers(2, 30)))
+        found = st.inflation(
+            method, eigenvalues=s, signal=len(s) * 1.0, noise=1.0, n_samples=1.0, target=target
+        )
+        assert 1 - 1e-12 <= found.ratio <= upper
+
+
+@pytest.mark.parametrize("kappa", [2.0, 10.0])
+def test_heavy_ball_flow(kappa, rng):
+    found = bounds.risk_inflation(st.HeavyBallFlow(), condition_number=kappa, adaptive=True)
+    assert found.width <= 1e-3 * found.upper
+    assert found.upper < bounds.risk_inflation(st.HeavyBallFlow(), condition_number=kappa).lower
+    x, share = ridge_shares(found.spectrum)
+    # the smallest eigenvalue may have any share, however small, and fixes the damping
+    assert x.max() / x.min() <= kappa * (1 + 1e-12)
+    tau = np.geomspace(1e-3, 30, 40_001)
+
+    def lowest(x, share, damping):
+        g = oscillation(damping * tau, tau * np.sqrt(x)[:, None])
+        return (share @ risk_ratio(x[:, None], g)).min()
+
+    assert lowest(x, share, np.sqrt(x.min())) >= found.lower - 1e-6
+    for _ in range(300):
+        smallest = np.exp(rng.uniform(-4, 2.5))
+        x = smallest * kappa ** rng.uniform(0, 1, rng.integers(1, 6))
+        share = rng.dirichlet(np.ones(len(x)))
+        assert lowest(x, share, np.sqrt(smallest)) <= found.upper + 1e-4
+
+
+def test_heavy_ball_flow_is_between_its_neighbours():
+    """C(1) = 1, the constant does not fall with the condition number, and it is below 1 + √κ."""
+    kappas = (1.0, 1.5, 10.0)
+    found = [
+        bounds.risk_inflation(st.HeavyBallFlow(), condition_number=kappa, adaptive=True)
+        for kappa in kappas
+    ]
+    assert (found[0].lower, found[0].upper) == (1.0, 1.0)
+    for kappa, one, other in zip(kappas[1:], found, found[1:], strict=False):
+        assert one.lower <= other.upper
+        assert other.upper <= 1 + np.sqrt(kappa)
+
+
+ITERATIONS = [
+    st.GradientDescent(0.1),
+    st.GradientDescent(0.5),  # many mixtures are equally good
+    st.Nesterov(0.03),
+    st.NuMethod(0.05),
+    st.NuMethod(0.1, 0.5),  # late stops oscillate for long
+    st.HeavyBall(0.1, 0.8),
+]
+
+
+@pytest.mark.parametrize("method", ITERATIONS, ids=str)
+def test_iterations_at_a_given_step(method, rng):
+    found = bounds.risk_inflation(method, adaptive=True)
+    assert found.width <= 1e-3 * found.upper
+    assert found.lower <= bounds.risk_inflation(method).upper
+    k = np.arange(400)
+
+    def table(x):
+        return risk_ratio(x[:, None], method.shrinkage(x[:, None], k))
+
+    stops, weights = np.array(found.mixture).T
+    x = np.linspace(0, 1 / method.epsilon, 20_001)[1:]
+    highest = (risk_ratio(x[:, None], method.shrinkage(x[:, None], stops)) @ weights).max()
+    assert found.lower <= highest <= found.upper
+    x, share = ridge_shares(found.spectrum)
+    assert x.max() <= (1 + 1e-12) / method.epsilon
+    assert found.lower <= (share @ table(x)).min() <= found.upper
+    for _ in range(300):
+        x = rng.uniform(0, 1, rng.integers(1, 6)) ** 3 / method.epsilon
+        assert (rng.dirichlet(np.ones(len(x))) @ table(x)).min() <= found.upper
+
+
+def test_a_missed_maximum_is_found_by_the_cover(monkeypatch):
+    """The search is given a wrong problem, and the proof corrects it."""
+    right = bounds.risk_inflation(st.HeavyBallFlow(), condition_number=10.0, adaptive=True)
+    game = adaptive_heavy_ball.HeavyBallGame
+    monkeypatch.setattr(
+        game, "worst_problem", lambda self, tolerance: (0.5, self.solved(0.5, tolerance))
+    )
+    with balls.working_precision():
+        found = adaptive_heavy_ball.heavy_ball_ratio(10.0, 1e-3)
+    assert found.lower <= right.upper
+    assert right.lower <= found.upper
+    assert found.width <= 1e-3 * found.upper
+
+
+def test_short_steps_have_the_constant_of_the_flow():
+    flow = bounds.risk_inflation(st.GradientFlow(), adaptive=True)
+    step = bounds.risk_inflation(st.GradientDescent(0.01), adaptive=True)
+    assert step.lower == pytest.approx(flow.lower, abs=5e-3)
+
+
+def test_ridge_is_its_own_oracle_on_every_spectrum():
+    for method in (st.Ridge(), st.IteratedRidge(1), st.Butterworth(1)):
+        found = bounds.risk_inflation(method, adaptive=True)
+        assert (found.lower, found.upper) == (1.0, 1.0)
+
+
+def test_one_stop_for_all_spectra_is_never_better():
+    for method, _, _ in FLOWS:
+        one_stop = bounds.risk_inflation(method)
+        adaptive_one = bounds.risk_inflation(method, adaptive=True)
+        assert adaptive_one.lower <= one_stop.upper
+    # the paper's theorem holds with much room
+    assert bounds.risk_inflation(st.AcceleratedFlow(), adaptive=True).upper < 1.2677
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        (st.GradientFlow(), {"stop": 1.0}, "give none"),
+        (st.GradientFlow(), {"condition_number": 3.0}, "HeavyBallFlow only"),
+        (st.Nesterov(), {}, "needs a step"),
+        (st.Nesterov(), {"largest_step": 0.1}, "give none"),
+        (st.HeavyBallFlow(), {}, "condition_number"),
+        (st.AcceleratedFlow(1.5), {}, "infinite"),
+    ],
+)
+def test_senseless_questions(method, options, message):
+    with pytest.raises(ValueError, match=message):
+        bounds.risk_inflation(method, adaptive=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [(st.HeavyBallFlow(), {"condition_number": 2001.0}), (st.GradientDescent(1e-4), {})],
+)
+def test_proofs_that_would_take_too_long_are_refused(method, options):
+    with pytest.raises(bounds.WorkLimitError, match="too long"):
+        bounds.risk_inflation(method, adaptive=True, **options)
+
+
+# --- what the proofs are made of ------------------------------------------------------------------
+
+
+def test_a_game_of_chance_is_solved():
+    """Matching pennies with unequal stakes, whose value and strategies are known."""
+    table = np.array([[3.0, 1.0], [0.0, 2.0]])
+    found = games.solve(
+        lambda rows, columns: table[np.ix_(rows.astype(int), columns.astype(int))],
+        np.arange(2.0),
+        np.arange(2.0),
+        1e-9,
+    )
+    assert (found.lower, found.upper) == (pytest.approx(1.5), pytest.approx(1.5))
+    np.testing.assert_allclose(found.mixture.weights, [0.25, 0.75])
+    np.testing.assert_allclose(found.spectrum.weights, [0.5, 0.5])
+
+
+def test_a_wrong_claim_is_not_proven():
+    with balls.working_precision():
+        game = adaptive.FlowGame(filters.GaussianFilter(), 8.0, 12.0)
+        mixture = game.best_mixture(1e-5).mixture
+        spectrum = game.best_spectrum(1e-5).spectrum
+        game.prove_cap(mixture, 0.07487)
+        game.prove_floor(spectrum, 0.07483)
+        with pytest.raises(bounds.WorkLimitError):
+            game.prove_cap(mixture, 0.07483)
+        with pytest.raises(bounds.WorkLimitError):
+            game.prove_floor(spectrum, 0.07487)
+
+
+SHAPES = [
+    filters.GaussianFilter(),
+    filters.MaternFilter(),
+    filters.PowerFilter(3),
+    filters.ButterworthFilter(2),
+    filters.ButterworthFilter(5),
+    filters.BesselFilter(2.0),
+    filters.BesselFilter(7.5),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+def test_a_cell_contains_all_values_and_slopes(shape, rng):
+    with balls.working_precision():
+        for _ in range(40):
+            u, radius = np.exp(rng.uniform(-3, 3)), np.exp(rng.uniform(-6, -2))
+            radius = min(radius, 0.9 * u)
+            centre, values, slopes = shape.cell(balls.exact(u), balls.exact(radius))
+            assert centre.overlaps(shape.shrinkage(balls.exact(u)))
+            for at in np.linspace(u - radius, u + radius, 7).tolist():
+                assert values.overlaps(shape.shrinkage(balls.exact(at)))
+                assert slopes.overlaps(shape.slope(balls.exact(at)))
+
+
+@pytest.mark.parametrize("degree", [2, 3, 6])
+def test_derivatives_of_the_steep_edge_against_mpmath(degree):
+    shape = filters.ButterworthFilter(degree)
+    power = 2 * degree
+
+    def g(u):
+        return 1 / (1 + u**power)
+
+    def gain(u):
+        return u ** (power - 2) / (1 + u**power)
+
+    with balls.working_precision(), mpmath.workdps(30):
+        for at in np.linspace(0.05, 2.5, 60).tolist():
+            u = mpmath.mpf(at)
+            assert float(shape.slope(balls.exact(at))) == pytest.approx(
+                float(mpmath.diff(g, u)), rel=1e-12
+            )
+            second = abs(float(mpmath.diff(g, u, 2)))
+            here = shape.bend(balls.exact(at), shape.shrinkage(balls.exact(at)), balls.exact(0))
+            assert float(here) == pytest.approx(second, rel=1e-9, abs=1e-12)
+            assert second <= float(shape.largest_bend)
+            assert abs(float(mpmath.diff(gain, u, 2))) <= float(shape.gain_bend)
+            assert float(gain(u)) <= float(shape.largest_gain)
+
+
+def test_the_square_of_a_ball_around_zero_is_a_ball():
+    with balls.working_precision():
+        around_zero = balls.ball(0, 1e-3)
+        assert not (around_zero**2).is_finite()  # python-flint takes a logarithm
+        assert 0 <= float(balls.squared(around_zero).upper()) < 1.1e-6
+
+
+def test_the_largest_value_of_a_polynomial_is_found():
+    """A square of a Chebyshev polynomial, whose maxima are all one, and one with a single peak."""
+    with balls.working_precision():
+        found = loops.largest_value(lambda y: (2 * y - 1).chebyshev_t(6) ** 2, 12, (0.0, 1.0), 1e-6)
+        assert found.attained <= 1 <= found.cap <= 1 + 3e-6
+        found = loops.largest_value(lambda y: y * (1 - y) ** 2, 3, (0.0, 1.0), 1e-8)
+        assert found.attained <= 4 / 27 <= found.cap <= 4 / 27 + 3e-8
+
+
+def test_a_search_for_the_largest_value_ends(monkeypatch):
+    monkeypatch.setattr(loops, "WORK_LIMIT", 500)
+    with balls.working_precision(), pytest.raises(bounds.WorkLimitError, match="500 cells"):
+        loops.largest_value(lambda _: balls.exact(1), 40, (0.0, 1.0), 1e-9)
+
+
+@pytest.mark.skipif("STOPTIME_SOAK" not in os.environ, reason="proofs of a minute: make soak")
+@pytest.mark.parametrize(
+    ("method", "options", "value"),
+    [
+        (st.AcceleratedFlow(2.0), {}, 1.41789),
+        (st.Butterworth(30), {}, 1.68921),
+        (st.HeavyBallFlow(), {"condition_number": 1000.0}, 3.3768),
+    ],
+    ids=str,
+)
+def test_the_hardest_proofs(method, options, value):
+    found = bounds.risk_inflation(method, adaptive=True, **options)
+    assert found.lower <= value <= found.upper
