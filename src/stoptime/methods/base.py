@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial, singledispatch
 from importlib import import_module
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,12 +59,8 @@ class Method(ABC):
     """Whether a stop t costs t steps of a recurrence."""
     decouples: ClassVar[bool] = False
     """Whether a decay of the coefficients can be separated from the gradient."""
-    mixture: ClassVar[Literal["pole", "hyperbola", "rays", "ellipse"]] = "ellipse"
-    """The contour of penalties on which the filter is a mixture of ridges."""
     scale_free: ClassVar[bool] = False
     """Whether g(s, t) depends on ts (order 1) or t²s (order 2) alone."""
-    pole_order: ClassVar[int] = 1
-    """The order of the pole at minus the penalty, where ``mixture`` is "pole"."""
     gcv_is_consistent: ClassVar[bool] = False
     """Whether generalised cross-validation with the degrees of freedom estimates the error."""
     qualification: ClassVar[float] = np.nan
@@ -179,10 +175,6 @@ class Method(ABC):
     def is_tuned(self) -> bool:
         """Whether every parameter is a number."""
         return not any(isinstance(value, str) for value in vars(self).values())
-
-    def continued(self, s: Complex, t: Array) -> Complex:
-        """Return g at complex eigenvalues off the negative axis, for mixtures on "rays"."""
-        raise NotImplementedError
 
     def ridges(self, stops: Array) -> tuple[Any, Any] | None:  # noqa: ARG002 - for a few methods
         """Return penalties λ and weights ω with g = Re Σ ωλ/(λ + s), or None if there are none.

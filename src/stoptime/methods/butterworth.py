@@ -89,10 +89,6 @@ class Butterworth(Method):
             weights[-1] = 1 / self.degree
         return penalties[:, None] / t, np.repeat(weights[:, None], len(t), axis=1)
 
-    def continued(self, s: Complex, t: Array) -> Complex:
-        """Return g at complex eigenvalues."""
-        return np.asarray(1 / (1 + (t * s) ** self.degree))
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + (t * s) ** float(self.degree))
 

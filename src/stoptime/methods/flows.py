@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import exprel, gammainc, hyp1f1, lambertw
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Complex, Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
 from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import nonnegative, positive_number
 
@@ -38,7 +38,6 @@ class GradientFlow(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     qualification: ClassVar[float] = np.inf
-    mixture: ClassVar[Literal["hyperbola"]] = "hyperbola"
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
@@ -186,7 +185,6 @@ class CriticalFlow(Method):
     order: ClassVar[int] = 2
     oscillates: ClassVar[bool] = False
     qualification: ClassVar[float] = np.inf
-    mixture: ClassVar[Literal["rays"]] = "rays"
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
@@ -194,11 +192,6 @@ class CriticalFlow(Method):
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the shrinkage has fallen to level."""
         return _critical_phase(level) / float(np.sqrt(s))
-
-    def continued(self, s: Complex, t: Array) -> Complex:
-        """Return g at complex eigenvalues: √s is the root with a positive real part."""
-        u = t * np.sqrt(s)
-        return np.asarray((1 + u) * np.exp(-u))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         u = np.minimum(t * np.sqrt(s), LEARNED_PHASE)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Complex, Method
+from stoptime.methods.base import Checks, Method
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
@@ -26,7 +26,6 @@ class Ridge(Method):
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     qualification: ClassVar[float] = 1.0
-    mixture: ClassVar[Literal["pole"]] = "pole"
     scale_free: ClassVar[bool] = True
     gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
@@ -83,7 +82,6 @@ class IteratedRidge(Method):
     name: ClassVar[str] = "iterated-ridge"
     order: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
-    mixture: ClassVar[Literal["pole"]] = "pole"
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
@@ -95,18 +93,9 @@ class IteratedRidge(Method):
         """The number of times."""
         return float(self.times)
 
-    @property
-    def pole_order(self) -> int:  # type: ignore[override]
-        """The order of the pole at minus the penalty."""
-        return self.times
-
     def settled_at(self, s: float, level: float) -> float:
         """Return the stop at which the shrinkage has fallen to level."""
         return float(self.times * (level ** (-1 / self.times) - 1) / s)
-
-    def continued(self, s: Complex, t: Array) -> Complex:
-        """Return g at complex eigenvalues."""
-        return np.asarray((1 + (t / self.times) * s) ** -float(self.times))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return (1 + (t / self.times) * s) ** -float(self.times)

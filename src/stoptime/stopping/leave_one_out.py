@@ -199,12 +199,11 @@ class _Curve:
 
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
-        mean = self.errors.mean(axis=1)
+        *earlier, last = self.errors.mean(axis=1)
         power = float(np.mean(self.problem.spectrum.target_power))
-        last = len(mean) - 1
-        lowest = int(np.argmin(mean)) == last > 0 and mean[last] > EXACT_FIT * power
-        if lowest and np.isfinite(self.stops[last]):
-            last_stop_warning("loo error", self.problem.method, float(self.stops[last]))
+        falls = last < IMPROVED * min(earlier, default=0.0) and last > EXACT_FIT * power
+        if falls and np.isfinite(self.stops[-1]):
+            last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
     def shaped(self, errors: Array) -> Floats:
         """Return errors without the axis of targets if y was a vector."""
@@ -243,7 +242,7 @@ def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
 def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family | None:
     """Return a span of methods that do not depend on units; None if the ladder does not serve."""
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
-    ladder = Ladder.down_to(UNLEARNED / gain, 1.0)
+    ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
     values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
     if max(ladder.misfit(own).max() for own in values) > SERVED:
         return None

@@ -100,18 +100,3 @@ def as_dtype(values: Any, dtype: Any) -> Any:
 def as_float64(values: Any) -> Any:
     """Return the values in double precision, where they are."""
     return as_dtype(values, array_namespace(values).float64)
-
-
-def as_complex(values: Any) -> Any:
-    """Return real, imaginary, real, ... along the last axis as complex numbers, without a copy."""
-    if is_torch_array(values):
-        return array_namespace(values).view_as_complex(values.unflatten(-1, (-1, 2)))
-    return values.view(np.complex128)
-
-
-def as_real(values: Any) -> Any:
-    """Return complex numbers as real, imaginary, real, ... along the last axis, real ones as is."""
-    if is_torch_array(values):
-        xp = array_namespace(values)
-        return xp.view_as_real(values).flatten(-2) if values.is_complex() else values
-    return array_namespace(values).ascontiguousarray(values).view(np.float64)
