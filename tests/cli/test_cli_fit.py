@@ -385,8 +385,8 @@ def test_bounds_speak_json(monkeypatch):
     from stoptime import bounds
     from stoptime.bounds import summary
 
-    few = summary._claims(())[:2]
-    monkeypatch.setattr(summary, "_claims", lambda _: few)
+    few = summary.claims(())[:2]
+    monkeypatch.setattr(summary, "claims", lambda _: few)
     told = json.loads(run("bounds", "--json").stdout)["bounds"]
     assert (
         told[0]["lower"]
