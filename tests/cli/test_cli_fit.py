@@ -388,11 +388,10 @@ def test_bounds_speak_json(monkeypatch):
     few = summary.claims(())[:2]
     monkeypatch.setattr(summary, "claims", lambda _: few)
     told = json.loads(run("bounds", "--json").stdout)["bounds"]
-    assert (
-        told[0]["lower"]
-        <= bounds.risk_inflation(st.GradientFlow()).upper
-        <= told[0]["upper"] + 1e-9
-    )
+    # both readings of the theorem: the stop may depend on the spectrum, or one serves all
+    for row, adaptive in zip(told, (True, False), strict=True):
+        proven = bounds.risk_inflation(st.GradientFlow(), adaptive=adaptive)
+        assert row["lower"] <= proven.upper <= row["upper"] + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,13 @@ class LeftOut:
             mixture = Mixture.of(rows.eigenvalues, span, rows.scales[:1], np.empty((1, width, 0)))
             for index, block in blocks_of(some, [(None, mixture)], verbose=verbose):
                 columns = mixture.columns(block, some.coef)
-                end = least_squares(block, some.eigenvalues, some.coef)
+                end = [block.targets, least_squares(block, some.eigenvalues, some.coef)]
                 root = block.weight**0.5 * block.stretch
                 weighted = (columns * root[:, None]).swapaxes(0, 2)
                 total = total + weighted.swapaxes(1, 2) @ weighted
                 both = both + _ends(block, end)
                 if kept is not None:
-                    kept.append(Kept(index, columns, block.scale, block.stretch))
+                    kept.append(Kept(index, columns, end, block.scale, block.stretch))
             products[targets] = on_host(total)
             ends[:, targets] = on_host(both)
         found = Look(rows, span, last, products, ends, rows.unit, kept)
@@ -217,10 +217,14 @@ def _spanned(
 
 
 class Kept(NamedTuple):
-    """Left-out residuals e/d of the basis filters for some rows, and the c and d of these rows."""
+    """Left-out residuals e/d of some rows, and the c and d of these rows.
+
+    ``columns`` are those of the basis filters, and ``ends`` those at the stops zero and infinity.
+    """
 
     rows: slice
     columns: Array
+    ends: list[Array]
     scale: Array
     stretch: Array
 
@@ -277,14 +281,23 @@ class Look:
 
     def residuals(self, method: Method, stops: Array, own: Places) -> Array | None:
         """Return e of every target at its own stop, if these filters are in the span."""
-        mixture = None
-        if self.kept is not None and np.all((stops > 0) & np.isfinite(stops)):
-            mixture = self._mixture(method, stops)
-        if mixture is None or self.kept is None:
+        inner = (stops > 0) & np.isfinite(stops)
+        if self.kept is None or not (inner.all() or method.reaches_least_squares):
+            return None
+        mixture = self._mixture(method, stops[inner]) if inner.any() else None
+        if inner.any() and mixture is None:
             return None
         out = empty(self.rows.data.y, self.rows.data.y.shape)
-        for index, columns, scale, stretch in self.kept:
-            out[index] = mixture.mixed_by_target(columns, scale, own) * stretch[:, None]
+        between = np.flatnonzero(inner[own])
+        place = np.cumsum(inner)[own[between]] - 1
+        for rows, columns, ends, scale, stretch in self.kept:
+            for end, values in enumerate(ends):
+                mine = np.flatnonzero(~inner[own] & (np.isinf(stops[own]) == bool(end)))
+                out[rows, mine] = values[:, mine] * stretch[:, None]
+            if mixture is not None:
+                some = columns if len(between) == len(own) else columns[..., between]
+                mixed = mixture.mixed_by_target(some, scale, place)
+                out[rows, between] = mixed * stretch[:, None]
         return out
 
     def at_stops(self, method: Method, stops: Array) -> Array | None:
@@ -293,8 +306,8 @@ class Look:
         if mixture is None or self.kept is None:
             return None
         out = np.empty((len(stops), *self.rows.data.y.shape))
-        for index, columns, scale, stretch in self.kept:
-            out[:, index] = on_host(mixture.mixed(columns, scale) * stretch[:, None])
+        for rows, columns, _, scale, stretch in self.kept:
+            out[:, rows] = on_host(mixture.mixed(columns, scale) * stretch[:, None])
         return out
 
     def _mixture(self, method: Method, stops: Array) -> Mixture | None:
@@ -330,7 +343,8 @@ class Direct:
         rows = self.left_out.rows
         both: Any = 0
         for _, block in blocks_of(rows, []):
-            both = both + _ends(block, least_squares(block, rows.eigenvalues, rows.coef))
+            last = least_squares(block, rows.eigenvalues, rows.coef)
+            both = both + _ends(block, [block.targets, last])
         return np.asarray(both)
 
     def pooled(self) -> Direct:
@@ -429,7 +443,7 @@ def _put(out: Array, places: Places, values: Array, own: Places | None) -> None:
         out[0][:, mine] = value[:, mine]
 
 
-def _ends(block: RowBlock, last: Array) -> Array:
-    """Return weighted sums of squares of a block at the stops zero and infinity."""
-    both = [(end * block.stretch[:, None]) ** 2 for end in (block.targets, last)]
+def _ends(block: RowBlock, ends: list[Array]) -> Array:
+    """Return weighted sums of squares of a block from e/d at the stops zero and infinity."""
+    both = [(end * block.stretch[:, None]) ** 2 for end in ends]
     return np.stack([on_host(block.weight @ end) for end in both])
