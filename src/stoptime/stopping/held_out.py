@@ -258,7 +258,8 @@ class Form:
         scores = new_scores(spectrum, test.X)
         response = spectrum.response.reshape(len(s), len(units)).astype(np.float64)
         coef = response / units / s[:, None]
-        targets = as_float64(test.y) - like(test.y, np.atleast_1d(spectrum.target_mean))
+        means = np.atleast_1d(on_host(spectrum.target_mean))
+        targets = as_float64(test.y) - like(test.y, means)
         if (geometry := spectrum.geometry) is not None:
             free = new_scores(spectrum, test.X, geometry.vectors)
             targets = targets - free @ like(free, geometry.response.reshape(-1, len(units)))
