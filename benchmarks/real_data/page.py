@@ -166,7 +166,7 @@ def in_short(run: CellRun) -> str:
         described(cell.table, cell.row, cell.column) for cell in (ordered[0], ordered[-1])
     )
     return (
-        "The default fit compares six methods by exact leave-one-out, and takes about as long as "
+        "The default fit compares three methods by exact leave-one-out, and takes about as long as "
         f"`{PEER}` takes for ridge alone with 100 penalties: it is at least as fast on {fast} "
         f"(blue in the figure), and {middle} times as fast in the median. It is fastest on "
         f'"{fastest}" ({in_two_digits(speeds[-1])} times as fast) and slowest on "{slowest}" '

@@ -92,7 +92,7 @@ Five cases were looked at more closely, on the first repetition of the run of 16
   leave-one-out error, by up to 4 %, and a test error larger by 15 % and 22 %. A smaller part
   belongs to the grid: `RidgeCV` with 2000 penalties is 2 % worse than with 100.
 
-So choosing among six methods has a price where their errors differ by less than their noise.
+So choosing among several methods has a price where their errors differ by less than their noise.
 `prefer_simple=True` lowers it and keeps most of the gain below.
 """
 SYNTHETIC = """\

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from left_out.cases import KINDS, assert_same, problem, with_condition
+from left_out.cases import assert_same, problem, with_condition
 from stoptime.support.wording import method_in_words
 from stoptime.theory.search import risk_ratio
 
@@ -53,24 +53,6 @@ def test_leave_one_out_is_that_of_refits_by_scikit_learn(data):
     assert_same(found, refits, 1e-8)
     curve = st.leave_one_out(X, y, CUTOFF, stops)
     np.testing.assert_allclose(curve.errors, (refits**2).mean(axis=1), rtol=1e-8)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_leave_one_out_is_that_of_refits_on_all_kinds_of_data(kind):
-    """Equal eigenvalues, weights, rows of leverage one, many targets."""
-    X, y, options = problem(kind)
-    weights = options["sample_weight"]
-    rank = st.decompose(X, y, **options).rank
-    stops = np.append(np.arange(rank + 2), np.inf)
-    shape = (len(stops), len(X), y[0].size)
-    refits = np.empty(shape)
-    for row in range(len(X)):
-        kept = np.arange(len(X)) != row
-        given = options | {"sample_weight": None if weights is None else weights[kept]}
-        drawn = st.path(X[kept], y[kept], CUTOFF, stops, **given)
-        refits[:, row] = (y[row] - drawn.predict(X[[row]])[:, 0]).reshape(len(stops), -1)
-    found = [st.left_out_residuals(X, y, CUTOFF, k, **options).reshape(shape[1:]) for k in stops]
-    assert_same(np.array(found), refits, 1e-8 if kind == "condition 1e12" else 1e-10)
 
 
 def test_equal_eigenvalues_share_so_that_no_basis_matters(rng):

@@ -221,19 +221,6 @@ def test_a_step_may_be_too_long_for_a_while_but_not_for_long():
         st.path(*make_data(30, 4), HeavyBall(Cosine(50.0, 100), 0.9), [3])
 
 
-@each_method
-def test_leave_one_out_is_that_of_refits(method):
-    X, y = make_data(20, 3)
-    X = X - 1
-    stops = [0, 1, 7, 60, np.inf]
-    squares = np.zeros(len(stops))
-    for i in range(20):
-        kept = np.arange(20) != i
-        squares += (y[i] - st.path(X[kept], y[kept], method, stops).predict(X[[i]])[:, 0]) ** 2
-    found = st.leave_one_out(X, y, method, stops)
-    np.testing.assert_allclose(found.errors, squares / 20, rtol=1e-10)
-
-
 def test_everything_works_with_a_schedule():
     X, y = make_data(60, 5)
     method = Nesterov(Cosine(0.4, 80, warmup=5))

@@ -104,59 +104,7 @@ def test_every_method_is_ordinary_in_standard_form(method):
         np.testing.assert_allclose(here.degrees_of_freedom, there.degrees_of_freedom, rtol=1e-9)
 
 
-def refits(X, y, weights, method, stop, penalty, *, new, **options):
-    """Return predictions for new rows by paths that are fitted without each row."""
-    found = []
-    for i in range(len(X)):
-        rest = np.arange(len(X)) != i
-        left = None if weights is None else weights[rest]
-        path = st.path(
-            X[rest], y[rest], method, [stop], sample_weight=left, penalty_matrix=penalty, **options
-        )
-        found.append(path.predict(new)[0])
-    return np.array(found)
-
-
 FILTERS = [method for method in PLAIN if method.has_filter]
-
-
-@pytest.mark.parametrize("method", FILTERS, ids=str)
-def test_leave_one_out_is_n_refits_with_every_method(method):
-    X, y, weights = data(22)
-    penalty = st.Differences(2)
-    spectrum = st.decompose(X, y, weights, penalty_matrix=penalty)
-    # parameters keep the values that they have on all rows
-    tuned = method.tuned_without_rows(
-        spectrum.padded_eigenvalues, 1 / (1 - (weights / weights.sum()).max())
-    )
-    predicted = refits(X, y, weights, tuned, 6, penalty, new=X)
-    options = {"sample_weight": weights, "penalty_matrix": penalty}
-    found = st.left_out_predictions(X, y, tuned, 6, new=X, **options)
-    assert np.abs(found - predicted).max() < 1e-8
-    residuals = y - predicted[np.arange(22), np.arange(22)]
-    errors = st.leave_one_out(X, y, tuned, [6], **options).errors
-    np.testing.assert_allclose(errors[0], weights @ residuals**2 / weights.sum(), rtol=1e-8)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("shape", [(18, P), (8, 12)], ids=["tall", "wide"])
-@pytest.mark.parametrize("kind", ["differences", "bands", "free columns", "matrix"])
-@pytest.mark.parametrize("stop", [0.0, 3.0, np.inf])
-def test_leave_one_out_is_n_refits_with_every_penalty(kind, shape, stop, intercept):
-    X, y, _ = data(*shape)
-    p = shape[1]
-    penalty = {
-        "differences": st.Differences(1),
-        "bands": st.Bands(np.arange(p) % 2, [0.5, 3.0]),
-        "free columns": np.diag([0, 0, *np.linspace(0.5, 3, p - 2)]),
-        "matrix": np.random.default_rng(1).normal(size=(4, p)) if p == P else np.eye(p)[2:],
-    }[kind]
-    options = {"fit_intercept": intercept}
-    predicted = refits(X, y, None, st.AcceleratedFlow(), stop, penalty, new=X, **options)
-    found = st.left_out_predictions(
-        X, y, st.AcceleratedFlow(), stop, new=X, penalty_matrix=penalty, **options
-    )
-    np.testing.assert_allclose(found, predicted, atol=1e-8)
 
 
 def test_wide_data_agree_with_the_tall_route():

@@ -9,50 +9,6 @@ from iteration_cases import each_auto, make_data
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 
 
-def refit_errors(X, y, tuned, stops, weights):
-    out = np.empty((len(stops), len(y)))
-    for i in range(len(y)):
-        keep = np.arange(len(y)) != i
-        spectrum = st.decompose(
-            X[keep], y[keep], None if weights is None else weights[keep], solver="svd"
-        )
-        gain = tuned.gain(spectrum.eigenvalues[:, None], stops)
-        coef = spectrum.vectors @ (gain * spectrum.response[:, None])
-        out[:, i] = y[i] - (X[i] - spectrum.feature_mean) @ coef - spectrum.target_mean
-    shares = np.ones(len(y)) / len(y) if weights is None else weights / weights.sum()
-    return out, out**2 @ shares
-
-
-@each_auto
-@pytest.mark.parametrize("shape", [(24, 6), (16, 30)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_leave_one_out_is_n_refits(method, shape, weighted):
-    X, y = make_data(*shape)
-    weights = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else None
-    stops = np.array([0, 1, 2, 3, 10, 57, 300, np.inf])
-    spectrum = st.decompose(X, y, weights)
-    problem = st.Problem.of(X, y, method, spectrum, weights)
-    residuals, expected = refit_errors(X, y, problem.tuned, stops, weights)
-    found = st.leave_one_out(X, y, method, stops, sample_weight=weights)
-    np.testing.assert_allclose(found.errors, expected, rtol=1e-9)
-    np.testing.assert_allclose(
-        st.left_out_residuals(X, y, method, 10, sample_weight=weights),
-        residuals[4],
-        rtol=1e-9,
-        atol=1e-10,
-    )
-
-
-def test_leave_one_out_of_many_targets_and_all_iterates():
-    X, y = make_data(30, 8)
-    Y = np.column_stack([y * np.cos(k) + np.sin(k * y) for k in range(20)])
-    stops = np.arange(121)
-    many = st.leave_one_out(X, Y, "nesterov", stops)
-    for target in (0, 7, 19):
-        single = st.leave_one_out(X, Y[:, target], "nesterov", stops)
-        np.testing.assert_allclose(many.errors[:, target], single.errors, rtol=1e-9)
-
-
 def test_leave_one_out_refuses_steps_that_diverge_without_a_row():
     X, y = make_data(12, 4)
     step = 1.95 / st.decompose(X, y).eigenvalues[-1]

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 LEARNED = 1e20  # gain·s from which on a path is least squares, also where a row is left out
 EIGENDECOMPOSITION = 3.0  # work of one, in units of that of rank² penalties
-MOST_POINTS = 2**16  # of an ellipse
-SPANNED = 1e-7  # error of a filter up to which it is in a span
+MOST_PENALTIES = 2**16  # of an ellipse
+SPANNED = 1e-9  # error of a filter up to which it is in a span
+NEARLY_SPANNED = 1e-7  # and up to which it is good enough for a search
 KEPT_NUMBERS = 2**26  # of all columns that are kept, 512 MB; or as many as X has
 TARGETS_AT_ONCE = 1024  # so that blocks of rows stay tall enough for fast products
 
@@ -57,9 +58,9 @@ class LeftOut:
         return float(self.rows.eigenvalues.max(initial=0)) or 1.0
 
     @cached_property
-    def most_points(self) -> float:
+    def most_penalties(self) -> float:
         """The largest ellipse that costs less than eigendecompositions without each row."""
-        return min(EIGENDECOMPOSITION * len(self.rows.eigenvalues) ** 2, MOST_POINTS)
+        return min(EIGENDECOMPOSITION * len(self.rows.eigenvalues) ** 2, MOST_PENALTIES)
 
     @property
     def has_looked(self) -> bool:
@@ -167,7 +168,7 @@ class LeftOut:
         """Return ways to the residuals of a method; see :func:`routes_to`."""
         rows = self.rows
         by_svd = rows.spectrum.solver == "svd"
-        return routes_to(method, stops, rows.eigenvalues, rows.scales, self.most_points, by_svd)
+        return routes_to(method, stops, rows.eigenvalues, rows.scales, self.most_penalties, by_svd)
 
 
 def routes_to(
@@ -175,7 +176,7 @@ def routes_to(
     stops: Array,
     eigenvalues: Array,
     scales: Array,
-    most_points: float = MOST_POINTS,
+    most_penalties: float = MOST_PENALTIES,
     by_svd: bool = False,
 ) -> list[tuple[Places, Route]]:
     """Return ways to left-out residuals of a method, each for some of the stops between the ends.
@@ -199,7 +200,7 @@ def routes_to(
         return [(inner, _by_own_ridges(eigenvalues, *own, scales))]
     if is_served(ladder, method, between, scale).all():
         return [(inner, _spanned(ladder, method, between, eigenvalues, scales))]
-    ellipse = ellipse_for(method, between, scale, largest, most_points)
+    ellipse = ellipse_for(method, between, scale, largest, most_penalties)
     if ellipse is None:
         return [(inner, downdated)]
     return [(inner, _spanned(ellipse, method, between, eigenvalues, scales))]
@@ -276,7 +277,7 @@ class Look:
             found[:, some] = (own * (self.products[targets[some]] @ own)).sum(axis=1).T
         errors = np.maximum(found, 0) * self.unit[targets] ** 2
         # a filter outside of the span has another error: it is not looked at
-        outside = np.abs(self.span.filters @ coordinates - values).max(axis=0) > SPANNED
+        outside = np.abs(self.span.filters @ coordinates - values).max(axis=0) > NEARLY_SPANNED
         return np.where(outside[place.reshape(stops.shape)], np.inf, errors)
 
     def residuals(self, method: Method, stops: Array, own: Places) -> Array | None:

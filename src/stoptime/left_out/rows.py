@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.dense import DenseData
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
-TRUST = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
+TRUSTED_POWER = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 MEAN_ROUNDING = 1e-11  # of the smallest spread: a mean that is rounded by more moves the scores
 CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
@@ -178,7 +178,7 @@ class Rows:
         error = LEVERAGE_SAFETY * EPS * (1 + sizes @ like(shares, condition**root))
         certain = abs(rest) > error
         # a difference below its rounding error is set to zero, unless the error itself is large
-        full = ~certain & (error < EPS**TRUST)
+        full = ~certain & (error < EPS**TRUSTED_POWER)
         # as many directions as rows: every leverage is one
         if len(self.eigenvalues) == self.n_present - self.spectrum.n_unpenalised:
             full |= weight > 0

@@ -20,6 +20,7 @@ from sklearn.model_selection import LeaveOneOut as Splitter
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.predictions import new_scores
+from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
 from stoptime.left_out.span import NEGLIGIBLE
 from stoptime.methods.base import Method
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
 MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
-SPANNED = 1e-9  # of the response: error of a residual up to which a filter is in a span
 TESTED_NUMBERS = 2**22  # of the residuals that are held at once
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 

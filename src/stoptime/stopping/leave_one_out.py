@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
 STAGE_RATIO = 3.0  # of the last stops of neighbouring stages
 IMPROVED = 0.999  # times the least error so far: a stage that gains less may be the last
-WINDOW = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
+NEARLY_BEST = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
 SPANNING_PHASE = 0.5  # t√L between stops whose filters span those between them
 MOST_SPANNING = 1000  # iterations, of which such a span is made
 LATER = 1e3  # factor of the last gain if the least error lies at the end
@@ -347,7 +347,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         start = max(len(errors) - 1, 0)
         count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
         own = grid[start:count]
-        ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_points)
+        ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_penalties)
         look: Look | Direct = Direct(left_out)
         if ellipse is not None:
             dense = np.union1d(own, _between(method, own, phase[start:count]))
@@ -380,7 +380,7 @@ def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
     """Return the largest gain at which ridge is nearly as good as at its best stop."""
     curve = _together([replace(problem, method=Ridge())])[0]
     errors = curve.errors if per_target else curve.errors.mean(axis=1, keepdims=True)
-    good = (errors <= WINDOW * errors.min(axis=0)).any(axis=1)
+    good = (errors <= NEARLY_BEST * errors.min(axis=0)).any(axis=1)
     return float(curve.stops[good][-1])
 
 
