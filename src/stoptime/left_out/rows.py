@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 TRUSTED_POWER = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 MEAN_ROUNDING = 1e-11  # of the smallest spread: a mean that is rounded by more moves the scores
+FEWEST_ROWS = 256  # of a block
 CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
 Index = slice | NDArray[np.intp]
@@ -144,7 +145,9 @@ class Rows:
     def blocks(self, numbers_per_row: int) -> Iterator[slice]:
         """Cut the rows into blocks, given how many further numbers are held for each row."""
         room = self.data.numbers_at_once if self.data.on_device else CACHED_NUMBERS
-        return slices(self.data.n_rows, room // (2 * len(self.eigenvalues) + numbers_per_row))
+        height = room // (2 * len(self.eigenvalues) + numbers_per_row)
+        # products of fewer rows would be slow
+        return slices(self.data.n_rows, max(height, FEWEST_ROWS))
 
     def block(self, index: slice) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are."""
