@@ -41,7 +41,7 @@ from stoptime.stopping.rule import (
     last_stop_warning,
 )
 from stoptime.stopping.zoom import lowest_between
-from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
+from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -410,9 +410,12 @@ def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
     last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
     power = np.mean(curves[best].problem.spectrum.target_power)
     at_end = np.argmin(errors, axis=0) >= last
-    # where least squares is as good as the last stop, nothing between them is better by more
-    settled = last < len(errors) - 1
-    settled = settled & (np.abs(errors[last] - errors[-1]) <= (1 - IMPROVED) * errors[-1])
+    # where least squares is as good as the last stop, nothing between them is better by more, and
+    # no stop gains more over it than its variance, about rank/n of the error
+    spectrum = curves[best].problem.spectrum
+    gap = np.abs(errors[last] - errors[-1]) / np.maximum(errors[-1], TINY)
+    variance = spectrum.rank / spectrum.n_observations
+    settled = (last < len(errors) - 1) & (np.minimum(gap, variance) <= 1 - IMPROVED)
     # and an error of rounding has no better stop
     return bool(np.any(at_end & ~settled & (errors.min(axis=0) > EXACT_FIT * power)))
 
