@@ -29,11 +29,11 @@ FEATURES = "MiniRocket of aeon" if HAS_AEON else "features like MiniRocket's"
 ABOUT = (
     "`StoppedClassifierCV()`, which compares three methods and calibrates probabilities, is "
     "compared with `RidgeClassifierCV` and the ten penalties of ROCKET, on MiniRocket features in "
-    "single precision and on rows like embeddings. MiniRocket is that of `aeon` where it is installed; "
-    "otherwise random convolutions and their shares of positive values stand in for it. The bare "
-    "limit of wide data is `X @ X.T` and `eigh` in single precision, although our products are in "
-    "double precision. Intervals are compared with the fit that they need, and probabilities of "
-    "four bundled data sets with `CalibratedClassifierCV` with five folds."
+    "single precision and on rows like embeddings. MiniRocket is that of `aeon` where it is "
+    "installed; otherwise random convolutions and their shares of positive values stand in for "
+    "it. The bare limit of wide data is `X @ X.T` and `eigh` in single precision, although our "
+    "products are in double precision. Intervals are compared with the fit that they need, and "
+    "probabilities of four bundled data sets with `CalibratedClassifierCV` with five folds."
 )
 ALPHAS = np.logspace(-3, 3, 10)  # those of ROCKET
 KERNELS = 9996  # columns of MiniRocket
