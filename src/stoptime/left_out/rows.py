@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 TRUSTED_POWER = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
 MEAN_ROUNDING = 1e-11  # of the smallest spread: a mean that is rounded by more moves the scores
-FEWEST_ROWS = 256  # of a block
+SHORTEST_BLOCK = 32  # rows
 CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
 Index = slice | NDArray[np.intp]
@@ -147,7 +147,7 @@ class Rows:
         room = self.data.numbers_at_once if self.data.on_device else CACHED_NUMBERS
         height = room // (2 * len(self.eigenvalues) + numbers_per_row)
         # products of fewer rows would be slow
-        return slices(self.data.n_rows, max(height, FEWEST_ROWS))
+        return slices(self.data.n_rows, max(height, SHORTEST_BLOCK))
 
     def block(self, index: slice) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are."""
