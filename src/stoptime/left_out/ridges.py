@@ -96,8 +96,7 @@ class Mixture:
         for target, residual in enumerate(block.residual.T):
             top = block.scores @ (table * coef[:, target, None])
             top[:, :count] += residual[:, None]
-            a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
-            b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
+            a, b = _product(top, inverse)
             mixed = a @ real
             mixed += b @ imaginary
             mixed += block.targets[:, target, None] * whole
@@ -194,14 +193,21 @@ class Mixture:
         for target, residual in enumerate(block.residual.T):
             top = block.scores @ (table * coef[:, target, None])
             top[:, :count] += residual[:, None]
-            a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
-            b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
+            a, b = _product(top, inverse)
             # Re(ω e p) with ω = x - iy, since the weights are those of real and imaginary parts
             x = own[:, :count]
             y = own[:, count : 2 * count]
             change = (x * a + y * b) @ real + (y * a - x * b) @ imaginary
             out.append(whole * (coef[:, target] * roots) - pull * change)
         return array_namespace(table).stack(out, axis=0)
+
+
+def _product(top: Array, inverse: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Multiply complex numbers: real and imaginary parts side by side, and in two arrays."""
+    count = inverse[0].shape[1]
+    a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
+    b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
+    return a, b
 
 
 def least_squares(block: RowBlock, eigenvalues: Array, coef: Array) -> Array:
