@@ -81,8 +81,8 @@ class Downdated:
             slopes[:, part] = images.transpose(2, 0, 1) * block.scores[part]
         return alpha, slopes
 
-    def coefficients(self, block: RowBlock, coef: Array) -> Array:
-        """Return √s times the left-out coefficients at one stop, (n_targets, n_rows, rank)."""
+    def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:  # noqa: ARG002
+        """Return √s times the left-out coefficients at the stop, (n_targets, n_rows, rank)."""
         out = np.empty((coef.shape[1], *block.scores.shape))
         roots = np.sqrt(self.eigenvalues)
         for part, found in self._remaining(block):

@@ -28,6 +28,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.left_out.residuals import LeftOut, blocks_of
 from stoptime.left_out.ridges import least_squares
+from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Method
 from stoptime.spectrum.base import DualVectors, Spectrum
@@ -191,10 +192,9 @@ class LeftOutFits:
         for stop in np.unique(stops):
             targets = np.flatnonzero(stops == stop)
             some = rows.of_targets(targets) if rows.data.n_targets > len(targets) else rows
-            routes = LeftOut(some).routes(self.method, np.array([stop]))
-            rank = len(rows.eigenvalues)
-            for index, block in blocks_of(some, routes, further=rank):
-                gamma = _scaled_coefficients(some, routes, block, stop)
+            route = LeftOut(some).route(self.method, np.array([stop]))
+            for index, block in blocks_of(some, route.source, len(rows.eigenvalues)):
+                gamma = _scaled_coefficients(some, route, block)
                 pull = (block.weight * block.stretch)[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
@@ -217,14 +217,16 @@ class LeftOutFits:
         return state
 
 
-def _scaled_coefficients(rows: Rows, routes: Any, block: RowBlock, stop: float) -> Array:
+def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
     """Return √s times the coefficients without each row of the block, at one stop."""
-    if routes:
-        return routes[0][1].coefficients(block, rows.coef)
+    mixed = route.mix.of_rows(block.scale)
+    nothing_learned, all_learned = mixed[0, -2:]
+    if not (nothing_learned or all_learned):
+        return route.source.coefficients(block, rows.coef, mixed[:, :-2])
     coef = like(block.scores, rows.coef)
     roots = like(block.scores, np.sqrt(rows.eigenvalues))
     whole = (coef * roots[:, None]).T[:, None] + 0 * block.scores
-    if stop == 0:
+    if nothing_learned:
         return 0 * whole
     # ridge with a vanishing penalty
     ends = least_squares(block, rows.eigenvalues, coef)

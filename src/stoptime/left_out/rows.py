@@ -152,8 +152,8 @@ class Rows:
     def block(self, index: slice) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are."""
         scores = self._scores(index)
-        weight = self._beside(scores, self.weights, index)
-        scale = self._beside(scores, self.scales, index)
+        weight = self.beside(scores, self.weights, index)
+        scale = self.beside(scores, self.scales, index)
         free = self.free_scores(index)
         stretch = self._stretch(index, free)
         # divided by √s before the square, which would overflow or underflow for extreme units of X
@@ -225,10 +225,10 @@ class Rows:
 
     def _stretch(self, index: slice, free: Array) -> Array:
         """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
-        leverage = self._beside(free, self.weights, index) * float(self.spectrum.fit_intercept)
+        leverage = self.beside(free, self.weights, index) * float(self.spectrum.fit_intercept)
         if not free.shape[1]:
             return 1 / (1 - leverage)
-        leverage = leverage + self._beside(free, self.weights, index) * (free**2).sum(axis=1)
+        leverage = leverage + self.beside(free, self.weights, index) * (free**2).sum(axis=1)
         # an unshrunk direction that only this row determines has a leverage of one
         alone = on_host(leverage > 1 - LEVERAGE_SAFETY * self.data.rounding)
         if alone.any():
@@ -239,7 +239,7 @@ class Rows:
             )
         return 1 / (1 - leverage)
 
-    def _beside(self, reference: Any, values: Array, index: slice) -> Any:
+    def beside(self, reference: Any, values: Array, index: slice) -> Any:
         """Return the numbers of some rows where the reference is."""
         if self.has_one_scale:
             # made there: moving a million equal numbers would take longer than a product

@@ -29,6 +29,8 @@ DEEPEST = 1e-40  # the last penalty of any ladder, in units of the largest eigen
 FEW_SCALES = 8  # distinct scales that are not interpolated
 MOST_SCALES = 512  # nodes of the interpolation between scales
 SCALE_ACCURACY = 1e-11  # of this interpolation
+EIGENDECOMPOSITION = 3.0  # work of one, in units of that of rank² penalties
+MOST_PENALTIES = 2**16  # of an ellipse
 
 Contour = Ladder | Ellipse
 
@@ -82,12 +84,15 @@ def is_served(ladder: Ladder, method: Method, stops: Array, scale: float) -> NDA
     return np.asarray(ladder.misfit(values_at(ladder, method, stops, scale)) < SERVED)
 
 
-def ellipse_for(
-    method: Method, stops: Array, scale: float, largest: float, most: float
-) -> Ellipse | None:
-    """Return the ellipse for a method at these stops, or None if it needs more than ``most``."""
+def ellipse_for(method: Method, stops: Array, scale: float, eigenvalues: Array) -> Ellipse | None:
+    """Return the ellipse for a method at these stops, or None if it is too large.
+
+    It is if its ridges would cost more than an eigendecomposition for every row.
+    """
     return Ellipse.resolving(
-        lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)), largest, most
+        lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)),
+        float(eigenvalues[-1]),
+        min(EIGENDECOMPOSITION * len(eigenvalues) ** 2, MOST_PENALTIES),
     )
 
 
@@ -106,8 +111,8 @@ def scale_nodes(coordinates: Callable[[float], Array], scales: Array) -> Array:
         tests = _between(low, high, 2 * count + 1)[1::2]
         exact = np.stack([coordinates(one) for one in tests])
         found = np.tensordot(lagrange(nodes, tests), values, axes=1)
-        error = float(np.abs(found - exact).max())
-        if error <= SCALE_ACCURACY * float(np.abs(exact).max()) or count >= MOST_SCALES:
+        error = float(np.abs(found - exact).max(initial=0))
+        if error <= SCALE_ACCURACY * float(np.abs(exact).max(initial=0)) or count >= MOST_SCALES:
             return nodes
         count *= 2
 

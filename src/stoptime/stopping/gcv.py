@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.residuals import is_learned, routes_to
+from stoptime.left_out.routes import operators_of, route_to
 from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
@@ -92,21 +92,11 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
     if spectrum.is_complete and row.rest[0] == 0:
         # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
-    alpha = np.ones(len(stops))
-    slopes = np.ones((len(stops), len(s)))
     tuned = method.tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
-    end = is_learned(tuned, s, stops)
-    for places, route in routes_to(tuned, stops, s, row.scale):
-        own, images = route.operators(row)
-        alpha[places] = own[:, 0]
-        slopes[places] = images[:, 0]
-    if row.rest[0] > 0:
-        alpha[end] = 1 / row.rest[0]
-        slopes[end] = 0
-    elif end.any():
-        # in units of the smallest eigenvalue, so that reciprocals do not overflow
-        alpha[end] = 0
-        slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
+    source, mix = route_to(tuned, stops, s, row.scale)
+    own, images = operators_of(source, row)
+    alpha = mix.coordinates[0].T @ own[:, 0]
+    slopes = mix.coordinates[0].T @ images[:, 0]
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
     beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)

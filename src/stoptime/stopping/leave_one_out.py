@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.ladder import RUNG, Ladder
-from stoptime.left_out.residuals import Direct, Look
+from stoptime.left_out.residuals import Look
+from stoptime.left_out.routes import with_ends
 from stoptime.left_out.span import (
     SERVED,
     UNLEARNED,
@@ -37,10 +38,9 @@ from stoptime.stopping.rule import (
     Choice,
     CurveRule,
     StopWarning,
-    columns_of,
     last_stop_warning,
 )
-from stoptime.stopping.zoom import lowest_between
+from stoptime.stopping.zoom import Heights, lowest_between
 from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
@@ -118,12 +118,12 @@ class LeaveOneOut(CurveRule):
     def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error, between the stops of the grid too."""
         problem = curve.problem
-        on_grid = ErrorCurve(curve.stops, curve.shaped(curve.errors))
+        on_grid = ErrorCurve(curve.stops, curve.shaped())
         choice = self._lowest(on_grid, per_target=per_target)
         stop, error = lowest_between(
-            curve.pooled().heights if not per_target else curve.heights,
+            curve.heights(per_target=per_target),
             curve.stops,
-            columns_of(on_grid, per_target=per_target),
+            curve.columns(per_target=per_target),
             whole=problem.tuned.whole_stops,
         )
         if per_target:
@@ -166,10 +166,10 @@ class LeaveOneOut(CurveRule):
 
 
 class _Stage(NamedTuple):
-    """Errors of the filters up to some stop, from one pass over the rows."""
+    """A look at all filters up to some stop; None where errors are computed when asked for."""
 
     last: float
-    look: Look | Direct
+    look: Look | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,21 +181,9 @@ class _Curve:
     errors: Array
     stages: list[_Stage]
 
-    @classmethod
-    def of(cls, problem: Problem, stops: Array, errors: Array, stages: list[_Stage]) -> _Curve:
-        """Add the stops zero and, if it can be trusted, infinity."""
-        unit = problem.left_out.rows.unit
-        ends = stages[0].look.ends * unit**2
-        ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
-        tail = np.isinf(problem.spectrum.reach) and ends_there
-        last = slice(1, 2 if tail else 1)
-        grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
-        return cls(problem, grid, np.concatenate([ends[:1], errors, ends[last]]), stages)
-
-    def pooled(self) -> _Curve:
-        """Return the curve of the mean over targets."""
-        stages = [_Stage(last, look.pooled()) for last, look in self.stages]
-        return replace(self, errors=self.errors.mean(axis=1, keepdims=True), stages=stages)
+    def columns(self, *, per_target: bool) -> Array:
+        """Return the errors to minimise: those of every target, or their mean."""
+        return self.errors if per_target else self.errors.mean(axis=1, keepdims=True)
 
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
@@ -205,21 +193,46 @@ class _Curve:
         if falls and np.isfinite(self.stops[-1]):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
-    def shaped(self, errors: Array) -> Floats:
-        """Return errors without the axis of targets if y was a vector."""
-        return errors[:, 0] if self.problem.data.single_target else errors
+    def shaped(self) -> Floats:
+        """Return the errors without the axis of targets if y was a vector."""
+        return self.errors[:, 0] if self.problem.data.single_target else self.errors
 
-    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
-        """Return errors at stops (n_points, n_brackets) of the target that owns the bracket."""
-        out = np.full(stops.shape, np.inf)
-        first = 0.0
-        for last, look in self.stages:
-            mine = (stops > first) & (stops <= last)
-            if mine.any():
-                values = look.errors_of(self.problem.tuned, stops, owner)
-                out = np.where(mine, values, out)
-            first = last
-        return out
+    def heights(self, *, per_target: bool) -> Heights:
+        """Return errors as a function of stops, (n_points, n_brackets), and of their targets."""
+        stages = [
+            _Stage(last, look if per_target or look is None else look.pooled())
+            for last, look in self.stages
+        ]
+
+        def found(stops: Array, owner: NDArray[np.intp]) -> Floats:
+            out = np.full(stops.shape, np.inf)
+            first = 0.0
+            for last, look in stages:
+                mine = (stops > first) & (stops <= last)
+                if mine.any() and look is not None:
+                    out = np.where(mine, look.errors_of(self.problem.tuned, stops, owner), out)
+                elif mine.any():
+                    distinct, place = np.unique(stops, return_inverse=True)
+                    errors = _errors(self.problem, distinct)
+                    own = errors if per_target else errors.mean(axis=1, keepdims=True)
+                    out = np.where(mine, own[place.reshape(stops.shape), owner], out)
+                first = last
+            return out
+
+        return found
+
+
+def _errors(problem: Problem, stops: Array) -> Array:
+    """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
+    found = problem.left_out.errors(problem.tuned, stops, standard_errors=False)
+    return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
+
+
+def _with_ends(problem: Problem, stops: Array) -> Array:
+    """Return the stops with zero and, if errors can be trusted there, infinity."""
+    ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
+    trusted = np.isinf(problem.spectrum.reach) and ends_there
+    return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
 
 class _Family(NamedTuple):
@@ -295,8 +308,9 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     found = []
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
-        errors = look.errors(own[:, :count])
-        found.append(_Curve.of(problem, stops[:count], errors, [_Stage(np.inf, look)]))
+        grid = _with_ends(problem, stops[:count])
+        errors = look.errors(with_ends(own[:, :count], grid, np.isin(grid, stops)))
+        found.append(_Curve(problem, grid, errors, [_Stage(np.inf, look)]))
     return found
 
 
@@ -313,15 +327,16 @@ def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool
     largest = left_out.largest
     method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
-    if is_served(ladder, method, grid, scale).all():
-        span = Span.of(ladder, values_at(ladder, method, grid, scale))
-        look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
-        return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
-    if left_out.rows.has_one_scale and method.ridges(grid) is not None:
+    served = is_served(ladder, method, grid, scale).all()
+    if not served and not (left_out.rows.has_one_scale and method.ridges(grid) is not None):
+        return _staged(problem, grid, per_target=per_target)
+    whole = _with_ends(problem, grid)
+    if not served:
         # every stop is a sum of a few ridges of its own
-        direct = Direct(left_out)
-        return _Curve.of(problem, grid, direct.errors_at(method, grid), [_Stage(np.inf, direct)])
-    return _staged(problem, grid, per_target=per_target)
+        return _Curve(problem, whole, _errors(problem, whole), [_Stage(np.inf, None)])
+    span = Span.of(ladder, values_at(ladder, method, grid, scale))
+    look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
+    return _Curve(problem, whole, look.errors_at(method, whole), [_Stage(np.inf, look)])
 
 
 def _inner(grid: Array) -> Array:
@@ -347,14 +362,14 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         start = max(len(errors) - 1, 0)
         count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
         own = grid[start:count]
-        ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_penalties)
-        look: Look | Direct = Direct(left_out)
-        if ellipse is not None:
+        look = None
+        if (ellipse := ellipse_for(method, own, scale, left_out.rows.eigenvalues)) is not None:
             dense = np.union1d(own, _between(method, own, phase[start:count]))
             span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
             look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
         stages.append(_Stage(float(own[-1]), look))
-        found = look.errors_at(method, own)[len(errors) - start :]
+        found = _errors(problem, own) if look is None else look.errors_at(method, own)
+        found = found[len(errors) - start :]
         columns = found if per_target else found.mean(axis=1, keepdims=True)
         before = errors if per_target else errors.mean(axis=1, keepdims=True)
         better = columns.min(axis=0) <= IMPROVED * before.min(axis=0, initial=np.inf)
@@ -363,7 +378,13 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         if not better.any() and later > latest:
             break
         end *= STAGE_RATIO
-    return _Curve.of(problem, grid[: len(errors)], errors, stages)
+    stops = _with_ends(problem, grid[: len(errors)])
+    # the two ends are known to every look
+    ends = np.array([0.0, np.inf])
+    look = stages[0].look
+    limits = _errors(problem, ends) if look is None else look.errors_at(method, ends)
+    errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
+    return _Curve(problem, stops, errors, stages)
 
 
 def _between(method: Method, stops: Array, phases: Array) -> Array:
@@ -379,7 +400,7 @@ def _between(method: Method, stops: Array, phases: Array) -> Array:
 def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
     """Return the largest gain at which ridge is nearly as good as at its best stop."""
     curve = _together([replace(problem, method=Ridge())])[0]
-    errors = curve.errors if per_target else curve.errors.mean(axis=1, keepdims=True)
+    errors = curve.columns(per_target=per_target)
     good = (errors <= NEARLY_BEST * errors.min(axis=0)).any(axis=1)
     return float(curve.stops[good][-1])
 
@@ -404,7 +425,7 @@ def _trusted(problem: Problem, stops: Array) -> int:
 
 def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the best method has its least error at its end, and may have a better stop."""
-    means = [one.errors if per_target else one.errors.mean(axis=1, keepdims=True) for one in curves]
+    means = [one.columns(per_target=per_target) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
     errors = means[best]
     last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
@@ -425,7 +446,7 @@ def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     spectrum = curves[0].problem.spectrum
     if np.isinf(spectrum.reach) or spectrum.solver == "svd":
         return False
-    means = [one.errors if per_target else one.pooled().errors for one in curves]
+    means = [one.columns(per_target=per_target) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
     if np.any(np.argmin(means[best], axis=0) == len(means[best]) - 1):
         return True
