@@ -23,6 +23,11 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.ridges import Mixture, least_squares
 from stoptime.left_out.span import Span, ellipse_for, is_served, ladder_for, scale_nodes, values_at
+from stoptime.methods.base import Filter
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, Floats, empty, like, on_host, slices
 from stoptime.support.progress import progress
 
@@ -67,7 +72,7 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
-    def look(self, span: Span, last: dict[Method, float], *, verbose: bool = False) -> Look:
+    def look(self, span: Span, last: dict[Filter, float], *, verbose: bool = False) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
         ``last`` is the last stop of each method for which the span was made.
@@ -106,7 +111,7 @@ class LeftOut:
         return held + numbers <= max(KEPT_NUMBERS, data.n_rows * data.n_features)
 
     def errors(
-        self, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
+        self, method: Filter, stops: Array, *, standard_errors: bool, verbose: bool = False
     ) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`."""
         rows = self.rows
@@ -132,7 +137,7 @@ class LeftOut:
         # rounding may leave a small negative number where all squares are equal
         return np.asarray(rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
 
-    def residuals(self, method: Method, stop: Array) -> Floats:
+    def residuals(self, method: Filter, stop: Array) -> Floats:
         """Return left-out residuals at one stop, or at one for every target, in the shape of y."""
         rows = self.rows
         key = method, np.asarray(stop, np.float64).tobytes()
@@ -149,7 +154,7 @@ class LeftOut:
         self._known[key] = out[:, 0] if rows.data.single_target else out
         return self._known[key]
 
-    def at_stops(self, method: Method, stops: Array) -> Floats:
+    def at_stops(self, method: Filter, stops: Array) -> Floats:
         """Return the left-out residuals at many stops, (n_stops, n, n_targets), on the host."""
         rows = self.rows
         out = np.empty((len(stops), *rows.data.y.shape))
@@ -164,7 +169,7 @@ class LeftOut:
             out[missing, index] = on_host(values)
         return out * rows.unit
 
-    def routes(self, method: Method, stops: Array) -> list[tuple[Places, Route]]:
+    def routes(self, method: Filter, stops: Array) -> list[tuple[Places, Route]]:
         """Return ways to the residuals of a method; see :func:`routes_to`."""
         rows = self.rows
         by_svd = rows.spectrum.solver == "svd"
@@ -172,7 +177,7 @@ class LeftOut:
 
 
 def routes_to(
-    method: Method,
+    method: Filter,
     stops: Array,
     eigenvalues: Array,
     scales: Array,
@@ -190,14 +195,16 @@ def routes_to(
     between = stops[inner]
     largest = float(eigenvalues[-1])
     scale = float(scales.max())
-    method.check_convergence(largest * scale)
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * scale)
     downdated = Downdated(eigenvalues, method, between, by_svd)
-    if method.counts_eigenvalues:
+    if isinstance(method, SpectralCutoff):
         return [(inner, downdated)]
     ladder = ladder_for(method, between, scale, largest)
-    own = method.ridges(between) if np.ptp(scales) == 0 else None
-    if own is not None and own[0].size <= ladder.rungs:
-        return [(inner, _by_own_ridges(eigenvalues, *own, scales))]
+    if isinstance(method, Ridge | Butterworth) and np.ptp(scales) == 0:
+        own = method.ridges(between)
+        if own[0].size <= ladder.rungs:
+            return [(inner, _by_own_ridges(eigenvalues, own[0], own[1], scales))]
     if is_served(ladder, method, between, scale).all():
         return [(inner, _spanned(ladder, method, between, eigenvalues, scales))]
     ellipse = ellipse_for(method, between, scale, largest, most_penalties)
@@ -207,7 +214,7 @@ def routes_to(
 
 
 def _spanned(
-    contour: Ladder | Ellipse, method: Method, stops: Array, eigenvalues: Array, scales: Array
+    contour: Ladder | Ellipse, method: Filter, stops: Array, eigenvalues: Array, scales: Array
 ) -> Mixture:
     """Return a method at some stops as mixtures of ridges, for the scales of all rows."""
     nodes = scale_nodes(lambda c: values_at(contour, method, stops, c), scales)
@@ -241,7 +248,7 @@ class Look:
 
     rows: Rows
     span: Span
-    last: dict[Method, float]
+    last: dict[Filter, float]
     products: Array
     ends: Array
     unit: Array
@@ -262,11 +269,11 @@ class Look:
         # rounding of the sum may leave a small negative number where the fit is perfect
         return np.maximum(np.concatenate(parts, axis=1), 0) * self.unit**2
 
-    def errors_at(self, method: Method, stops: Array) -> Array:
+    def errors_at(self, method: Filter, stops: Array) -> Array:
         """Return mean squares of a method whose filters are in the span."""
         return self.errors(self.span.coordinates(method, stops, self.rows.mean_scale))
 
-    def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
+    def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
         """Return mean squares at stops (n_stops, n), a column for each of n targets."""
         distinct, place = np.unique(stops, return_inverse=True)
         values = values_at(self.span.contour, method, distinct, self.rows.mean_scale)
@@ -280,7 +287,7 @@ class Look:
         outside = np.abs(self.span.filters @ coordinates - values).max(axis=0) > NEARLY_SPANNED
         return np.where(outside[place.reshape(stops.shape)], np.inf, errors)
 
-    def residuals(self, method: Method, stops: Array, own: Places) -> Array | None:
+    def residuals(self, method: Filter, stops: Array, own: Places) -> Array | None:
         """Return e of every target at its own stop, if these filters are in the span."""
         inner = (stops > 0) & np.isfinite(stops)
         if self.kept is None or not (inner.all() or method.reaches_least_squares):
@@ -301,7 +308,7 @@ class Look:
                 out[rows, between] = mixed * stretch[:, None]
         return out
 
-    def at_stops(self, method: Method, stops: Array) -> Array | None:
+    def at_stops(self, method: Filter, stops: Array) -> Array | None:
         """Return e at many stops, (n_stops, n, n_targets), if these filters are in the span."""
         mixture = self._mixture(method, stops) if self.kept is not None else None
         if mixture is None or self.kept is None:
@@ -311,7 +318,7 @@ class Look:
             out[:, rows] = on_host(mixture.mixed(columns, scale) * stretch[:, None])
         return out
 
-    def _mixture(self, method: Method, stops: Array) -> Mixture | None:
+    def _mixture(self, method: Filter, stops: Array) -> Mixture | None:
         """Return the mixtures of a method at these stops for rows of all scales, if they fit."""
         # the nodes of the contour may miss how a filter falls at later stops
         if stops.max(initial=0) > self.last.get(method, 0.0):
@@ -352,26 +359,26 @@ class Direct:
         """Return the look at the mean over targets."""
         return Direct(self.left_out, is_pooled=True)
 
-    def errors_at(self, method: Method, stops: Array) -> Array:
+    def errors_at(self, method: Filter, stops: Array) -> Array:
         """Return mean squares of a method, (n_stops, n_targets)."""
         found = self.left_out.errors(method, stops, standard_errors=False)
         errors = np.asarray(found.errors, np.float64).reshape(len(stops), -1)
         return np.asarray(errors.mean(axis=1, keepdims=True) if self.is_pooled else errors)
 
-    def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
+    def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
         """Return mean squares at stops (n_stops, n), a column for each of n targets."""
         distinct, place = np.unique(stops, return_inverse=True)
         return self.errors_at(method, distinct)[place.reshape(stops.shape), targets]
 
 
-def is_learned(method: Method, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:
+def is_learned(method: Filter, eigenvalues: Array, stops: Array) -> NDArray[np.bool_]:
     """Tell at which stops the path is least squares to rounding, without any row."""
     if not eigenvalues.size:
         return np.isinf(stops)
     if not method.reaches_least_squares or method.oscillates:
         return np.isinf(stops) & method.reaches_least_squares
     with np.errstate(over="ignore"):
-        return np.asarray((method.pace * stops) ** method.order >= LEARNED / eigenvalues[0])
+        return np.asarray((method.pace * stops) ** method.time_power >= LEARNED / eigenvalues[0])
 
 
 def _by_own_ridges(
@@ -402,7 +409,7 @@ def blocks_of(
 def _residuals(
     left_out: LeftOut,
     rows: Rows,
-    method: Method,
+    method: Filter,
     stops: Array,
     own: Places | None = None,
     *,

@@ -28,7 +28,10 @@ from stoptime.left_out.span import (
     ladder_for,
     values_at,
 )
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, as_filter
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
@@ -73,7 +76,7 @@ class LeaveOneOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
         options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
-        return problem.left_out.errors(problem.tuned, stops, **options)
+        return problem.left_out.errors(problem.filter, stops, **options)
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
@@ -88,9 +91,9 @@ class LeaveOneOut(CurveRule):
         """Pick the stops of several methods, smooth ones from the same pass over the rows."""
         for problem in problems:
             self.fixed(problem.data, problem.groups)
-            problem.method.require_filter()
+            as_filter(problem.method)
         given = np.ndim(np.asarray(stops)) > 0
-        if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
+        if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         size = cast("int | None", stops)
         looked = partial(_looked, size=size, per_target=per_target)
@@ -186,7 +189,7 @@ class _Curve:
         """Add the stops zero and, if it can be trusted, infinity."""
         unit = problem.left_out.rows.unit
         ends = stages[0].look.ends * unit**2
-        ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
+        ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
         tail = np.isinf(problem.spectrum.reach) and ends_there
         last = slice(1, 2 if tail else 1)
         grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
@@ -216,7 +219,7 @@ class _Curve:
         for last, look in self.stages:
             mine = (stops > first) & (stops <= last)
             if mine.any():
-                values = look.errors_of(self.problem.tuned, stops, owner)
+                values = look.errors_of(self.problem.filter, stops, owner)
                 out = np.where(mine, values, out)
             first = last
         return out
@@ -231,7 +234,7 @@ class _Family(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
+def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
     """Return what a search on the default grids needs, in units of the largest eigenvalue.
 
     It is the same for all data of about the same condition number, and is therefore kept.
@@ -239,7 +242,7 @@ def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
     return _family_at(methods, tuple(unit_stops(method, depth) for method in methods))
 
 
-def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family | None:
+def _family_at(methods: tuple[Filter, ...], stops: tuple[Array, ...]) -> _Family | None:
     """Return a span of methods that do not depend on units; None if the ladder does not serve."""
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
@@ -260,7 +263,7 @@ def _looked(
     alike = [
         place
         for place, one in enumerate(problems)
-        if one.tuned.scale_free and not one.tuned.oscillates
+        if one.filter.scale_free and not one.filter.oscillates
     ]
     together = _together([problems[one] for one in alike], size, later)
     found = dict(zip(alike, together, strict=True))
@@ -275,7 +278,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     if not problems:
         return []
     left_out = problems[0].left_out
-    methods = tuple(one.tuned for one in problems)
+    methods = tuple(one.filter for one in problems)
     spectrum = problems[0].spectrum
     # a method without a row sees eigenvalues that are larger by the scale
     largest = left_out.largest
@@ -286,10 +289,14 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     else:
         sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
         pairs = zip(methods, sized, strict=True)
-        family = _family_at(methods, tuple(own * unit ** (1 / one.order) for one, own in pairs))
+        family = _family_at(
+            methods, tuple(own * unit ** (1 / one.time_power) for one, own in pairs)
+        )
     if family is None:
         return [_alone(one, size, later, per_target=True) for one in problems]
-    grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
+    grids = [
+        own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
+    ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
     look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
     found = []
@@ -303,21 +310,22 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
 def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     grid = _inner(stops_to_try(problem, size)[0])
-    end = grid[-1] * later ** (1 / method.order)
+    end = grid[-1] * later ** (1 / method.time_power)
     while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
         grid = np.concatenate([grid, more])
     grid = grid[: max(_trusted(problem, grid), 1)]
     scale = left_out.rows.mean_scale
     largest = left_out.largest
-    method.check_convergence(largest * float(left_out.rows.scales.max()))
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
     if is_served(ladder, method, grid, scale).all():
         span = Span.of(ladder, values_at(ladder, method, grid, scale))
         look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
         return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
-    if left_out.rows.has_one_scale and method.ridges(grid) is not None:
+    if left_out.rows.has_one_scale and isinstance(method, Ridge | Butterworth):
         # every stop is a sum of a few ridges of its own
         direct = Direct(left_out)
         return _Curve.of(problem, grid, direct.errors_at(method, grid), [_Stage(np.inf, direct)])
@@ -335,7 +343,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     They may be where ridge of the same gain is still nearly as good as it ever is.
     """
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     scale = left_out.rows.mean_scale
     latest = _latest_good_gain(problem, per_target=per_target)
     phase = phases(problem, grid)
@@ -366,7 +374,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     return _Curve.of(problem, grid[: len(errors)], errors, stages)
 
 
-def _between(method: Method, stops: Array, phases: Array) -> Array:
+def _between(method: Filter, stops: Array, phases: Array) -> Array:
     """Return iterations so close that a span of their filters holds those between them too."""
     if not method.whole_stops:
         return stops  # a grid of a flow is as close
@@ -399,7 +407,7 @@ def _factors_faster(problem: Problem) -> bool:
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
     far = TRUST * problem.spectrum.reach
-    return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
+    return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
 def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
