@@ -28,9 +28,9 @@ methods = {
 x = np.geomspace(1e-1, 1e4, 500)
 figure, ax = plots.new_figure(figsize=(8, 4.4))
 for name, (method, color, line) in methods.items():
-    curve = st.bayes_risk(method, x ** (1 / method.order), **problem)
+    curve = st.bayes_risk(method, x ** (1 / method.time_power), **problem)
     ax.plot(x, curve.total, line, color=color, label=name)
-    ax.plot(curve.best**method.order, curve.best_total, "o", color=color)
+    ax.plot(curve.best**method.time_power, curve.best_total, "o", color=color)
     found = st.inflation(method, **problem)
     print(
         f"{name:>24}: best stop {curve.best:6.2f}, risk / risk of the best ridge {found.ratio:.4f}"

@@ -40,7 +40,7 @@ def stops_of(method):
         return np.arange(11)
     if isinstance(method, st.Iteration):
         return np.unique(np.round(np.geomspace(1, 1000, 200)))
-    return np.geomspace(0.03, 1000, 300) ** (2 / method.order) / L ** (1 / method.order)
+    return np.geomspace(0.03, 1000, 300) ** (2 / method.time_power) / L ** (1 / method.time_power)
 
 
 began = perf_counter()

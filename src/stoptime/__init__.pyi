@@ -20,15 +20,28 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    AveragedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import (
+    SGD,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    as_iteration,
+)
 from stoptime.methods.optimal import OptimalIteration
-from stoptime.methods.recurrence import Iteration
+from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.torch_optimiser import from_torch
@@ -72,19 +85,21 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
-    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
+    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "AveragedFlow",
+    "BandedRegressorCV", "Bands",
     "Block", "Butterworth", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
     "CriticalFlow", "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve",
-    "GradientDescent",
+    "Filter", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
     "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
-    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "Recurrence", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
-    "StoppedRegressor", "StoppedRegressorCV", "bayes_risk", "bounds", "calibrate", "decompose",
+    "StoppedRegressor", "StoppedRegressorCV", "as_iteration", "bayes_risk", "bounds",
+    "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
     "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",

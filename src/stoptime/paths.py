@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.methods.base import Method
+from stoptime.methods.adaptive import Adaptive
+from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.base import Krylov, Spectrum
@@ -191,7 +192,7 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
-    if method.sees_features:
+    if isinstance(method, Adaptive):
         shape = (len(stops), spectrum.n_features, *z.shape[1:])
         coef = features.coefficients(spectrum, method, stops).reshape(shape)
         coef = like(spectrum.feature_mean, coef.astype(z.dtype, copy=False))
@@ -231,7 +232,7 @@ class Drawing:
         """Return a function of stops that predicts these rows, as :meth:`Path.predict` does."""
         spectrum = self.spectrum
         small = spectrum.n_features * spectrum.rank <= MOST_PROJECTED and spectrum.response.ndim > 1
-        small = small and not self.method.sees_features
+        small = small and not isinstance(self.method, Adaptive)
         if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
             return lambda stops: self(stops).predict(X)
         # rows in the eigenbasis spare the coefficients of every target at every stop: with these
@@ -258,7 +259,7 @@ def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | Non
     if getattr(given, "step", None) == "auto":
         # an automatic step is as uncertain as the largest eigenvalue
         other = given.tuned_to(np.append(known, known[-1:] + krylov.doubt))
-        errors += step_errors(*pairs, method, other, stops)
+        errors += step_errors(*pairs, as_filter(method), as_filter(other), stops)
     late = unconverged(method, stops, errors, SLACK * krylov.tol)
     if late.any():
         first = int(np.argmax(late))
@@ -282,12 +283,14 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     components, gains = method.follow(s, columns, stops, atoms)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
         freedom = np.tensordot(weights * atoms, gains, axes=1)
-    if not method.has_filter:  # rounding may spoil a late filter, whose sum is then no trace
+    if not isinstance(
+        method, Filter
+    ):  # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))
     if spectrum.response.ndim == 1:
         components = components[..., 0]
-    shared = method.has_filter or spectrum.response.ndim == 1  # one filter for all targets
+    shared = isinstance(method, Filter) or spectrum.response.ndim == 1  # one filter for all targets
     return components, freedom[:, 0] if shared else freedom
 
 
@@ -303,8 +306,9 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 def _affordable_freedom(drawn: Path) -> Floats:
     """Return the degrees of freedom of a path, or NaN where they would take too long."""
     p, *targets = drawn.coef.shape[1:]
-    work = drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
-    if work <= MOST_TRACE_WORK:
+    # only adaptive methods have derivatives to compute, p x p numbers in every step
+    work = 2.0 * float(np.max(drawn.stops)) * p**3 * np.prod(targets)
+    if not isinstance(drawn.method, Adaptive) or work <= MOST_TRACE_WORK:
         return drawn.degrees_of_freedom
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 
@@ -321,7 +325,7 @@ def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Float
     if spectrum.rounding is not None:
         errors = rounding_errors(spectrum, method, distinct)
         warn_of_rounding(errors[own, targets], stacklevel=2)
-    if not method.has_filter:
+    if not isinstance(method, Filter):
         drawn = draw(spectrum, method, distinct)
         freedom = _affordable_freedom(drawn)[own, targets]
         return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom

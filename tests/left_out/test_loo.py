@@ -75,7 +75,7 @@ def test_scale_of_the_design_is_a_scale_of_time(kind, method):
     expected = leave_one_out(X, y, method, stops).errors
     for scale in (2.0**-300, 2.0**300):
         scaled = method.in_units_of(scale**-2)
-        found = leave_one_out(scale * X, y, scaled, stops / scale ** (3 - method.order)).errors
+        found = leave_one_out(scale * X, y, scaled, stops / scale ** (3 - method.time_power)).errors
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 

@@ -40,7 +40,7 @@ CONCRETE = [
     Butterworth(7),
 ]
 each_method = pytest.mark.parametrize("method", CONCRETE, ids=str)
-GROUPED = ("friction", "times", "degree")
+GROUPED = ("friction", "times", "order")
 moderate = st.floats(1e-6, 1e6)
 
 
@@ -188,7 +188,7 @@ def test_gain_solves_the_equation_of_motion(method, s):
 @given(s=st.floats(1e-3, 1e3), t=st.floats(1e-3, 1e2), scale=st.floats(0.1, 10))
 def test_scaling_law_in_time(method, s, t, scale):
     rescaled = method.in_units_of(scale)
-    later = t * scale ** (1 / method.order)
+    later = t * scale ** (1 / method.time_power)
     tolerance = 1e-11 + 20 * EPS * t * np.sqrt(s)
     assert abs(method.shrinkage(s, t) - rescaled.shrinkage(s / scale, later)) <= tolerance
 
@@ -260,12 +260,12 @@ def test_ridges_are_iterated_a_whole_number_of_times(value):
     assert repr(IteratedRidge(3.0)) == "IteratedRidge(times=3)"
 
 
-@pytest.mark.parametrize("degree", [1, 2, 3, 4, 7, 20])
-def test_a_steep_edge_is_the_average_of_its_ridges(degree):
-    method = Butterworth(degree)
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 7, 20])
+def test_a_steep_edge_is_the_average_of_its_ridges(order):
+    method = Butterworth(order)
     s, t = np.geomspace(1e-3, 1e3, 50), np.array([0.2, 1.0, 30.0])
     penalties, weights = method.ridges(t)
-    assert penalties.shape == weights.shape == ((degree + 1) // 2, 3)
+    assert penalties.shape == weights.shape == ((order + 1) // 2, 3)
     ridges = weights[..., None] * penalties[..., None] / (penalties[..., None] + s)
     expected = method.shrinkage(s, t[:, None])
     np.testing.assert_allclose(ridges.sum(axis=0).real, expected, rtol=1e-12, atol=1e-13)
@@ -285,7 +285,7 @@ def test_a_steep_edge_lies_between_ridge_and_principal_components():
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "steep", None, True, 1001])
 def test_a_steep_edge_has_a_whole_degree(value):
-    with pytest.raises(ValueError, match="degree must be"):
+    with pytest.raises(ValueError, match="order must be"):
         Butterworth(value)
 
 
@@ -401,7 +401,7 @@ def test_registry():
     for name, cls in METHODS.items():
         assert get_method(name) == cls()
         assert cls.name == name
-        assert cls.order in (1, 2)
+        assert cls.time_power in (1, 2)
     assert get_method(AcceleratedFlow(5)) == AcceleratedFlow(5)
     with pytest.raises(ValueError, match=r"Unknown method 'sgd'.*nesterov-flow"):
         get_method("sgd")

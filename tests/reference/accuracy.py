@@ -26,7 +26,7 @@ PAGE = HERE.parents[1] / "docs" / "numerics.md"
 NOTHING = "–"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 FLOWS = {"nesterov-flow": "friction", "heavy-ball-flow": "damping", "iterated-ridge": "times"}
-FLOWS |= {"butterworth": "degree"}
+FLOWS |= {"butterworth": "order"}
 # methods in which rounding errors do not add up over time
 STEADY = {"ridge", "gradient-flow", "critical-flow", "iterated-ridge"}
 STEADY |= {"butterworth", "gradient-descent", "conjugate-gradient", "spectral-cutoff"}

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.bounds.certificates import proven_guarantee
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import Iteration
+from stoptime.methods.base import Method, as_filter
+from stoptime.methods.iterations import Nesterov
+from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
@@ -50,7 +51,7 @@ class BatchCost:
 class PlannedRun:
     """One iteration, stopped where its guarantee against ridge is best."""
 
-    method: Method
+    method: Iteration
     iterations: int
     penalty: float
     inflation: float  #: The largest Bayes risk over that of the best ridge.
@@ -236,14 +237,14 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
             "Give momentum or friction, not both: a constant momentum takes the place of friction."
         )
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
-    chosen: Any = _configured(get_method(method), options)
+    chosen = _configured(get_method(method), options)
     if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
         )
     penalty = _best_penalty(known) if penalty is None else positive_number("penalty", penalty)
     descent = _configured(get_method("gradient-descent"), {"step": chosen.step})
-    methods = [one for one in (chosen, descent, chosen.safer()) if one is not None]
+    methods = [one for one in (chosen, descent, _safer(chosen)) if one is not None]
     runs = [_planned(one, penalty, eigenvalues, complete=complete) for one in methods]
     planned = Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
     if batch_size is None:
@@ -271,10 +272,13 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
 
 def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     """Follow the run on batches of this size, and of others until they no longer matter."""
-    method: Any = run.method
-    known = isinstance(method, Iteration) and method.follows_flow
+    method = run.method
     # stride, direct gradient and decay come after momentum, lookahead and weight
-    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0):
+    if (
+        not isinstance(method, Recurrence)
+        or not method.follows_flow
+        or method.update(2)[3:] != (1.0, 0.0, 0.0)
+    ):
         raise ValueError(
             f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
             f"with a constant step; {method} differs from these."
@@ -330,11 +334,11 @@ def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:
     return np.atleast_1d(nonnegative("spectrum", spectrum))
 
 
-def _configured(method: Method, options: dict[str, Any]) -> Method:
+def _configured(method: Method, options: dict[str, Any]) -> Iteration:
     """Return the iteration with those of the options that are not None."""
-    method.require_filter()
-    if not method.whole_stops or method.counts_eigenvalues:
-        raise ValueError(
+    method = as_filter(method)
+    if not isinstance(method, Iteration):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
             f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
             '"gradient-descent" or "nu-method".'
         )
@@ -343,6 +347,13 @@ def _configured(method: Method, options: dict[str, Any]) -> Method:
     if wrong:
         raise ValueError(f"{method} has no {' and no '.join(sorted(wrong))}.")
     return replace(method, **given)
+
+
+def _safer(method: Method) -> Nesterov | None:
+    """Return Nesterov's method with friction 5: a much better guarantee for a few more steps."""
+    if not isinstance(method, Nesterov) or method.momentum is not None or method.friction == 5:
+        return None
+    return replace(method, friction=5.0)
 
 
 def _best_penalty(known: Spectrum | Array | None) -> float:
@@ -366,7 +377,7 @@ def _best_penalty(known: Spectrum | Array | None) -> float:
     raise ValueError(f"These data show no {missing}, or give a penalty.")
 
 
-def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
+def _planned(method: Iteration, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
     found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
@@ -384,7 +395,7 @@ def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
     low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
-    high = min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
+    high = min(high, calibration.largest_possible(method)) if eigenvalues is None else high
     k = int(found.stop)
     proven = proven_guarantee(method, k, penalty, (low, high))
     bound = found.inflation if proven is None else proven

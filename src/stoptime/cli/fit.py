@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stoptime.cli.predict import checked_interval
+from stoptime.methods.base import Filter
 
 from stoptime.cli.terminal import (  # isort: skip
     TABLES, AsJson, Force, bad, checked_output, completed, known_name, parsed_method, parsed_stops,
@@ -95,7 +96,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     )  # fmt: skip
     if cv is not None and rule is not None:
         raise bad("--rule", "--cv chooses the stop by folds, without a rule: give one of the two.")
-    unfiltered = [one.name for one in request.methods if not one.has_filter]
+    unfiltered = [one.name for one in request.methods if not isinstance(one, Filter)]
     if cv is None and unfiltered:
         raise bad("--method", f"{unfiltered[0]} needs folds, such as --cv 5.")
     # Standard output comes last: a pipe may break there.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
 from stoptime.spectrum.data import Data, goals
@@ -381,6 +381,6 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
-        filtered = np.ndim(self.stop_) == 0 and self.method_.has_filter
+        filtered = np.ndim(self.stop_) == 0 and isinstance(self.method_, Filter)
         penalty = float(self.alpha_) / self._n_samples if filtered else None
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)

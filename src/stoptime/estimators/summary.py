@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoptime.methods.base import Filter
 from stoptime.spectrum.data import goals
 from stoptime.support.arrays import Floats, on_host
 
@@ -62,7 +63,7 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
     spectrum = searched.rows.spectrum(goals(method, searched.stop))
     if spectrum.geometry is not None:
         raise ValueError("Standard errors are known without a penalty matrix only.")
-    if not (method.has_filter and spectrum.is_complete):
+    if not (isinstance(method, Filter) and spectrum.is_complete):
         raise ValueError(
             "Standard errors need every eigenvalue, and a method that is linear in the response: "
             "choose one other than conjugate gradients, and a dense or small sparse X."

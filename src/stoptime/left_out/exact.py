@@ -15,7 +15,8 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data
@@ -177,7 +178,7 @@ def _checked_stop(data: Data, stop: ArrayLike) -> Array:
     return found
 
 
-def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[LeftOut, Method]:
+def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[LeftOut, Filter]:
     """Factor the data unless a spectrum is given, and tune the method to all rows."""
     data.check_rows()
     if spectrum is None:
@@ -195,4 +196,4 @@ def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[Le
         )
     rows = Rows(cast("DenseData", data), spectrum)
     scale = float(rows.scales.max())
-    return LeftOut(rows), method.tuned_without_rows(spectrum.padded_eigenvalues, scale)
+    return LeftOut(rows), as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, scale))

@@ -30,7 +30,7 @@ from stoptime.left_out.residuals import LeftOut, blocks_of
 from stoptime.left_out.ridges import least_squares
 from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.dense import DenseData
 from stoptime.support.arrays import (
@@ -98,13 +98,13 @@ class LeftOutFits:
     """
 
     rows: Rows | None
-    method: Method
+    method: Filter
     stop: Array
     unchanged: Fingerprint | None = None
 
     @classmethod
     def of(
-        cls, rows: Rows, method: Method, stop: Array, unchanged: Fingerprint | None
+        cls, rows: Rows, method: Filter, stop: Array, unchanged: Fingerprint | None
     ) -> LeftOutFits:
         """Return the fits of these rows, without anything that was computed from them."""
         return cls(Rows(replace(rows.data), replace(rows.spectrum)), method, stop, unchanged)

@@ -37,7 +37,7 @@ from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import RowBlock, Rows
-    from stoptime.methods.base import Method
+    from stoptime.methods.base import Filter
 
 SPANNED = 1e-9  # error of a filter up to which it is in a span
 NEARLY_SPANNED = 1e-7  # and up to which it is good enough for a search
@@ -61,7 +61,7 @@ class LeftOut:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self._looks: list[Look] = []
-        self._known: dict[tuple[Method, bytes], Floats] = {}  # residuals that were asked for
+        self._known: dict[tuple[Filter, bytes], Floats] = {}  # residuals that were asked for
 
     @cached_property
     def largest(self) -> float:
@@ -73,7 +73,7 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
-    def look(self, span: Span, last: dict[Method, float], *, verbose: bool = False) -> Look:
+    def look(self, span: Span, last: dict[Filter, float], *, verbose: bool = False) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
         ``last`` is the last stop of each method for which the span was made.
@@ -112,7 +112,7 @@ class LeftOut:
                 yield Part(index, targets, columns, block.scale, block.weight)
 
     def _mixed(
-        self, method: Method, stops: Array, own: Places | None = None, *, verbose: bool = False
+        self, method: Filter, stops: Array, own: Places | None = None, *, verbose: bool = False
     ) -> Iterator[tuple[Part, Array]]:
         """Yield parts of the data, and their e at all stops, or of each target at its ``own`` one.
 
@@ -134,7 +134,7 @@ class LeftOut:
                 yield part, mix.by_target(part.columns, part.scale, own[part.targets])
 
     def errors(
-        self, method: Method, stops: Array, *, standard_errors: bool, verbose: bool = False
+        self, method: Filter, stops: Array, *, standard_errors: bool, verbose: bool = False
     ) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`."""
         rows = self.rows
@@ -157,7 +157,7 @@ class LeftOut:
         # rounding may leave a small negative number where all squares are equal
         return np.asarray(rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
 
-    def residuals(self, method: Method, stop: Array) -> Floats:
+    def residuals(self, method: Filter, stop: Array) -> Floats:
         """Return left-out residuals at one stop, or at one for every target, in the shape of y."""
         data = self.rows.data
         key = method, np.asarray(stop, np.float64).tobytes()
@@ -170,14 +170,14 @@ class LeftOut:
             self._known[key] = out[:, 0] if data.single_target else out
         return self._known[key]
 
-    def at_stops(self, method: Method, stops: Array) -> Floats:
+    def at_stops(self, method: Filter, stops: Array) -> Floats:
         """Return the left-out residuals at many stops, (n_stops, n, n_targets), on the host."""
         out = np.empty((len(stops), *self.rows.data.y.shape))
         for part, values in self._mixed(method, stops):
             out[:, part.rows, part.targets] = on_host(values)
         return out * self.rows.unit
 
-    def route(self, method: Method, stops: Array) -> Route:
+    def route(self, method: Filter, stops: Array) -> Route:
         """Return the way to the residuals of a method; see :func:`route_to`."""
         rows = self.rows
         by_svd = rows.spectrum.solver == "svd"
@@ -194,7 +194,7 @@ class Look:
 
     rows: Rows
     span: Span
-    last: dict[Method, float]
+    last: dict[Filter, float]
     products: Array
     columns: Array | None
 
@@ -211,11 +211,11 @@ class Look:
         # rounding of the sum may leave a small negative number where the fit is perfect
         return np.maximum(np.concatenate(parts, axis=1), 0)
 
-    def errors_at(self, method: Method, stops: Array) -> Array:
+    def errors_at(self, method: Filter, stops: Array) -> Array:
         """Return mean squares of a method whose filters are in the span."""
         return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
 
-    def errors_of(self, method: Method, stops: Array, targets: Places) -> Array:
+    def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
         """Return mean squares at stops (n_stops, n), a column for each of n targets."""
         distinct, place = np.unique(stops, return_inverse=True)
         place = place.reshape(stops.shape)
@@ -237,7 +237,7 @@ class Look:
             scale = rows.beside(some[0], rows.scales, index)
             yield Part(index, every, some, scale, rows.beside(some[0], rows.weights, index))
 
-    def mix(self, method: Method, stops: Array) -> Mix | None:
+    def mix(self, method: Filter, stops: Array) -> Mix | None:
         """Return how the columns are mixed for rows of all scales, if these filters are spanned."""
         inner = stops[between_ends(method, stops)]
         # the nodes of the contour may miss how a filter falls at later stops
@@ -250,7 +250,7 @@ class Look:
             return None
         return Mix(scales, np.stack([coordinates for coordinates, _ in found]))
 
-    def _located(self, method: Method, stops: Array, scale: float) -> tuple[Array, Array]:
+    def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
         values = values_at(self.span.contour, method, stops[inner], scale)

@@ -8,7 +8,7 @@ are then mixed to those at all stops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,15 @@ from stoptime.left_out.span import (
     scale_nodes,
     values_at,
 )
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, array_namespace, like, on_host
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import RowBlock
-    from stoptime.methods.base import Method
+    from stoptime.methods.base import Filter
 
 LEARNED = 1e20  # gain·s from which on a path is least squares, also where a row is left out
 
@@ -65,17 +69,17 @@ def with_ends(coordinates: Array, stops: Array, inner: NDArray[np.bool_]) -> Arr
     return out
 
 
-def between_ends(method: Method, stops: Array) -> NDArray[np.bool_]:
+def between_ends(method: Filter, stops: Array) -> NDArray[np.bool_]:
     """Tell which stops lie between zero, where nothing is learned, and least squares."""
     return (stops > 0) & ~(np.isinf(stops) & method.reaches_least_squares)
 
 
-def ended(method: Method, eigenvalues: Array, stops: Array) -> Array:
+def ended(method: Filter, eigenvalues: Array, stops: Array) -> Array:
     """Return the stops, with infinity for those at which the path is least squares to rounding."""
     if not method.reaches_least_squares or method.oscillates or not eigenvalues.size:
         return stops
     with np.errstate(over="ignore"):
-        learned = (method.pace * stops) ** method.order >= LEARNED / eigenvalues[0]
+        learned = (method.pace * stops) ** method.time_power >= LEARNED / eigenvalues[0]
     return np.where(learned, np.inf, stops)
 
 
@@ -126,7 +130,7 @@ class Route(NamedTuple):
 
 
 def route_to(
-    method: Method, stops: Array, eigenvalues: Array, scales: Array, *, by_svd: bool = False
+    method: Filter, stops: Array, eigenvalues: Array, scales: Array, *, by_svd: bool = False
 ) -> Route:
     """Return the way to left-out residuals of a method at all stops.
 
@@ -143,14 +147,16 @@ def route_to(
         return Route(nothing, Mix(scales[:1], with_ends(np.empty((0, 0)), stops, inside)[None]))
     largest = float(eigenvalues[-1])
     scale = float(scales.max())
-    method.check_convergence(largest * scale)
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * scale)
     alone = Mix(scales[:1], with_ends(np.eye(inner.size), stops, inside)[None])
-    if method.counts_eigenvalues:
+    if isinstance(method, SpectralCutoff):
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
     ladder = ladder_for(method, inner, scale, largest)
-    own = method.ridges(inner) if np.ptp(scales) == 0 else None
-    if own is not None and own[0].size <= ladder.rungs:
-        return Route(_own_ridges(eigenvalues, *own, scale), alone)
+    if isinstance(method, Ridge | Butterworth) and np.ptp(scales) == 0:
+        penalties, weights = method.ridges(inner)
+        if penalties.size <= ladder.rungs:
+            return Route(_own_ridges(eigenvalues, penalties, weights, scale), alone)
     contour: Contour | None = ladder
     if not is_served(ladder, method, inner, scale).all():
         contour = ellipse_for(method, inner, scale, eigenvalues)
@@ -168,7 +174,7 @@ def ridges_of(eigenvalues: Array, span: Span) -> Ridges:
     return Ridges(eigenvalues, span.contour.penalties, span.weights)
 
 
-def _own_ridges(eigenvalues: Array, penalties: Array, weights: Array, scale: float) -> Ridges:
+def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any, scale: float) -> Ridges:
     """Return the ridges of a method whose filter is a sum of a few of them at every stop."""
     count, n_stops = penalties.shape
     # each stop has weight on its own penalties alone

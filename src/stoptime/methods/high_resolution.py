@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import exprel, gammaln, ive
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
-
-if TYPE_CHECKING:
-    from stoptime.methods.iterations import Nesterov
 
 STIFFEST = 1e150  # the square of this number is still a float
 
 
 @dataclass(frozen=True)
-class HighResolutionFlow(Method):
+class HighResolutionFlow(Filter):
     r"""Nesterov's method for strongly convex functions as a flow with terms of the order of √step.
 
     .. math::
@@ -51,8 +48,11 @@ class HighResolutionFlow(Method):
     step: float | str = "auto"
     strong_convexity: float | str = "auto"
     name: ClassVar[str] = "high-resolution-flow"
-    order: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = {"step": positive_number, "strong_convexity": positive_number}
+    time_power: ClassVar[int] = 2
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "strong_convexity": unless("auto", positive_number),
+    }
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "auto" as numbers: 1/L, and the smallest eigenvalue."""
@@ -85,13 +85,18 @@ class HighResolutionFlow(Method):
         with np.errstate(over="ignore"):
             return (1 + self._root) * np.square(stop) / 2 + self._kick * stop
 
-    def as_iteration(self) -> Nesterov:
-        """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
-        if self._root >= 1:
-            raise ValueError(
-                f"{self} does not model any iteration: its step must be below 1/strong_convexity."
-            )
-        return cast("Nesterov", discretise(self, self._parameters[0]))
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return the time at which the damping has brought every oscillation below level."""
+        # With u = √μ·t and x = √ε·st/2, the envelope is at most (1 + u)e^(-u)·(1 + 3x)e^(-x), and
+        # the second factor never exceeds 1.6.
+        return np.inf, special.critical_phase(level / 1.6) / float(np.sqrt(self._parameters[1]))
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the direction has settled, oscillating or overdamped."""
+        stiffness, omega_squared, a = self._oscillator(np.array(s))
+        creep = -np.log(level) * 2 * a / stiffness if omega_squared <= 0 else 0.0
+        # Oscillations decay fast, so a tenth of the level is a cheap margin.
+        return float(max(self.visible_until(level / 10)[1], creep))
 
     @property
     def _parameters(self) -> tuple[float, float]:
@@ -136,7 +141,7 @@ def _response(k: Array, t: Array, omega_squared: Array, a: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class HighResolutionAcceleratedFlow(Method):
+class HighResolutionAcceleratedFlow(Filter):
     r"""Nesterov's method for convex functions as a flow with terms of the order of √step.
 
     .. math::
@@ -169,9 +174,9 @@ class HighResolutionAcceleratedFlow(Method):
     step: float | str = "auto"
     friction: float = 3.0
     name: ClassVar[str] = "high-resolution-nesterov-flow"
-    order: ClassVar[int] = 2
+    time_power: ClassVar[int] = 2
     _checks: ClassVar[Checks] = {
-        "step": positive_number,
+        "step": unless("auto", positive_number),
         "friction": partial(positive_number, high=200.0),
     }
 
@@ -203,10 +208,6 @@ class HighResolutionAcceleratedFlow(Method):
         return float(self.visible_until(level)[0] / np.sqrt(s)) + float(
             -np.log(level) * np.sqrt(self._epsilon)
         )
-
-    def as_iteration(self) -> Nesterov:
-        """Return the iteration that it models: iterate k is near time √ε·(k + (r-2)/2)."""
-        return cast("Nesterov", discretise(self, self._epsilon))
 
     @property
     def _epsilon(self) -> float:

@@ -10,11 +10,17 @@ import numpy as np
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    AveragedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
@@ -37,11 +43,11 @@ ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSP
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-MORE = (SGD, Decayed, Averaged, OptimalIteration, HighResolutionAcceleratedFlow)
+MORE = (SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow)
 WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
 """The methods that can be written to a file: also those that are not found by a name."""
 
-FAMILY: tuple[Method, ...] = (Ridge(), GradientFlow(), CriticalFlow())
+FAMILY: tuple[Filter, ...] = (Ridge(), GradientFlow(), CriticalFlow())
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
 
 

@@ -7,13 +7,13 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Method
+from stoptime.methods.base import Checks, Filter
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
 
 @dataclass(frozen=True)
-class Ridge(Method):
+class Ridge(Filter):
     r"""Ridge regression with penalty 1/t.
 
     .. math:: g(s, t) = 1 / (1 + t s)
@@ -23,11 +23,9 @@ class Ridge(Method):
     """
 
     name: ClassVar[str] = "ridge"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
-    qualification: ClassVar[float] = 1.0
     scale_free: ClassVar[bool] = True
-    gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Ridge is the method that all others are compared with."""
@@ -56,7 +54,7 @@ def whole_times(name: str, value: object, most: int | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class IteratedRidge(Method):
+class IteratedRidge(Filter):
     r"""Ridge regression applied again and again to its own residuals, q times in all.
 
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
@@ -80,18 +78,13 @@ class IteratedRidge(Method):
 
     times: int = 2
     name: ClassVar[str] = "iterated-ridge"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": whole_times}
-
-    @property
-    def qualification(self) -> float:  # type: ignore[override]
-        """The number of times."""
-        return float(self.times)
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the stop at which the shrinkage has fallen to level."""

@@ -166,7 +166,7 @@ class StepDecay(Warmed):
         positive_number("factor", self.factor, high=1.0)
         drops = int(np.ceil(np.log(NO_STEP) / np.log(self.factor)))
         length = whole_number("every", self.every, least=1) * drops
-        object.__setattr__(self, "total", self.warmup + length)
+        object.__setattr__(self, "total", whole_number("warmup", self.warmup) + length)
         super().__post_init__()
 
     def _after(self, j: Array) -> Array:

@@ -141,6 +141,11 @@ def _alternating(coefficients: list[float], scale: Array) -> Array:
     return _horner(coefficients[:count], -scale * scale)
 
 
+def critical_phase(level: float) -> float:
+    """Return the u with (1 + u)exp(-u) = level, for critically damped directions."""
+    return float(-special.lambertw(-level / np.e, -1).real - 1)
+
+
 # An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
 # ω² > 0 and is overdamped elsewhere; ω is then the size of the root.
 

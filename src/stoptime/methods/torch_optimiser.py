@@ -11,6 +11,7 @@ from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
 from stoptime.support.checks import positive_number, whole_number
 
@@ -96,7 +97,7 @@ def from_torch(
     lrs, momenta = _recorded(optimizer, scheduler, length)
     step = _as_schedule([scale * lr for lr in lrs])
     momentum = _as_schedule(momenta)
-    method: Method
+    method: Iteration
     if options["nesterov"] or options["dampening"]:
         method = SGD(step, momentum, options["dampening"], bool(options["nesterov"]))
     else:

@@ -15,6 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
+from stoptime.methods.adaptive import Adaptive
+from stoptime.methods.base import Filter
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
@@ -44,16 +48,18 @@ def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
     finite = stops[np.isfinite(stops)]
     forever = (np.inf,) if len(finite) < len(stops) else ()
     # a path that ends at ridge depends most on the largest eigenvalue before its end
-    last = [finite.max(initial=0)] if method.reaches_least_squares else np.unique([0.0, *finite])
+    ends = isinstance(method, Filter) and not method.reaches_least_squares
+    last = np.unique([0.0, *finite]) if ends else [finite.max(initial=0)]
     return tuple(Goal(method, float(stop)) for stop in (*last, *forever))
 
 
 def require_every_eigenvalue(methods: Iterable[Method]) -> None:
     """Raise a ValueError if any of the methods needs what a Krylov space misses of the data."""
     for method in methods:
-        if method.counts_eigenvalues or method.sees_features:
-            needs = "counts eigenvalues" if method.counts_eigenvalues else "needs all of XᵀX"
-            raise ValueError(
+        if isinstance(method, SpectralCutoff | Adaptive):
+            counts = isinstance(method, SpectralCutoff)
+            needs = "counts eigenvalues" if counts else "needs all of XᵀX"
+            raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
                 f"{method.name} {needs}, and a Krylov space does not have all of them: "
                 'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
             )
@@ -63,7 +69,8 @@ def largest_gain(wanted: Sequence[Goal] | None) -> float:
     """Return a bound on the gain φ(s, t) that any of these paths reaches; None is least squares."""
     if wanted is None:
         return np.inf
-    return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
+    gains = (m.largest_gain(stop) if isinstance(m, Filter) else np.inf for m, stop in wanted)
+    return max(gains, default=0.0)
 
 
 def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal] | None) -> float:
@@ -72,8 +79,14 @@ def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal] | None) -> float:
         return np.inf
     s = spectrum.eigenvalues.astype(np.float64)
     z = spectrum.response.reshape(len(s), -1).astype(np.float64)
-    tuned = [(method.tuned_to(spectrum.padded_eigenvalues), stop) for method, stop in wanted]
-    return max((method.largest_gain_for(s, z, stop) for method, stop in tuned), default=0.0)
+    gains = [0.0]
+    for method, stop in wanted:
+        tuned = method.tuned_to(spectrum.padded_eigenvalues)
+        if isinstance(tuned, ConjugateGradient):
+            gains.append(tuned.largest_gain_of(s, z, stop))
+        else:
+            gains.append(largest_gain([Goal(tuned, stop)]))
+    return max(gains)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, check_array
 
+from stoptime.methods.base import Filter
 from stoptime.spectrum.accuracy import (
     GRAM_TOLERANCE,
     ReachError,
@@ -196,7 +197,7 @@ class DenseData(Data):
         verbose: bool = False,
     ) -> Spectrum:
         """Begin a search by leave-one-out with products of X; other searches with all digits."""
-        if not rows or not all(method.has_filter for method in methods):
+        if not rows or not all(isinstance(method, Filter) for method in methods):
             try:
                 return super().opened(methods, stops, rows=rows, trace=trace, verbose=verbose)
             except ReachError:

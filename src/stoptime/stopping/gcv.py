@@ -12,8 +12,11 @@ from scipy.special import gammaincinv
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.routes import operators_of, route_to
 from stoptime.left_out.rows import average_row
-from stoptime.methods.base import Method
+from stoptime.methods.base import Method, as_filter
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.rule import Choice, CurveRule
 from stoptime.support.arrays import Array, Floats
@@ -92,7 +95,7 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
     if spectrum.is_complete and row.rest[0] == 0:
         # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
-    tuned = method.tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
+    tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
     source, mix = route_to(tuned, stops, s, row.scale)
     own, images = operators_of(source, row)
     alpha = mix.coordinates[0].T @ own[:, 0]
@@ -146,7 +149,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 
 
 def _warn_of_gcv(method: Method) -> None:
-    if not method.gcv_is_consistent:
+    if not isinstance(method, Ridge) and method != Butterworth(order=1):
         warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
             "method except ridge: use path_gcv or leave_one_out.",
@@ -157,10 +160,10 @@ def _warn_of_gcv(method: Method) -> None:
 def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
     stops = list_of_stops(stops)
     energy, rest = spectrum.energies()
-    method = method.tuned_to(spectrum.padded_eigenvalues)
-    g = method.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
+    tuned = as_filter(method).tuned_to(spectrum.padded_eigenvalues)
+    g = tuned.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
     atoms, weights = spectrum.atoms
-    freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
+    freedom = (1 - tuned.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED

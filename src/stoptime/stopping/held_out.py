@@ -23,7 +23,7 @@ from stoptime.left_out.predictions import new_scores
 from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
 from stoptime.left_out.span import NEGLIGIBLE
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.paths import Drawing
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import (
@@ -225,8 +225,8 @@ class Tested:
 
     def squares(self, method: Method, stops: Array) -> Array:
         """Return weighted sums of squared errors at the stops, (n_stops, n_targets)."""
-        filtered = self.spectrum.is_complete and method.has_filter and self.spectrum.rank
-        if not (filtered and isinstance(self.test, RowsToTest)):
+        filtered = self.spectrum.is_complete and self.spectrum.rank
+        if not (filtered and isinstance(method, Filter) and isinstance(self.test, RowsToTest)):
             return np.asarray(self.sums(method, stops).squares)
         tuned = method.tuned_to(self.spectrum.padded_eigenvalues)
         form = self.forms.get(method)
@@ -251,7 +251,7 @@ class Form:
 
     @classmethod
     def of(
-        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Method, stops: Array
+        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Filter, stops: Array
     ) -> Form:
         """Return the form of a method at these stops, from one product with the test rows."""
         s = spectrum.eigenvalues.astype(np.float64)
@@ -285,13 +285,13 @@ class Form:
             products[some] = on_host(weighted.swapaxes(1, 2) @ columns)
         return cls(s, sizes, basis, products)
 
-    def holds(self, method: Method, stops: Array) -> bool:
+    def holds(self, method: Filter, stops: Array) -> bool:
         """Tell whether the filters at these stops are in the span."""
         values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
         rest = values - self.basis @ (self.basis.T @ values)
         return bool(np.abs(rest).max(initial=0) <= SPANNED)
 
-    def squares(self, method: Method, stops: Array) -> Array:
+    def squares(self, method: Filter, stops: Array) -> Array:
         """Return weighted sums of squares, (n_stops, n_targets)."""
         values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
         own = self.basis.T @ values
@@ -302,7 +302,7 @@ class Form:
         return np.maximum(np.concatenate(parts, axis=1), 0)
 
 
-def _learned(method: Method, s: Array, stops: Array) -> Array:
+def _learned(method: Filter, s: Array, stops: Array) -> Array:
     """Return a one, and 1 - g at every eigenvalue, in a column for every stop."""
     learned = s[:, None] * method.gain(s[:, None], stops)
     return np.concatenate([np.ones((1, len(stops))), learned])

@@ -29,7 +29,10 @@ from stoptime.left_out.span import (
     ladder_for,
     values_at,
 )
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, as_filter
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
@@ -73,7 +76,7 @@ class LeaveOneOut(CurveRule):
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
         options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
-        return problem.left_out.errors(problem.tuned, stops, **options)
+        return problem.left_out.errors(problem.filter, stops, **options)
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
@@ -88,9 +91,9 @@ class LeaveOneOut(CurveRule):
         """Pick the stops of several methods, smooth ones from the same pass over the rows."""
         for problem in problems:
             self.fixed(problem.data, problem.groups)
-            problem.method.require_filter()
+            as_filter(problem.method)
         given = np.ndim(np.asarray(stops)) > 0
-        if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
+        if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         size = cast("int | None", stops)
         looked = partial(_looked, size=size, per_target=per_target)
@@ -210,7 +213,7 @@ class _Curve:
             for last, look in stages:
                 mine = (stops > first) & (stops <= last)
                 if mine.any() and look is not None:
-                    out = np.where(mine, look.errors_of(self.problem.tuned, stops, owner), out)
+                    out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
                 elif mine.any():
                     distinct, place = np.unique(stops, return_inverse=True)
                     errors = _errors(self.problem, distinct)
@@ -224,13 +227,13 @@ class _Curve:
 
 def _errors(problem: Problem, stops: Array) -> Array:
     """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
-    found = problem.left_out.errors(problem.tuned, stops, standard_errors=False)
+    found = problem.left_out.errors(problem.filter, stops, standard_errors=False)
     return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
 
 
 def _with_ends(problem: Problem, stops: Array) -> Array:
     """Return the stops with zero and, if errors can be trusted there, infinity."""
-    ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
+    ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
     trusted = np.isinf(problem.spectrum.reach) and ends_there
     return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
@@ -244,7 +247,7 @@ class _Family(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
+def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
     """Return what a search on the default grids needs, in units of the largest eigenvalue.
 
     It is the same for all data of about the same condition number, and is therefore kept.
@@ -252,7 +255,7 @@ def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
     return _family_at(methods, tuple(unit_stops(method, depth) for method in methods))
 
 
-def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family | None:
+def _family_at(methods: tuple[Filter, ...], stops: tuple[Array, ...]) -> _Family | None:
     """Return a span of methods that do not depend on units; None if the ladder does not serve."""
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
@@ -273,7 +276,7 @@ def _looked(
     alike = [
         place
         for place, one in enumerate(problems)
-        if one.tuned.scale_free and not one.tuned.oscillates
+        if one.filter.scale_free and not one.filter.oscillates
     ]
     together = _together([problems[one] for one in alike], size, later)
     found = dict(zip(alike, together, strict=True))
@@ -288,7 +291,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     if not problems:
         return []
     left_out = problems[0].left_out
-    methods = tuple(one.tuned for one in problems)
+    methods = tuple(one.filter for one in problems)
     spectrum = problems[0].spectrum
     # a method without a row sees eigenvalues that are larger by the scale
     largest = left_out.largest
@@ -299,10 +302,14 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     else:
         sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
         pairs = zip(methods, sized, strict=True)
-        family = _family_at(methods, tuple(own * unit ** (1 / one.order) for one, own in pairs))
+        family = _family_at(
+            methods, tuple(own * unit ** (1 / one.time_power) for one, own in pairs)
+        )
     if family is None:
         return [_alone(one, size, later, per_target=True) for one in problems]
-    grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
+    grids = [
+        own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
+    ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
     look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
     found = []
@@ -317,18 +324,19 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
 def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     grid = _inner(stops_to_try(problem, size)[0])
-    end = grid[-1] * later ** (1 / method.order)
+    end = grid[-1] * later ** (1 / method.time_power)
     while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
         grid = np.concatenate([grid, more])
     grid = grid[: max(_trusted(problem, grid), 1)]
     scale = left_out.rows.mean_scale
     largest = left_out.largest
-    method.check_convergence(largest * float(left_out.rows.scales.max()))
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
     served = is_served(ladder, method, grid, scale).all()
-    if not served and not (left_out.rows.has_one_scale and method.ridges(grid) is not None):
+    if not served and not (left_out.rows.has_one_scale and isinstance(method, Ridge | Butterworth)):
         return _staged(problem, grid, per_target=per_target)
     whole = _with_ends(problem, grid)
     if not served:
@@ -350,7 +358,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     They may be where ridge of the same gain is still nearly as good as it ever is.
     """
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     scale = left_out.rows.mean_scale
     latest = _latest_good_gain(problem, per_target=per_target)
     phase = phases(problem, grid)
@@ -387,7 +395,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     return _Curve(problem, stops, errors, stages)
 
 
-def _between(method: Method, stops: Array, phases: Array) -> Array:
+def _between(method: Filter, stops: Array, phases: Array) -> Array:
     """Return iterations so close that a span of their filters holds those between them too."""
     if not method.whole_stops:
         return stops  # a grid of a flow is as close
@@ -420,7 +428,7 @@ def _factors_faster(problem: Problem) -> bool:
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
     far = TRUST * problem.spectrum.reach
-    return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
+    return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
 def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:

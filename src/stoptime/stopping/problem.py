@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, goals, needed_gain
@@ -74,7 +75,8 @@ class Problem:
     @property
     def can_leave_out(self) -> bool:
         """Whether exact left-out residuals can be computed."""
-        return self.data.has_rows and self.spectrum.is_complete and self.method.has_filter
+        filtered = isinstance(self.method, Filter)
+        return self.data.has_rows and self.spectrum.is_complete and filtered
 
     @cached_property
     def tuned(self) -> Method:
@@ -85,11 +87,16 @@ class Problem:
         if weights is not None:
             share = float(np.max(weights) / np.sum(weights))
         scale = 1 / (1 - share) if share < 1 else 1.0
-        return self.method.tuned_without_rows(self.spectrum.padded_eigenvalues, scale)
+        return tuned_without_rows(self.method, self.spectrum.padded_eigenvalues, scale)
+
+    @property
+    def filter(self) -> Filter:
+        """The tuned method, if it has a filter; otherwise a ValueError says what works."""
+        return as_filter(self.tuned)
 
     def left_out_residuals(self, choice: Choice) -> Floats:
         """Return the residual of every row from the fit without it, in the shape of y."""
-        return self.left_out.residuals(self.tuned, np.asarray(choice.stop, np.float64))
+        return self.left_out.residuals(self.filter, np.asarray(choice.stop, np.float64))
 
     def left_out_rows(self, choice: Choice) -> LeftOutRows:
         """Return residuals and predictions of all rows by the fits without each of them."""
@@ -98,7 +105,7 @@ class Problem:
     def left_out_fits(self, choice: Choice, unchanged: Fingerprint | None = None) -> LeftOutFits:
         """Return the fits without each row, for predictions at new rows."""
         stop = np.asarray(choice.stop, np.float64)
-        return LeftOutFits.of(self.left_out.rows, self.tuned, stop, unchanged)
+        return LeftOutFits.of(self.left_out.rows, self.filter, stop, unchanged)
 
     @property
     def left_out(self) -> LeftOut:

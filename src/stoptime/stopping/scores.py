@@ -190,7 +190,7 @@ def _left_out(problem: Problem, stops: Array) -> Iterator[_Test]:
     response = np.asarray(on_host(rows.data.y), np.float64)
 
     def predict(some: Array) -> Floats:
-        return response - problem.left_out.at_stops(problem.tuned, some)
+        return response - problem.left_out.at_stops(problem.filter, some)
 
     yield _tested(problem, response, rows.data.row_weights, stops, predict)
 

@@ -13,7 +13,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import cross_val_predict
 
 from stoptime.estimators.probabilities import chosen, probabilities
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import FAMILY
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.grid import grid_of
@@ -257,7 +259,7 @@ def assess(model: StoppedRegressorCV | StoppedClassifierCV, spectrum: Spectrum) 
     eigenvalues = spectrum.padded_eigenvalues.astype(np.float64)
     penalty = guarantee = None
     universal = False
-    if method.has_filter and spectrum.rank:
+    if isinstance(method, Filter) and spectrum.rank:
         penalty, bound = matched(method, stop, eigenvalues=eigenvalues)
         # At stop zero and at stop infinity, there is no penalty to compare with.
         if 0 < penalty < np.inf:
@@ -292,7 +294,7 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
     """Return the least Bayes risk over that of the best ridge; None without noise or signal."""
     oracle = estimate_oracle(spectrum)
     # Several classes have a signal and a noise each.
-    if not method.has_filter or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
+    if not isinstance(method, Filter) or not 0 < oracle.penalty < np.inf or np.ndim(oracle.noise):
         return None
     positive = eigenvalues[eigenvalues > 0]
     # Null directions have the same bias under every method: wide data need no search over them.
@@ -310,12 +312,12 @@ def _inflation(method: Method, spectrum: Spectrum, eigenvalues: Array) -> float 
     # later ones, because a default grid ends before the slowest direction is learned.
     stops = grid_of(spectrum, method)
     last = float(stops[np.isfinite(stops)].max())
-    if not method.counts_eigenvalues:
+    if not isinstance(method, SpectralCutoff):
         stops = np.union1d(stops, last * LATER_STOPS)
-    if method.runs_steps:
+    if isinstance(method, Iteration) and method.runs_steps:
         # Every iteration costs time. Where even twice as many do not match the best ridge, the
         # number is left out.
-        matching = oracle.penalty ** (-1 / method.order) / risk.method.pace
+        matching = oracle.penalty ** (-1 / method.time_power) / risk.method.pace
         if matching > 2 * last:
             return None
         stops = stops[stops <= min(2 * last, LATEST_MATCH * matching)]

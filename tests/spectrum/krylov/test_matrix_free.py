@@ -62,8 +62,8 @@ def random_stops(rng, largest):
         st.HeavyBall(1 / largest, momentum=0.9),
     ]:
         phase = 10 ** rng.uniform(-1, 2.3)
-        time = phase / root if method.order == 2 else phase**2 / 8 / largest
-        iterations = np.ceil(phase if method.order == 2 else phase**2 / 8)
+        time = phase / root if method.time_power == 2 else phase**2 / 8 / largest
+        iterations = np.ceil(phase if method.time_power == 2 else phase**2 / 8)
         yield method, float(iterations if isinstance(method, st.Iteration) else time)
     yield st.Ridge(), np.inf
 
@@ -172,7 +172,7 @@ def test_one_space_serves_all_stops_and_methods():
         "gradient-descent",
         "nu-method",
     ]:
-        last = np.floor(2e3 ** (1 / st.METHODS[name].order)) if name in st.METHODS else 20.0
+        last = np.floor(2e3 ** (1 / st.METHODS[name].time_power)) if name in st.METHODS else 20.0
         found = st.path(spectrum, name, [1.0, last])
         assert relative(found.coef[1], st.path(exact, name, [1.0, last]).coef[1]) <= 1e-6
         assert found.krylov.products == spectrum.krylov.products

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge
 from stoptime.paths import path
 from stoptime.show import results
@@ -107,7 +108,7 @@ def bias_and_variance(fitted: Fitted) -> Section:
     """Return bias and variance along the path, for the estimated noise and signal."""
     key, title = "risk", "Bias and variance"
     method = fitted.model.method_
-    if not method.has_filter:
+    if not isinstance(method, Filter):
         text = "The filter of this method depends on the response, so its bias has no formula."
         return Section(key, title, text)
     oracle = estimate_oracle(fitted.spectrum)
@@ -169,7 +170,7 @@ def spectrum(fitted: Fitted) -> Section:
     marks = [Mark("equivalent penalty", y=penalty)] if penalty else []
     name = "Eigenvalues of XᵀX/n"
     charts = [Chart("scree", name, "direction", "eigenvalue", series, marks, False, True)]
-    if fitted.assessment.method.has_filter:
+    if isinstance(fitted.assessment.method, Filter):
         charts.append(_filter_chart(fitted, s[kept]))
     text = f"The data have {len(s)} directions, with condition number {s[0] / s[-1]:.3g}."
     if penalty:
@@ -182,12 +183,13 @@ def spectrum(fitted: Fitted) -> Section:
 
 def _filter_chart(fitted: Fitted, s: Array) -> Chart:
     found = fitted.assessment
+    method = as_filter(found.method)
     dense = np.geomspace(s.min() / 3, s.max() * 3, FILTER_NODES)
     # An iteration may diverge at eigenvalues larger than its step allows.
-    if np.isfinite(found.method.largest_eigenvalue):
+    if isinstance(method, Iteration):
         dense = dense[dense <= s.max()]
-    curve = 1 - found.method.shrinkage(dense, found.stop)
-    points = 1 - found.method.shrinkage(s, found.stop)
+    curve = 1 - method.shrinkage(dense, found.stop)
+    points = 1 - method.shrinkage(s, found.stop)
     label = "fraction learned"
     series = [
         Series(label, dense, curve, color=1),

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.recurrence import Iteration
 from stoptime.spectrum.base import Krylov
 from stoptime.support.arrays import EPS, Array, Floats
 
@@ -41,7 +42,7 @@ def relative_errors(
     learned = krylov.unlearned <= LEAST_SQUARES_ROUNDINGS * EPS
     least_squares = np.where(learned, rounding, np.inf)
     errors = np.empty((len(stops), len(krylov.sizes)))
-    if method.has_filter:
+    if isinstance(method, Filter):
         with np.errstate(over="ignore", invalid="ignore"):
             start = method.gain(0.0, stops)
             late = start * krylov.largest > INFINITE_GAIN
@@ -58,19 +59,19 @@ def relative_errors(
 
 
 def _at_least_squares(method: Method, stops: Floats | float) -> NDArray[np.bool_]:
-    return np.isinf(stops) & method.reaches_least_squares
+    return np.isinf(stops) & (not isinstance(method, Filter) or method.reaches_least_squares)
 
 
 def unconverged(
     method: Method, stops: Floats | float, errors: Floats | float, tol: float
 ) -> NDArray[np.bool_]:
     """Tell at which stops a larger space helps; finite errors of least squares are rounding."""
-    last = _at_least_squares(method, stops) | (not method.has_filter)
+    last = _at_least_squares(method, stops) | (not isinstance(method, Filter))
     return np.asarray(np.where(last, np.isinf(errors), np.logical_not(errors <= tol)))
 
 
 def step_errors(
-    theta: Floats, response: Floats, method: Method, other: Method, stops: Floats
+    theta: Floats, response: Floats, method: Filter, other: Filter, stops: Floats
 ) -> Array:
     """Return the relative difference of the coefficients for two steps of a method."""
     z = response.reshape(len(theta), int(np.prod(response.shape[1:])))
@@ -86,15 +87,17 @@ def step_errors(
 
 
 def _finite(
-    krylov: Krylov, theta: Floats, z: Floats, method: Method, stops: Floats, start: Floats
+    krylov: Krylov, theta: Floats, z: Floats, method: Filter, stops: Floats, start: Floats
 ) -> Array:
     """Return the maximum of h on the grid, over the length of the coefficients; start is φ(0)."""
     if krylov.exhausted:
         return np.zeros((len(stops), z.shape[1]))
     # an iteration diverges beyond its own limit, so there is no eigenvalue to cover there
-    unit = min(krylov.largest, method.largest_eigenvalue)
+    unit = krylov.largest
+    if isinstance(method, Iteration):
+        unit = min(unit, method.largest_eigenvalue)
     # paths of second order oscillate in s, and the grid must resolve every oscillation
-    radians = np.sqrt(8 * unit * start.max()) if method.order == 2 else 0.0
+    radians = np.sqrt(8 * unit * start.max()) if method.time_power == 2 else 0.0
     points = min(FEWEST_GRID_POINTS + GRID_POINTS_PER_RADIAN * radians, MOST_GRID_POINTS)
     grid = _grid(theta, unit, int(points))
     # units of the largest eigenvalue, the first gain and the response avoid over- and underflow

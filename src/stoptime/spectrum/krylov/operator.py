@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import ReachError, check_range
 from stoptime.spectrum.base import Spectrum
@@ -102,7 +103,7 @@ class MatrixFreeData(DenseData):
             _ = self.spaces  # checks the options, even if they are not needed
         if solver == "svd":
             raise ValueError('solver="svd" needs a dense X: use "krylov", "gram" or "auto".')
-        counts = any(method.counts_eigenvalues for method, _ in wanted or ())
+        counts = any(isinstance(method, SpectralCutoff) for method, _ in wanted or ())
         if self.is_whole or (counts and min(self.X.shape) <= LARGEST_GRAM):
             return self.complete(wanted)
         if solver == "gram" or (solver == "auto" and self.is_small):
@@ -149,10 +150,10 @@ class MatrixFreeData(DenseData):
 
     def _first_goal(self, method: Method) -> Goal:
         """Return the stop at which the search first ends."""
-        if not method.has_filter:
+        if not isinstance(method, Filter):
             return Goal(method, method.horizon)
         largest = self.spaces.largest() or 1.0
-        time = SMOOTH_HORIZON / largest if method.order == 1 else HORIZON / np.sqrt(largest)
+        time = SMOOTH_HORIZON / largest if method.time_power == 1 else HORIZON / np.sqrt(largest)
         if method.whole_stops:
             # an iteration advances by its pace; fewer than two steps leave nothing to choose from
             time = max(np.ceil(time / method.tuned_to([0.0, largest]).pace), 2.0)

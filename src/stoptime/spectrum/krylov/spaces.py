@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.base import Density, Krylov, Spectrum
 from stoptime.spectrum.data import Goal, require_every_eigenvalue
@@ -162,7 +162,8 @@ class KrylovSpaces:
             if getattr(method, "step", None) == "auto":
                 # the step depends on the largest eigenvalue, of which only an estimate is known
                 other = self._tuned(method, np.append(ritz.values, ritz.values[-1] + ritz.doubt))
-                errors += step_errors(ritz.values, response, tuned, other, stops)
+                pair = as_filter(tuned), as_filter(other)
+                errors += step_errors(ritz.values, response, *pair, stops)
             found.append(float(errors[0]))
         return found
 
@@ -206,7 +207,8 @@ class KrylovSpaces:
             error=max([0.0, *(e for run in grown for e in self._errors(run, goals))]),
             products=self.data.operator.products + self.data.fit_intercept - self._probe_products,
         )
-        gains = [self._tuned(m, values).largest_gain(t) for m, t in goals if m.has_filter]
+        tuned = [(self._tuned(m, values), t) for m, t in goals]
+        gains = [m.largest_gain(t) for m, t in tuned if isinstance(m, Filter)]
         reach = np.inf if krylov.exhausted else max(gains, default=0.0)
         means = self.data.means
         plain = self.data.assembled(values, basis, response[order], means, "krylov", reach)
@@ -235,7 +237,7 @@ def density(
             # centring makes this direction a null direction, which the estimate must not contain
             signs -= np.multiply.outer(signs @ A.root, A.root)
     size = min(size, data.n_features)
-    finite = [(m, t) for m, t in goals if np.isfinite(t) and m.has_filter]
+    finite = [(m, t) for m, t in goals if np.isfinite(t) and isinstance(m, Filter)]
     most = min(most, max(size, 1), most if finite else MOST_PROBE_STEPS)
     parts = [_grown(GolubKahan(matrix, sign, data.rounding), finite, most) for sign in signs]
     nodes = np.concatenate([part.values for part in parts])
@@ -247,7 +249,7 @@ def density(
     return Density(nodes[order], weights[order], probe[order], A.products - before)
 
 
-def _grown(run: GolubKahan, goals: list[tuple[Method, float]], most: int) -> Ritz:
+def _grown(run: GolubKahan, goals: list[tuple[Filter, float]], most: int) -> Ritz:
     """Grow one probe until its traces have converged; return its Ritz values, the nodes."""
     ritz = run.ritz(accurate=False)
     traces = np.full((len(goals), len(STOP_FRACTIONS)), np.inf)

@@ -18,11 +18,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.spectrum.accuracy import GRAM_TOLERANCE, check_range, constant
 from stoptime.spectrum.base import DroppedDirections, Rounding, Spectrum
 from stoptime.spectrum.factorise import advising
@@ -149,14 +151,24 @@ def rounding_errors(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
     left = rounding.left.response / size
     # without a filter the gain depends on the response, so that every target has its own
     every = range(z.shape[1])
-    targets = [slice(None)] if method.has_filter else [slice(k, k + 1) for k in every]
+    targets = [slice(None)] if isinstance(method, Filter) else [slice(k, k + 1) for k in every]
     for row, stop in enumerate(stops):
         for own in targets:
-            gain = method.gain_for(s, z[:, own.start or 0], stop)
+            gain = _gain_for(method, s, z[:, own], stop)
             dropped = replace(rounding.left, response=left[:, own])
             known = replace(rounding, left=dropped, target_power=rounded[own])
             errors[row, own] = _at_stop(s, z[:, own], power[own], known, gain)
     return errors
+
+
+def _gain_for(method: Method, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
+    """Return the gain at one stop, or its size where it depends on the response."""
+    if isinstance(method, Filter):
+        return partial(method.gain, t=stop)
+    most = np.inf
+    if isinstance(method, ConjugateGradient):
+        most = method.largest_gain_of(s, z, stop)
+    return lambda at: np.minimum(most, 1 / at)
 
 
 def warn_of_rounding(errors: Array, *, stacklevel: int = 3) -> None:
