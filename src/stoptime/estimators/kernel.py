@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
@@ -24,30 +24,50 @@ from stoptime.estimators.kernel_search import (
     Index,
     KernelCandidate,
     choose_kernel,
+    stages,
     warn_of_copies,
 )
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.accuracy import check_range
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.spectrum.kinds import DTYPES, array_options, checked_device
+from stoptime.spectrum.landmarks import (
+    LandmarkData,
+    LandmarkFeatures,
+    LandmarkRows,
+    drawn,
+    predicted,
+)
 from stoptime.spectrum.moments import sample_sizes
-from stoptime.spectrum.radial import ORDERS, Radial
+from stoptime.spectrum.radial import ORDERS, Columns, Radial, linear
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import EPS, Array, Floats
+from stoptime.support.arrays import (
+    Array,
+    Floats,
+    array_namespace,
+    as_dtype,
+    is_device_array,
+    like,
+    on_host,
+)
 from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.estimators.classifier import ClassWeight
 
 Kernel = str | Callable[..., Any]
 Gamma = float | str | None
+MOST_EXACT = 5000  # rows: the kernel matrix of more is slow to factor, and landmarks are as good
+MANY_LANDMARKS = 2000  # that are drawn by default
+MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
+ROWS_PER_LANDMARK = 4  # of the comparison with landmarks: a fit costs about as much as its factors
 
 
 class _WithKernel(BaseEstimator):
@@ -60,6 +80,7 @@ class _WithKernel(BaseEstimator):
         "coef0",
         "kernel_params",
         "standardise",
+        "n_landmarks",
         "rng",
     )
 
@@ -77,29 +98,40 @@ class _WithKernel(BaseEstimator):
 
 @dataclass(frozen=True)
 class _Training:
-    """Training rows as kernels see them, and all else that a fit to some of them needs."""
+    """Host rows on which a kernel is chosen, as kernels see them, with their response and weights.
+
+    With landmarks these are some of all rows, with the numbers ``index``, and the best kernels are
+    compared with the landmarks on ``more`` rows.
+    """
 
     rows: Any
     y: Array
     weights: Floats | None
     fit_intercept: bool
     known: Distances
+    index: Index
+    more: Index | None
+
+    def numbers(self, index: Index | None) -> Index:
+        """Return the numbers of some of these rows among all rows."""
+        return self.index if index is None else self.index[index]
 
     def data(
-        self, kernel: Radial | None, index: Index | None, values: Callable[..., Any]
+        self, kernel: Radial | None, index: Index | None, prepare: Callable[[Any], Any]
     ) -> KernelData:
-        """Return the kernel matrix of some rows, or all; ``values`` gives it for new rows."""
+        """Return the kernel matrix of some of these rows, or all; new rows are prepared first."""
         some: Any = slice(None) if index is None else index
         weights = None if self.weights is None else self.weights[some]
         matrix = self.known.kernel_matrix(kernel, index)
         data = KernelData.validated(matrix, self.y[some], weights, self.fit_intercept)
-        return replace(data, values=partial(values, kernel, self.rows[some]))
+        values = partial(_to_new_rows, kernel or linear, prepare, self.rows[some])
+        return replace(data, values=values)
 
 
 class _KernelRegressor(_WithKernel, LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
-    dual_coef_: Floats
+    dual_coef_: Any
     X_fit_: Any
     _streams = False
 
@@ -111,33 +143,46 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
         check_is_fitted(self)
-        predicted = self._matrix(X) @ self.dual_coef_ + self.intercept_
-        return predicted.astype(self.X_fit_.dtype, copy=False)
+        rows = self._checked(X, reset=False)
+        fitted = predicted(self._features, rows, self.dual_coef_) + self.intercept_
+        return as_dtype(fitted, self.X_fit_.dtype)  # type: ignore[no-any-return]
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         self.__dict__.pop("_training", None)  # of an earlier fit that failed
         self._check_kernel()
         rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
-        self.X_fit_ = rows
+        n = rows.shape[0]
         self.kernel_ = self.kernel
         self.gamma_ = None if isinstance(self.gamma, str) else self.gamma
         self.candidates_: tuple[KernelCandidate, ...] = ()
-        y = np.asarray(y, dtype=np.float64)
+        weights = sample_sizes(sample_weight, n)[0]
+        columns = self._columns_of(rows, weights)
+        self.centre_, self.scale_ = columns.centre, columns.scale
         centred = truth_value("fit_intercept", self.fit_intercept)
-        weights = sample_sizes(sample_weight, len(y))[0]
-        self._measure(rows, weights)
+        count = self._landmark_count(n, rows)
+        self.n_landmarks_ = None if count == n else count
+        present = np.arange(n) if weights is None else np.flatnonzero(weights)
+        rng = np.random.default_rng(0 if self.rng is None else self.rng)
+        if self._tunes:
+            self._training = self._training_rows(
+                rows, y, weights, columns, rng.permutation(present)
+            )
+        if self.n_landmarks_ is not None:
+            self.X_fit_ = drawn(rows, count, present, rng)
+            features = self._features_of(columns, columns(self.X_fit_))
+            by_landmarks = LandmarkRows(rows, features)
+            some = LandmarkData.of(by_landmarks, y, sample_weight, centred)
+            return replace(some, values=self._matrix)
+        self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
-        rows = self._prepared(rows)
-        if not self._tunes:
-            data = KernelData.validated(self._values(rows, None), y, sample_weight, centred)
-            return replace(data, values=self._matrix)
+        prepared = columns(rows)
+        features = self._features_of(columns, prepared)
         # the linear kernel stands for the data until a kernel is chosen
-        matrix = Distances(rows, weights, np.arange(len(y))).kernel_matrix(None, None)
-        data = KernelData.validated(matrix, y, sample_weight, centred)
-        present = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        order = np.random.default_rng(0 if self.rng is None else self.rng).permutation(present)
-        self._training = _Training(rows, y, weights, centred, Distances(rows, weights, order))
-        return data
+        matrix = (
+            features.kernel(prepared, prepared) if not self._tunes else linear(prepared, prepared)
+        )
+        data = KernelData.validated(matrix, np.asarray(y, np.float64), sample_weight, centred)
+        return replace(data, values=self._matrix)
 
     def _check_kernel(self) -> None:
         known = {"auto", "precomputed", *ORDERS, *PAIRWISE_KERNEL_FUNCTIONS}
@@ -148,7 +193,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             )
         if isinstance(self.gamma, str) and self.gamma != "auto":
             raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
-        if isinstance(self.kernel, str) and self.kernel == "auto" and self.gamma != "auto":
+        if self._is("auto") and self.gamma != "auto":
             raise ValueError(
                 "gamma means something else for every kernel: name the kernel, for example "
                 'kernel="rbf", or leave gamma="auto".'
@@ -157,138 +202,218 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             raise ValueError(
                 f'standardise must be True, False or "auto"; got {self.standardise!r}.'
             )
+        if self._is("precomputed"):
+            if self.standardise is True:
+                raise ValueError('kernel="precomputed" has no columns: give standardise=False.')
+            if self.n_landmarks is not None:
+                raise ValueError('kernel="precomputed" has no rows: give n_landmarks=None.')
+
+    def _is(self, *names: str) -> bool:
+        """Whether the kernel is one of these names."""
+        return isinstance(self.kernel, str) and self.kernel in names
 
     @property
     def _tunes(self) -> bool:
         """Whether the width is chosen, and the kernel if it is "auto"."""
-        named = isinstance(self.kernel, str) and self.kernel in {"auto", *ORDERS}
-        return named and isinstance(self.gamma, str)
+        return self._is("auto", *ORDERS) and isinstance(self.gamma, str)
 
-    def _measure(self, rows: Any, weights: Floats | None) -> None:
-        """Store the means and standard deviations of the columns, as far as they are needed."""
-        self.centre_ = None
-        self.scale_ = None
-        is_radial = isinstance(self.kernel, str) and self.kernel in {"auto", *ORDERS}
-        standardise = self._tunes if isinstance(self.standardise, str) else bool(self.standardise)
-        if standardise and self.kernel == "precomputed":
-            raise ValueError('kernel="precomputed" has no columns: give standardise=False.')
-        if not (is_radial or standardise):
-            return
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked with the rows
-            if sparse.issparse(rows):
-                mean, variance = mean_variance_axis(rows.astype(np.float64), 0, weights)
-            else:
-                mean = np.average(rows, axis=0, weights=weights).astype(np.float64)
-                variance = np.average((rows - mean) ** 2, axis=0, weights=weights)
-        if not sparse.issparse(rows):
-            # distances are computed from squares, which cancel if rows are far from zero
-            self.centre_ = mean
-        if standardise:
-            deviation = np.sqrt(variance)
-            # what varies less than by rounding is constant, and must not become a feature
-            noise = EPS * np.maximum(np.abs(mean), deviation.max(initial=0))
-            self.scale_ = np.where(deviation > noise, deviation, 1.0)
+    def _columns_of(self, rows: Any, weights: Floats | None) -> Columns:
+        """Return what is subtracted from columns, and what divides them."""
+        scaled = self._tunes if isinstance(self.standardise, str) else bool(self.standardise)
+        # distances are computed from squares, which cancel if rows are far from zero
+        centred = scaled or self._is("auto", *ORDERS)
+        return Columns.of(rows, weights, centred=centred, scaled=scaled)
 
-    def _prepared(self, rows: Any) -> Any:
-        """Return rows as the kernel sees them: in double precision, and standardised if asked."""
-        rows = rows.astype(np.float64, copy=False)
-        if sparse.issparse(rows):
-            return rows if self.scale_ is None else rows @ sparse.diags_array(1 / self.scale_)
-        if self.centre_ is None:
-            return rows
-        rows = rows - self.centre_
-        if self.scale_ is not None:
-            rows /= self.scale_
-        with np.errstate(over="ignore"):
-            square = np.einsum("ij,ij->", rows, rows)
-        # squared distances are at most four times the largest square; small ones are harmless
-        check_range("X", square, False, room=4.0)
-        return rows
+    def _landmark_count(self, n: int, rows: Any) -> int:
+        """Return the number of landmarks, or that of the rows for the kernel matrix of all rows."""
+        if self._is("precomputed"):
+            return n
+        wanted = self.n_landmarks
+        if wanted is not None:
+            if not isinstance(wanted, Integral) or wanted < 1:
+                raise ValueError(f"n_landmarks must be a positive whole number; got {wanted!r}.")
+            count = min(int(wanted), n)
+            if count == n and is_device_array(rows):
+                return n - 1  # the kernel matrix of all rows is for the host
+            return count
+        if n <= MOST_EXACT and is_device_array(rows):
+            raise TypeError(
+                "The kernel matrix of all rows is computed on the host: give rows as an array of "
+                "NumPy, or n_landmarks, for example n_landmarks=1000."
+            )
+        if n > MOST_EXACT:
+            warn_user(
+                f"With {n} rows the kernel matrix is large: {MANY_LANDMARKS} of them, drawn at "
+                "random, are landmarks. Give n_landmarks, or as many as there are rows for an "
+                "exact fit.",
+                UserWarning,
+            )
+            return MANY_LANDMARKS
+        return n
 
-    def _keep(self, coef: Floats, intercept: Floats) -> None:
-        self.dual_coef_ = np.ascontiguousarray(coef.T)
-        self.intercept_ = np.asarray(intercept)[()]
+    def _training_rows(
+        self, rows: Any, y: Any, weights: Floats | None, columns: Columns, order: Index
+    ) -> _Training:
+        """Return the rows on which a kernel is chosen: all of them, or some if there are many."""
+        index = np.arange(rows.shape[0])
+        more = None
+        if self.n_landmarks_ is not None:
+            more = np.sort(order[: ROWS_PER_LANDMARK * self.n_landmarks_])
+            order = order[:MOST_COMPARED]
+            index = np.sort(order)
+            rows = rows[like(rows, index)]
+            y = y[like(y, index)]
+            weights = None if weights is None else weights[index]
+            order = np.searchsorted(index, order)
+        prepared = columns(rows)
+        prepared = prepared if sparse.issparse(prepared) else np.asarray(on_host(prepared))
+        response = np.asarray(on_host(y), np.float64)
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        known = Distances(prepared, weights, order)
+        return _Training(prepared, response, weights, centred, known, index, more)
 
-    def _matrix(self, X: ArrayLike) -> Floats:
-        """Return the kernel between new rows and the training rows."""
-        rows = self._checked(X, reset=False)
-        return self._values(self._prepared(rows), self._prepared(self.X_fit_))
+    def _features_of(self, columns: Columns, landmarks: Any) -> LandmarkFeatures:
+        """Return the features of landmarks, and keep them for new rows."""
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        self._features = LandmarkFeatures(columns, self._kernel_function(), landmarks, centred)
+        return self._features
 
-    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
-        if array_options(X) is None:
-            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
-        sparse = False if self.kernel == "precomputed" else "csr"
-        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
-        return validate_data(self, X, *y, **options)
-
-    def _values(self, rows: Any, others: Any) -> Floats:
-        """Return the kernel between prepared rows, or among them if there are no others."""
-        if self.kernel_ == "precomputed":
-            return np.asarray(rows)
-        if isinstance(self.kernel_, str) and self.kernel_ in ORDERS:
-            gamma = 1 / rows.shape[1] if self.gamma_ is None else self.gamma_
-            kernel = Radial(self.kernel_, float(nonnegative("gamma", gamma)))
-            return np.asarray(kernel(rows, rows if others is None else others))
-        if callable(self.kernel_):
+    def _kernel_function(self) -> Callable[[Any, Any], Any]:
+        """Return the kernel as a function of two sets of prepared rows."""
+        name = self.kernel_
+        if isinstance(name, str) and name in ORDERS:
+            gamma = 1 / self.n_features_in_ if self.gamma_ is None else self.gamma_
+            return Radial(name, float(nonnegative("gamma", gamma)))
+        if isinstance(name, str) and name in {"linear", "auto"}:
+            return linear
+        if isinstance(name, str) and name == "precomputed":
+            return _given
+        if callable(name):
             parameters = self.kernel_params or {}
         else:
             parameters = {"degree": self.degree, "coef0": self.coef0}
             if self.gamma_ is not None:  # otherwise the kernel has a default of its own
                 parameters["gamma"] = float(nonnegative("gamma", self.gamma_))
-        options = {"metric": self.kernel_, "filter_params": True} | parameters
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
-            values = pairwise_kernels(rows, others, **options)
-        if not np.isfinite(values).all():
-            raise ValueError(
-                "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
-                "StandardScaler, or choose another kernel or other parameters."
+        return partial(_by_scikit_learn, {"metric": name, "filter_params": True} | parameters)
+
+    def _keep(self, coef: Any, intercept: Any) -> None:
+        if self.n_landmarks_ is None:
+            self.dual_coef_ = np.ascontiguousarray(coef.T)
+            self.intercept_ = np.asarray(intercept)[()]
+            return
+        columns = coef.T if coef.ndim > 1 else coef
+        self.dual_coef_ = self._features.root @ columns
+        self.intercept_ = intercept - self._features.origin @ columns
+
+    def _matrix(self, X: ArrayLike) -> Any:
+        """Return new rows in the columns of the spectrum: kernel values, or features."""
+        rows = self._checked(X, reset=False)
+        exact = self.n_landmarks_ is None
+        return self._features.values(rows) if exact else self._features(rows)
+
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+        if is_device_array(X):
+            return self._checked_tensor(X, *y, reset=options.get("reset", True))
+        if array_options(X) is None:
+            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
+        sparse = False if self._is("precomputed") else "csr"
+        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        return validate_data(self, X, *y, **options)
+
+    def _checked_tensor(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+        """Check rows on a device, with their response if they are to be fitted."""
+        if not (self._is("auto", "linear", *ORDERS)):
+            raise TypeError(
+                "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
+                "or auto."
             )
-        return np.asarray(values)
+        rows, response = checked_device(X, X[:, 0] if y is None else y)
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            self.n_features_in_ = int(rows.shape[1])
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted."
+            )
+        if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
+            raise ValueError("Input X contains NaN or infinity.")
+        return rows if y is None else (rows, response)
 
-    def _between(self, kernel: Radial | None, training: Any, X: Any) -> Floats:
-        """Return the values of a candidate between new rows and some training rows."""
-        rows = self._prepared(self._checked(X, reset=False))
-        if kernel is not None:
-            return np.asarray(kernel(rows, training))
-        product = rows @ training.T
-        return np.asarray(product.toarray() if sparse.issparse(product) else product)
-
-    def _choose_kernel(
-        self, search: Search, splits: Any, groups: Any
-    ) -> tuple[Chosen, Callable[..., KernelData]]:
-        """Choose kernel and width, and store them; return the choice, and its data."""
+    def _choose_kernel(self, search: Search, splits: Any, data: Any, groups: Any) -> Chosen:
+        """Choose kernel and width, and store them."""
         training: _Training = self.__dict__.pop("_training")
         if len(training.y) < 2:
             raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
         is_compared = search.rule.compares_methods
-        rule = search.rule if is_compared else LeaveOneOut()
         if not (is_compared or all(one.has_filter for one in search.methods)):
             raise ValueError(
                 f"A kernel is chosen by leave-one-out, which {search.methods[0].name} does not "
                 "have: name the kernel and give gamma a number, or give cv=5."
             )
+        sizes = stages(len(training.known.order))
+        if training.more is not None:
+            sizes.append(len(training.more))
 
         def evaluate(kernel: Radial | None, index: Index | None) -> tuple[Problem, Choice]:
-            own: Rule = rule
-            grouping = groups
-            if index is not None and splits is not None:
-                own = self._rule(_restricted(splits, index, len(training.y)))
-            if index is not None and groups is not None:
-                grouping = groups[index]
-            quiet = replace(search, rule=own, verbose=False)
-            return quiet.best(training.data(kernel, index, self._between), grouping)
+            some: Any
+            if index is None and training.more is not None:
+                own = training.more
+                some = self._with_kernel(data.subset(own), kernel or linear)
+            else:
+                own = training.numbers(index)
+                some = training.data(kernel, index, self._prepared)
+            rule: Rule = search.rule if is_compared else LeaveOneOut()
+            if splits is not None:
+                rule = self._rule(_restricted(splits, own, data.n_rows))
+            grouping = None if groups is None else groups[own]
+            return replace(search, rule=rule, verbose=False).best(some, grouping)
 
         name = self.kernel if isinstance(self.kernel, str) else "auto"
-        count = len(training.y)
-        chosen = choose_kernel(name, training.known, evaluate, count, verbose=search.verbose)
+        chosen = choose_kernel(name, training.known, evaluate, sizes, verbose=search.verbose)
         self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
         self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
         self.candidates_ = chosen.candidates
-        if isinstance(rule, LeaveOneOut):
-            y = training.y.reshape(count, -1)
+        self._features = replace(self._features, kernel=chosen.kernel or linear)
+        if splits is None and isinstance(search.rule, LeaveOneOut):
+            y = training.y.reshape(len(training.y), -1)
             few = training.known.order[:MOST_LOOKED_AT]
             warn_of_copies(training.rows, y, few, float(np.mean(chosen.choice.error)))
-        return chosen, partial(training.data, chosen.kernel, None, self._between)
+        return chosen
+
+    def _prepared(self, X: Any) -> Any:
+        """Return new rows as kernels see them, on the host."""
+        rows = self._features.prepare(self._checked(X, reset=False))
+        return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
+
+    def _with_kernel(self, data: Any, kernel: Callable[[Any, Any], Any]) -> Any:
+        """Return data with another kernel."""
+        features = replace(self._features, kernel=kernel)
+        if isinstance(data, LandmarkData):
+            return replace(data, X=replace(data.X, features=features))
+        return replace(data, X=kernel(features.landmarks, features.landmarks))
+
+
+def _to_new_rows(kernel: Any, prepare: Callable[[Any], Any], training: Any, X: Any) -> Any:
+    """Return the kernel between new rows and some training rows."""
+    return kernel(prepare(X), training)
+
+
+def _given(rows: Any, others: Any) -> Any:
+    """Return a precomputed kernel: the rows are its values."""
+    del others
+    return rows
+
+
+def _by_scikit_learn(options: dict[str, Any], rows: Any, others: Any) -> Floats:
+    """Return a kernel that scikit-learn knows by name, or a function of two rows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
+        values = pairwise_kernels(rows, None if others is rows else others, **options)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+            "StandardScaler, or choose another kernel or other parameters."
+        )
+    return np.asarray(values)
 
 
 def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:
@@ -327,8 +452,14 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     standardise : bool or "auto", default="auto"
         Whether the kernel sees columns that are centred (a sparse X is not) and divided by their
         standard deviation; "auto" where γ is chosen, so that it then is a number in these units.
+    n_landmarks : int or None, default=None
+        Number of training rows, drawn by ``rng``, from which f is made up; the fit is still to all
+        rows, and leave-one-out is exact for it. Features are computed a block at a time and never
+        stored, from an array, a memory map or a tensor. As many as rows, or None with at most
+        5000 rows, is the kernel matrix of all rows; None with more rows is 2000. Kernels are then
+        compared on 1000 rows, and the best ones with the landmarks on four times as many rows.
     rng : int, numpy.random.Generator or None, default=None
-        Draws the rows on which kernels are compared first; None is the seed 0.
+        Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 
     Attributes
     ----------
@@ -337,7 +468,9 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     intercept_ : float or array of shape (n_targets,)
         The b above, zero if not fitted.
     X_fit_ : array or sparse matrix
-        The training rows, or the kernel matrix.
+        The training rows, the landmarks among them, or the kernel matrix.
+    n_landmarks_ : int or None
+        Number of landmarks, or None.
     kernel_, gamma_ : str or callable, and float or None
         The kernel, and its γ; None if the kernel has none or its default was taken.
     scale_, centre_ : arrays of shape (n_features,), or None
@@ -369,16 +502,18 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         fit_intercept: bool = True,
         *,
         standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
         rng: Any = None,
     ) -> None:
         super().__init__(method, stop, fit_intercept)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, rng)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
     def _fitted(self, data: Data) -> Self:
         if self._tunes:
             stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
-            data = self._choose_kernel(search, None, None)[1]()
+            self._choose_kernel(search, None, data, None)
+            data = self._with_kernel(data, self._features.kernel)
         return super()._fitted(data)
 
 
@@ -397,7 +532,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     kernel, gamma : default="auto"
         As in :class:`StoppedKernelRegressor`: by default kernel, width, method and stop are all
         chosen by the same error.
-    degree, coef0, kernel_params, fit_intercept, standardise, rng
+    degree, coef0, kernel_params, fit_intercept, standardise, n_landmarks, rng
         As in :class:`StoppedKernelRegressor`.
 
     Attributes
@@ -432,19 +567,20 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         scoring: str | Callable[..., float] | None = None,
         *,
         standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
         rng: Any = None,
     ) -> None:
         options = per_target, fit_intercept, verbose, prefer_simple, scoring
         super().__init__(method, stops, cv, rule, *options)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, rng)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
     def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
         if not self._tunes:
             return search.best(data, groups)
-        chosen, of_all = self._choose_kernel(search, splits, groups)
-        if search.rule.compares_methods:
+        chosen = self._choose_kernel(search, splits, data, groups)
+        if search.rule.compares_methods and chosen.problem.data.n_rows == data.n_rows:
             return chosen.problem, chosen.choice
-        return search.best(of_all(), groups)
+        return search.best(self._with_kernel(data, self._features.kernel), groups)
 
 
 class _KernelClassifier(_WithKernel, _LinearClassifier):
@@ -458,7 +594,7 @@ class _KernelClassifier(_WithKernel, _LinearClassifier):
         self.dual_coef_ = regressor.dual_coef_
         self.X_fit_ = regressor.X_fit_
         self.intercept_ = regressor.intercept_ + self._shift
-        for name in ("kernel_", "gamma_", "scale_", "centre_", "candidates_"):
+        for name in ("kernel_", "gamma_", "scale_", "centre_", "candidates_", "n_landmarks_"):
             setattr(self, name, getattr(regressor, name))
 
 
@@ -471,7 +607,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     ----------
     method, stop, class_weight, fit_intercept, calibration
         As in :class:`stoptime.StoppedClassifier`.
-    kernel, gamma, degree, coef0, kernel_params, standardise, rng
+    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
         As in :class:`StoppedKernelRegressor`.
 
     Attributes
@@ -503,10 +639,11 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         *,
         calibration: str = "sigmoid",
         standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
         rng: Any = None,
     ) -> None:
         super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, rng)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -519,7 +656,7 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     ----------
     method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose, calibration
         As in :class:`stoptime.StoppedClassifierCV`; all folds share one kernel matrix.
-    kernel, gamma, degree, coef0, kernel_params, standardise, rng
+    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
         As in :class:`StoppedKernelRegressorCV`.
 
     Attributes
@@ -554,8 +691,9 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         *,
         calibration: str = "sigmoid",
         standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
         rng: Any = None,
     ) -> None:
         options = scoring, class_weight, fit_intercept, verbose
         super().__init__(method, stops, cv, rule, *options, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, rng)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)

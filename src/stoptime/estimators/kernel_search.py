@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.methods.base import Method
-from stoptime.spectrum.radial import ORDERS, Order, Radial, distances
+from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Choice, StopWarning, first_up_to_ties
 from stoptime.support.arrays import Array, Floats
@@ -27,7 +27,7 @@ from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
 COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median distance
-FEWEST_ROWS = 256  # of a comparison; a smaller one would mislead
+FEWEST_COMPARED = 256  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
@@ -88,8 +88,7 @@ class Distances:
         if kernel is not None:
             return np.asarray(kernel.of_distances(self.among(kernel.order, index)))
         rows = self.rows if index is None else self.rows[index]
-        product = rows @ rows.T
-        return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+        return np.asarray(linear(rows, rows))
 
 
 class Tried(NamedTuple):
@@ -128,11 +127,12 @@ class Chosen(NamedTuple):
 
 
 def choose_kernel(
-    name: str, known: Distances, evaluate: Evaluate, n_rows: int, *, verbose: bool
+    name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], *, verbose: bool
 ) -> Chosen:
     """Return the kernel with the least error, of the named one or of all if it is "auto".
 
-    ``evaluate`` returns the best stop for a kernel on some rows, or on all rows for None.
+    ``sizes`` are the numbers of rows of all comparisons. ``evaluate`` returns the best stop for a
+    kernel on some rows, or on those of the last comparison for None.
     """
     names = list(ORDERS) if name == "auto" else [name]
     medians = {order: known.median(order) for order in {ORDERS[one] for one in names}}
@@ -152,7 +152,7 @@ def choose_kernel(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             problem, choice = evaluate(kernel, index)
-        size = n_rows if index is None else len(index)
+        size = sizes[-1] if index is None else len(index)
         found = Tried(kernel, size, problem, choice, caught)
         summaries[kernel] = found.summary()
         if index is None:
@@ -162,10 +162,8 @@ def choose_kernel(
                 best = found
         return found.error
 
-    sizes = stages(len(known.order))
-    for size in sizes:
-        last = size == sizes[-1]
-        index = None if last else np.sort(known.order[:size])
+    for place, size in enumerate(sizes, start=1):
+        index = None if place == len(sizes) else np.sort(known.order[:size])
         errors = {
             kernel: tried(kernel, index)
             for kernel in progress(left, f"kernels on {size} rows", verbose)
@@ -173,7 +171,7 @@ def choose_kernel(
         better = sorted(left, key=errors.__getitem__)[: max((len(left) + 1) // 2, 2)]
         left = [kernel for kernel in left if kernel in better]
     if best is None:
-        raise RuntimeError("no kernel was tried on all rows")
+        raise RuntimeError("no kernel was tried on the last rows")
     if best.kernel is not None:
         power = places[best.kernel]
         closer = [at(best.kernel.name, power + step) for step in (-1, 1)]
@@ -188,7 +186,7 @@ def choose_kernel(
 def stages(n_rows: int) -> list[int]:
     """Return the numbers of rows of all comparisons: halves of the next, and all at the end."""
     sizes = [n_rows]
-    while sizes[0] // 2 >= FEWEST_ROWS:
+    while sizes[0] // 2 >= FEWEST_COMPARED:
         sizes.insert(0, sizes[0] // 2)
     return sizes
 

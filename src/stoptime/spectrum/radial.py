@@ -21,8 +21,10 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from stoptime.support.arrays import array_namespace
+from stoptime.spectrum.accuracy import check_range
+from stoptime.support.arrays import EPS, array_namespace, as_float64, like, on_host, slices
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
@@ -55,6 +57,67 @@ def _euclidean(rows: Any, others: Any) -> Any:
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
     return xp.sqrt(xp.clip(squares, 0, None))
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What is subtracted from columns before a kernel sees them, and what divides them, if any."""
+
+    centre: Any = None
+    scale: Any = None
+
+    @classmethod
+    def of(cls, rows: Any, weights: Any, *, centred: bool, scaled: bool) -> Columns:
+        """Return means and standard deviations of the columns; a sparse matrix is not centred."""
+        if not (centred or scaled):
+            return cls()
+        if sparse.issparse(rows):
+            mean, variance = mean_variance_axis(rows.astype(np.float64), 0, weights)
+            return cls(None, _deviations(mean, variance) if scaled else None)
+        shift = as_float64(rows[0])
+        total: Any = 0
+        squares: Any = 0
+        shares = None if weights is None else like(rows, np.asarray(weights) / np.sum(weights))
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is found with the rows
+            for block in slices(rows.shape[0], 2**20 // rows.shape[1]):
+                part = as_float64(rows[block]) - shift
+                share = part[:, 0] * 0 + 1 / rows.shape[0] if shares is None else shares[block]
+                total = total + share @ part
+                squares = squares + share @ part**2
+            mean = np.asarray(on_host(shift + total))
+            variance = np.asarray(on_host(squares - total**2)).clip(0)
+        scale = _deviations(mean, variance) if scaled else None
+        return cls(like(rows, mean), None if scale is None else like(rows, scale))
+
+    def __call__(self, rows: Any) -> Any:
+        """Return rows as a kernel sees them, in double precision."""
+        if sparse.issparse(rows):
+            rows = rows.astype(np.float64, copy=False)
+            return rows if self.scale is None else rows @ sparse.diags_array(1 / self.scale)
+        rows = as_float64(rows)
+        if self.centre is None:
+            return rows
+        rows = rows - self.centre
+        if self.scale is not None:
+            rows /= self.scale
+        with np.errstate(over="ignore"):
+            square = float((rows * rows).sum())
+        # squared distances are at most four times the largest square; small ones are harmless
+        check_range("X", np.float64(square), False, room=4.0)
+        return rows
+
+
+def _deviations(mean: Any, variance: Any) -> Any:
+    deviation = np.sqrt(variance)
+    # what varies less than by rounding is constant, and must not become a feature
+    noise = 8 * EPS * np.maximum(np.abs(mean), deviation.max(initial=0))
+    return np.where(deviation > noise, deviation, 1.0)
+
+
+def linear(rows: Any, others: Any) -> Any:
+    """Return the inner products of rows and others, as an array."""
+    product = rows @ others.T
+    return product.toarray() if sparse.issparse(product) else product
 
 
 @dataclass(frozen=True)
