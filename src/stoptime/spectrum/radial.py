@@ -36,7 +36,8 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
     if sparse.issparse(rows) or sparse.issparse(others):
         return (manhattan_distances if order == 1 else euclidean_distances)(rows, others)
     if order == 2:
-        return _euclidean(rows, others)
+        squares = _squares(rows, others)
+        return array_namespace(squares).sqrt(array_namespace(squares).clip(squares, 0, None))
     if isinstance(rows, np.ndarray):
         return cdist(rows, others, "cityblock")
     if array_namespace(rows).__name__.endswith("torch"):
@@ -47,7 +48,8 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
     return total
 
 
-def _euclidean(rows: Any, others: Any) -> Any:
+def _squares(rows: Any, others: Any) -> Any:
+    """Return squared Euclidean distances, up to rounding, which may be negative."""
     # one product of matrices in place of many differences; columns are centred beforehand, so that
     # little cancels
     xp = array_namespace(rows)
@@ -56,7 +58,7 @@ def _euclidean(rows: Any, others: Any) -> Any:
     squares += xp.sum(others * others, axis=1)
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
-    return xp.sqrt(xp.clip(squares, 0, None))
+    return squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,4 +151,8 @@ class Radial:
 
     def __call__(self, rows: Any, others: Any) -> Any:
         """Return the kernel between rows and others."""
+        if self.name == "rbf" and not (sparse.issparse(rows) or sparse.issparse(others)):
+            squares = _squares(rows, others)  # a root would be squared again
+            squares *= -self.gamma
+            return array_namespace(squares).exp(squares)
         return self.of_distances(distances(rows, others, self.order))
