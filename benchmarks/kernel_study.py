@@ -6,8 +6,8 @@
 
 Every table is cut five times into five folds. All models see the same folds, and are fitted to each
 training set with no other choice than their own: text columns become indicators and missing numbers
-medians, by the training rows; gradient boosting takes both as they are. The results of each model
-on each table are added to ``benchmarks/results/kernel_study.json`` as soon as they are there.
+medians, by the training rows; gradient boosting takes both as they are. Results are added to
+``benchmarks/results/kernel_study.json`` as soon as they are there; what is there is not run again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
 OURS = "stoptime"
 BOOSTING = "gradient boosting"
 LOGISTIC = "LogisticRegressionCV"
-MOST_ROWS_OF_SLOW = 5000  # beyond, models of n³ operations for each of many settings are left out
+MOST_ROWS_OF_SLOW = 2000  # beyond, models of n³ operations for each of many settings are left out
 SLOW = "KernelRidge", "SVR", "SVC"
 FOLDS = 5
 
@@ -111,8 +112,8 @@ CLASSIFIERS: dict[str, Callable[[Table], BaseEstimator]] = {
 }
 
 
-def measured(table: Table, name: str, repeats: int) -> dict[str, Any]:
-    """Return the error and the seconds of a model in every fold."""
+def measured(table: Table, name: str, repeat: int) -> dict[str, list[float]]:
+    """Return the error and the seconds of a model in every fold of one repeat."""
     models = CLASSIFIERS if table.is_classes else REGRESSORS
     splitter = StratifiedKFold if table.is_classes else KFold
     X = table.columns
@@ -121,57 +122,63 @@ def measured(table: Table, name: str, repeats: int) -> dict[str, Any]:
     seconds = []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for repeat in range(repeats):
-            folds = splitter(FOLDS, shuffle=True, random_state=repeat)
-            for train, test in folds.split(X, y):
-                begin = time.perf_counter()
-                model = models[name](table).fit(X[train], y[train])
-                seconds.append(time.perf_counter() - begin)
-                if table.is_classes:
-                    chances = model.predict_proba(X[test])
-                    errors.append(log_loss(y[test], chances, labels=np.unique(y)))
-                else:
-                    errors.append(float(np.mean((model.predict(X[test]) - y[test]) ** 2)))
+        folds = splitter(FOLDS, shuffle=True, random_state=repeat)
+        for train, test in folds.split(X, y):
+            begin = time.perf_counter()
+            model = models[name](table).fit(X[train], y[train])
+            seconds.append(time.perf_counter() - begin)
+            if table.is_classes:
+                chances = model.predict_proba(X[test])
+                errors.append(float(log_loss(y[test], chances, labels=np.unique(y))))
+            else:
+                errors.append(float(np.mean((model.predict(X[test]) - y[test]) ** 2)))
     return {"errors": errors, "seconds": seconds}
 
 
 def run(tables: list[Table], names: list[str], repeats: int, jobs: int, path: Path) -> None:
-    """Measure all models on all tables, large ones first, and store each result at once."""
+    """Measure all models on all tables, small ones first, and store each result at once."""
     found = json.loads(path.read_text()) if path.exists() else {}
     tasks = []
-    for table in sorted(tables, key=lambda one: -one.n_rows):
+    for table in sorted(tables, key=lambda one: one.n_rows):
         entry = found.setdefault(table.name, {"models": {}})
         entry |= {"rows": table.n_rows, "columns": int(table.columns.shape[1])}
         entry["classes"] = int(table.y.max()) + 1 if table.is_classes else 0
-        models = CLASSIFIERS if table.is_classes else REGRESSORS
-        for name in models:
+        for name in CLASSIFIERS if table.is_classes else REGRESSORS:
             slow = name in SLOW and table.n_rows > MOST_ROWS_OF_SLOW
-            if not slow and (not names or name in names):
-                tasks.append((table, name))
+            missing = name == "LightGBM" and find_spec("lightgbm") is None
+            if not slow and not missing and (not names or name in names):
+                known = entry["models"].setdefault(name, {})
+                tasks += [(table, name, one) for one in range(repeats) if str(one) not in known]
     results = Parallel(jobs, return_as="generator_unordered")(
-        delayed(_named)(table, name, repeats) for table, name in tasks
+        delayed(_named)(*task) for task in tasks
     )
-    for done, (table, name, result) in enumerate(results, start=1):
-        found[table]["models"][name] = result
-        path.write_text(json.dumps(found, indent=None, separators=(",", ":")))
+    for done, (table, name, repeat, result) in enumerate(results, start=1):
+        found[table]["models"][name][str(repeat)] = result
+        path.write_text(json.dumps(found, separators=(",", ":")) + "\n")
         print(f"{done}/{len(tasks)} {table}: {name} {sum(result['seconds']):.1f} s", flush=True)
 
 
-def _named(table: Table, name: str, repeats: int) -> tuple[str, str, dict[str, Any]]:
-    return table.name, name, measured(table, name, repeats)
+def _named(table: Table, name: str, repeat: int) -> tuple[str, str, int, dict[str, Any]]:
+    return table.name, name, repeat, measured(table, name, repeat)
+
+
+def pair(entry: dict[str, Any], name: str, peer: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the errors of two models in the folds that both have seen."""
+    own, other = (entry["models"][one] for one in (name, peer))
+    repeats = sorted(own.keys() & other.keys())
+    errors = [np.concatenate([one[repeat]["errors"] for repeat in repeats]) for one in (own, other)]
+    return errors[0], errors[1]
 
 
 def ratio(entry: dict[str, Any], name: str, peer: str) -> float:
     """Return the error of a model divided by that of a peer, over the same folds."""
-    own, other = (np.array(entry["models"][one]["errors"]) for one in (name, peer))
-    if entry["classes"]:
-        return float(own.mean() / other.mean())
-    return float(np.sqrt(own.mean() / other.mean()))
+    own, other = pair(entry, name, peer)
+    return float((own.mean() / other.mean()) ** (1.0 if entry["classes"] else 0.5))
 
 
 def spread(entry: dict[str, Any], name: str, peer: str) -> float:
     """Return a standard error of the logarithm of that ratio, corrected for folds that overlap."""
-    own, other = (np.array(entry["models"][one]["errors"]) for one in (name, peer))
+    own, other = pair(entry, name, peer)
     logs = np.log(own / other) / (1 if entry["classes"] else 2)
     # Nadeau and Bengio (2003): training sets share most of their rows
     return float(np.sqrt((1 / len(logs) + 1 / (FOLDS - 1)) * logs.var(ddof=1)))
@@ -183,51 +190,67 @@ def geometric_mean(values: list[float]) -> float:
 
 
 def tables_of(found: dict[str, Any], *, classes: bool) -> str:
-    """Return a table of all results, and one of their means, in Markdown."""
-    models = CLASSIFIERS if classes else REGRESSORS
+    """Return all results, and their means, in Markdown."""
     entries = {
         name: one
-        for name, one in sorted(found.items(), key=lambda pair: pair[1]["rows"])
-        if bool(one["classes"]) == classes and {OURS, BOOSTING} <= set(one["models"])
+        for name, one in sorted(found.items(), key=lambda item: item[1]["rows"])
+        if bool(one["classes"]) == classes
+        and all(one["models"].get(model) for model in (OURS, BOOSTING))
     }
-    others = [name for name in models if name != BOOSTING]
+    models = CLASSIFIERS if classes else REGRESSORS
+    seen = {model for one in entries.values() for model, known in one["models"].items() if known}
+    others = [name for name in models if name != BOOSTING and name in seen]
+    repeats = {len(one["models"][OURS]) for one in entries.values()}
     lines = [
+        f"{len(entries)} tables, {'/'.join(map(str, sorted(repeats)))} × {FOLDS} folds.",
+        "",
         "| table | rows | columns | " + " | ".join(others) + " | seconds |",
-        "|---|--:|--:|" + "--:|" * len(others) + "--:|",
+        "|---|--:|--:|" + "--:|" * (len(others) + 1),
     ]
     for name, entry in entries.items():
+        values = {one: ratio(entry, one, BOOSTING) for one in others if entry["models"].get(one)}
         cells = []
         for model in others:
-            if model not in entry["models"]:
-                cells.append("–")
-                continue
-            error = spread(entry, model, BOOSTING) if model == OURS else 0
-            value = ratio(entry, model, BOOSTING)
-            best = all(
-                value <= ratio(entry, one, BOOSTING) for one in entry["models"] if one in others
-            )
-            shown = f"{value:.2f}" + (f" ± {value * error:.2f}" if error else "")
-            cells.append(f"**{shown}**" if best and value <= 1 else shown)
-        seconds = np.mean(entry["models"][OURS]["seconds"])
+            shown = f"{values[model]:.2f}" if model in values else "–"
+            if model == OURS:
+                shown += f" ± {values[model] * spread(entry, model, BOOSTING):.2f}"
+            # bold where no other model, nor gradient boosting, has a smaller error
+            best = values.get(model) == min([1.0, *values.values()])
+            cells.append(f"**{shown}**" if best else shown)
+        times = [one["seconds"] for one in entry["models"][OURS].values()]
         head = f"| {name} | {entry['rows']} | {entry['columns']} | "
-        lines.append(head + " | ".join(cells) + f" | {seconds:.2g} |")
-    lines.append("")
+        lines.append(head + " | ".join(cells) + f" | {np.mean(times):.2g} |")
+    lines += [
+        "",
+        "| geometric mean | tables | " + " | ".join(others) + " |",
+        "|---|--:|" + "--:|" * len(others),
+    ]
     groups = {
         "up to 3000 rows": [one for one in entries.values() if one["rows"] <= 3000],
         "more rows": [one for one in entries.values() if one["rows"] > 3000],
     }
-    lines += [
-        "| geometric mean | tables | " + " | ".join(others) + " |",
-        "|---|--:|" + "--:|" * len(others),
-    ]
     for title, group in groups.items():
+        if not group:
+            continue
         cells = []
         for model in others:
-            values = [ratio(one, model, BOOSTING) for one in group if model in one["models"]]
-            worst = f"{geometric_mean(values):.3f} (worst {max(values):.2f})" if values else "–"
-            cells.append(worst if len(values) == len(group) else f"{worst}, {len(values)} tables")
+            values = [ratio(one, model, BOOSTING) for one in group if one["models"].get(model)]
+            if not values:
+                cells.append("–")
+                continue
+            shown = f"{geometric_mean(values):.3f} (worst {max(values):.2f})"
+            cells.append(shown if len(values) == len(group) else f"{shown}, {len(values)} tables")
         lines.append(f"| {title} | {len(group)} | " + " | ".join(cells) + " |")
+    if classes:
+        lines += ["", "Mean log loss: " + _mean_losses(entries, [BOOSTING, *others]) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _mean_losses(entries: dict[str, Any], models: list[str]) -> str:
+    """Return the mean log loss of every model that has seen all tables."""
+    known = [one for one in models if all(entry["models"].get(one) for entry in entries.values())]
+    means = [np.mean([pair(e, one, BOOSTING)[0].mean() for e in entries.values()]) for one in known]
+    return ", ".join(f"{one} {mean:.3f}" for one, mean in zip(known, means, strict=True))
 
 
 def page(path: Path) -> None:

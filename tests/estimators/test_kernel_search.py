@@ -78,8 +78,9 @@ def test_the_error_is_that_of_refits():
 
 
 def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, rng):
-    rows = rng.standard_normal((1100, 3))
-    response = np.sin(2 * rows[:, 0]) + 0.3 * rng.standard_normal(1100)
+    monkeypatch.setattr(kernel_search, "FEWEST_COMPARED", 60)
+    rows = rng.standard_normal((280, 3))
+    response = np.sin(2 * rows[:, 0]) + 0.3 * rng.standard_normal(280)
     computed = []
 
     def counted(one, other, order):
@@ -88,10 +89,10 @@ def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, r
 
     monkeypatch.setattr(kernel_search, "distances", counted)
     model = st.StoppedKernelRegressorCV("ridge").fit(rows, response)
-    assert sorted(computed[:2]) == [(1100, 1100, 1), (1100, 1100, 2)]
-    assert len(computed) == 3  # the third looks for copies, from a thousand rows
+    assert sorted(computed[:2]) == [(280, 280, 1), (280, 280, 2)]
+    assert len(computed) == 4  # the others look for copies
     counts = [one.n_rows for one in model.candidates_]
-    assert counts == [1100] * 6 + [550] * 3 + [275] * 6
+    assert counts == [280] * 6 + [140] * 3 + [70] * 6
     assert model.score(rows, response) > 0.8
 
 
@@ -124,11 +125,12 @@ def test_units_and_dead_columns_do_not_matter():
     np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-5)
 
 
-def test_folds_groups_scores_and_other_rules(rng):
+def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
     """Comparisons on a part of the rows keep folds, groups and validation sets."""
-    rows = rng.standard_normal((530, 2))
-    response = np.sin(3 * rows[:, 0]) + 0.2 * rng.standard_normal(530)
-    groups = np.arange(530) % 53
+    monkeypatch.setattr(kernel_search, "FEWEST_COMPARED", 60)
+    rows = rng.standard_normal((130, 2))
+    response = np.sin(2 * rows[:, 0]) + 0.2 * rng.standard_normal(130)
+    groups = np.arange(130) % 26
     folds = list(GroupKFold(5).split(rows, response, groups))
     by_groups = st.StoppedKernelRegressorCV("ridge", cv=GroupKFold(5)).fit(
         rows, response, groups=groups
@@ -151,7 +153,8 @@ def test_folds_groups_scores_and_other_rules(rng):
         {"rule": "one-standard-error"},
     ):
         model = st.StoppedKernelRegressorCV("ridge", **options).fit(rows, response)
-        assert model.score(rows, response) > 0.9
+        assert {one.n_rows for one in model.candidates_} == {65, 130}
+        assert model.score(rows, response) > 0.85
         assert len(model.candidates_) == 15
 
 
@@ -182,6 +185,8 @@ def test_copies_are_noticed_and_replicates_are_not(rng):
     assert np.mean((honest.predict(new) - truth) ** 2) < 0.5 * np.mean(
         (misled.predict(new) - truth) ** 2
     )
+    with pytest.warns(st.StopWarning, match="100% of the rows have a near copy"):
+        st.StoppedKernelRegressorCV("ridge", n_landmarks=100).fit(copies, twice)
     # measured again, with new noise: nothing is wrong
     again = np.r_[response, rows[:, 0] + rng.standard_normal(150)]
     st.StoppedKernelRegressorCV("ridge").fit(copies, again)

@@ -35,6 +35,7 @@ from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options, checked_device
 from stoptime.spectrum.landmarks import (
+    KERNEL_VALUES,
     LandmarkData,
     LandmarkFeatures,
     LandmarkRows,
@@ -55,6 +56,7 @@ from stoptime.support.arrays import (
     is_device_array,
     like,
     on_host,
+    slices,
 )
 from stoptime.support.checks import nonnegative, truth_value
 from stoptime.support.user_warnings import warn_user
@@ -375,10 +377,22 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.kernel or linear)
         if splits is None and isinstance(search.rule, LeaveOneOut):
-            y = training.y.reshape(len(training.y), -1)
-            few = training.known.order[:MOST_LOOKED_AT]
-            warn_of_copies(training.rows, y, few, float(np.mean(chosen.choice.error)))
+            self._look_for_copies(training, data, float(np.mean(chosen.choice.error)))
         return chosen
+
+    def _look_for_copies(self, training: _Training, data: Any, error: float) -> None:
+        """Warn if some rows have copies among all rows that mislead leave-one-out."""
+        few = training.index[training.known.order[:MOST_LOOKED_AT]]
+        y = np.asarray(on_host(data.y), np.float64)
+        if training.more is None:
+            sampled = training.rows[few]
+            warn_of_copies(few, [(0, training.rows)], sampled, y, error)
+            return
+        X = data.X.X
+        prepare = self._features.prepare
+        height = KERNEL_VALUES // len(few)
+        blocks = ((one.start, prepare(X[one])) for one in slices(X.shape[0], height))
+        warn_of_copies(few, blocks, prepare(X[like(X, few)]), y, error)
 
     def _prepared(self, X: Any) -> Any:
         """Return new rows as kernels see them, on the host."""

@@ -10,7 +10,7 @@ which has a handful of candidates. Distances are computed once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Choice, StopWarning, first_up_to_ties
-from stoptime.support.arrays import Array, Floats
+from stoptime.support.arrays import Array, Floats, on_host
 from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
@@ -191,32 +191,52 @@ def stages(n_rows: int) -> list[int]:
     return sizes
 
 
-def warn_of_copies(rows: Any, y: Array, few: Index, error: float) -> None:
+def warn_of_copies(
+    few: Index, blocks: Iterable[tuple[int, Any]], sampled: Any, y: Array, error: float
+) -> None:
     """Warn if leave-one-out is much too optimistic, because rows have near copies among others.
 
-    The response of a row is predicted by its nearest row, and by the nearest one that is no near
-    copy. If copies help so much that the error without them could be twice as large, they decide.
+    The response of a few ``sampled`` rows is predicted by that of the nearest row, and by that of
+    the nearest one that is no near copy. If copies help so much that the error without them could
+    be twice as large, they decide. The ``blocks`` are all rows, each with the number of its first.
     """
-    sampled = rows[few]
-    distance = np.asarray(distances(sampled, rows, 2))
-    near = NEAR_COPY * float(np.median(distance))
-    distance[np.arange(len(few)), few] = np.inf
-    closest = distance.argmin(axis=1)
-    copied = distance.min(axis=1) < near
-    distance[distance < near] = np.inf
-    copied &= np.isfinite(distance.min(axis=1))
+    median = float(np.median(on_host(distances(sampled, sampled, 2))))
+    found = [_Nearest(len(few)), _Nearest(len(few))]
+    for first, rows in blocks:
+        distance = np.asarray(on_host(distances(sampled, rows, 2)))
+        own = np.flatnonzero((few >= first) & (few < first + distance.shape[1]))
+        distance[own, few[own] - first] = np.inf
+        found[0].look(distance, first)
+        distance[distance < NEAR_COPY * median] = np.inf
+        found[1].look(distance, first)
+    closest, following = found
+    copied = (closest.distance < NEAR_COPY * median) & np.isfinite(following.distance)
     if not copied.any():
         return
-    following = distance.argmin(axis=1)
-    variance = float(np.mean(np.var(y, axis=0)))
-    by_copy = (y[few] - y[closest])[copied] ** 2
-    by_next = (y[few] - y[following])[copied] ** 2
+    by_copy = (y[few] - y[closest.place])[copied] ** 2
+    by_next = (y[few] - y[following.place])[copied] ** 2
     # the difference of two responses has twice the variance of one
     rise = float(copied.mean()) * float((by_next - by_copy).mean()) / 2
-    if rise > max(error, 0.01 * variance):
+    if rise > max(error, 0.01 * float(np.mean(np.var(y, axis=0)))):
         warn_user(
             f"{copied.mean():.0%} of the rows have a near copy among the others, with nearly the "
             "same response: leave-one-out is too optimistic if new rows will have none. Give cv a "
             "splitter that keeps groups together, such as GroupKFold(5), and pass groups to fit.",
             StopWarning,
         )
+
+
+class _Nearest:
+    """The nearest of all rows that were seen so far, for each of a few rows."""
+
+    def __init__(self, count: int) -> None:
+        self.distance = np.full(count, np.inf)
+        self.place = np.zeros(count, np.intp)
+
+    def look(self, distance: Array, first: int) -> None:
+        """Take nearer rows from a block of distances."""
+        at = distance.argmin(axis=1)
+        value = distance[np.arange(len(at)), at]
+        nearer = value < self.distance
+        self.distance[nearer] = value[nearer]
+        self.place[nearer] = first + at[nearer]
