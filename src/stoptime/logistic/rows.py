@@ -201,11 +201,12 @@ def prepared(
 
 def _find_largest(rows: Rows, centred: bool) -> None:
     """Estimate the largest eigenvalue of XᵀX/n by a few steps of block power iteration."""
-    vectors = np.random.default_rng(0).standard_normal((8, rows.mean.shape[0] + 1))
+    # the intercept is orthogonal to centred columns, and so is left out
+    size = rows.mean.shape[0] + (not centred)
+    vectors = np.random.default_rng(0).standard_normal((min(8, size), size))
     for _ in range(8):
-        vectors[:, -1] *= not centred  # the intercept is orthogonal to centred columns
         vectors = np.linalg.qr(vectors.T)[0].T
-        found = rows.times_gram(vectors)
+        found = rows.times_gram(np.pad(vectors, ((0, 0), (0, int(centred)))))[:, :size]
         rows.largest = float(np.linalg.norm(found @ vectors.T, 2))
         vectors = found
 
