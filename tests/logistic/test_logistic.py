@@ -82,7 +82,9 @@ def test_errors_are_those_of_folds_that_are_run_one_by_one(name, weighted):
     splits = splitter if isinstance(splitter, list) else splitter.split(iris, species, groups)
     total, expected, squares = 0.0, 0.0, 0.0
     for train, test in splits:
-        path = plain_run(iris[train], species[train], 3, NESTEROV, model.stops_[-1], own[train])
+        # a fold with fewer rows takes smaller steps on its mean loss
+        slower = st.Nesterov(step=NESTEROV.step * own[train].sum() / own.sum())
+        path = plain_run(iris[train], species[train], 3, slower, model.stops_[-1], own[train])
         each = np.array([losses(iris[test], species[test], B) for B in path])
         expected = expected + each @ own[test]
         squares = squares + each**2 @ own[test]
@@ -287,23 +289,19 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
 def test_scores_are_those_of_fitted_models(scoring):
-    scored = partial(
-        st.StoppedLogisticRegressionCV, st.Nesterov(step=0.2), StratifiedKFold(3), scoring
-    )
-    model = scored(fit_intercept=False).fit(cells, benign)
+    options = {"cv": StratifiedKFold(3), "scoring": scoring, "fit_intercept": False}
+    model = st.StoppedLogisticRegressionCV(st.Nesterov(step=0.2), **options).fit(cells, benign)
     for stop in (0, model.stop_, model.stops_[-1]):
         found = []
         for train, test in StratifiedKFold(3).split(cells, benign):
-            one = st.StoppedLogisticRegression(
-                st.Nesterov(step=0.2), int(stop), fit_intercept=False
-            )
+            slower = st.Nesterov(step=0.2 * len(train) / len(benign))
+            one = st.StoppedLogisticRegression(slower, int(stop), fit_intercept=False)
             one.fit(cells[train], benign[train])
             found.append(get_scorer(scoring)(one, cells[test], benign[test]))
         assert model.errors_[stop] == pytest.approx(-np.mean(found), rel=1e-9)
-        assert model.standard_errors_[stop] == pytest.approx(
-            np.std(found, ddof=1) / 3**0.5, abs=1e-9
-        )
-    weighted = scored(fit_intercept=False).fit(cells, benign, np.linspace(0.1, 1, len(benign)))
+        deviation = np.std(found, ddof=1) / np.sqrt(3)
+        assert model.standard_errors_[stop] == pytest.approx(deviation, abs=1e-9)
+    weighted = clone(model).fit(cells, benign, np.linspace(0.1, 1, len(benign)))
     assert not np.allclose(weighted.errors_[:5], model.errors_[:5])
 
 
@@ -350,7 +348,7 @@ def test_the_step_is_stable_and_as_long_as_the_curvature_allows():
     shares = np.bincount(y) / len(y)
     top = np.linalg.eigvalsh(np.diag(shares) - np.outer(shares, shares))[-1]
     assert rows.curvature() == pytest.approx(rows.largest * top)
-    assert rows.largest_curvature() == pytest.approx(rows.largest * 0.625, rel=0.01)
+    assert rows.largest_curvature() == rows.largest / 2
     model = st.StoppedLogisticRegressionCV().fit(X, y)
     assert 1 / rows.largest_curvature() <= model.method_.step <= 1 / rows.curvature()
     safe = st.StoppedLogisticRegressionCV(st.Nesterov(1 / rows.largest_curvature())).fit(X, y)

@@ -105,8 +105,7 @@ def run(
                 # a gain of less than a thousandth of the standard error is none
                 if k == 0 or error < found.error - 1e-3 * np.nan_to_num(deviation):
                     found.stop, found.coef = k, 1 * steps.shown[-1]
-                # an oscillating error may fall again, the later the longer its period is
-                if k > 1.25 * found.stop + 10:
+                if k > (1 + steps.patience) * found.stop + 20 * steps.patience:
                     return found
             if before is not None and _curvature(*before, ahead, gradient) > limit:
                 found.ended = "curvature"

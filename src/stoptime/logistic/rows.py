@@ -51,7 +51,7 @@ class Rows:
     """
 
     groups: list[Group]
-    totals: Array  # weights of the training sets
+    total: float  # the weight of all rows
     test_totals: Array
     priors: Array  # shares of the classes in each training set
     mean: Any
@@ -65,7 +65,7 @@ class Rows:
 
     def start(self, at_priors: bool) -> Any:
         """Return coefficients of zero, with intercepts that give the shares of the classes."""
-        start = np.zeros((len(self.totals), self.n_logits, self.mean.shape[0] + 1))
+        start = np.zeros((len(self.priors), self.n_logits, self.mean.shape[0] + 1))
         if at_priors and self.constant:
             odds = np.log(self.priors)
             odds -= odds[:, :1] if self.n_logits == 1 else odds.mean(axis=1, keepdims=True)
@@ -73,14 +73,14 @@ class Rows:
         return alike(self.mean, start)
 
     def curvature(self) -> float:
-        """Return the largest eigenvalue of the Hessian of all rows at the start."""
+        """Return the largest eigenvalue of the Hessian at the start."""
         shares = self.priors[-1]
         hessian = np.diag(shares) - np.outer(shares, shares)
         return self.largest * float(np.linalg.eigvalsh(hessian)[-1])
 
     def largest_curvature(self) -> float:
-        """Return a bound for all runs and coefficients: no row has more than a half."""
-        return self.largest / 2 * float(np.max(self.totals[-1] / self.totals))
+        """Return a bound for all coefficients: no row has more than a half."""
+        return self.largest / 2
 
     def _logits(self, block: Block, coef: Any) -> Any:
         """Return the logits for coefficients of shape (m, p + 1), of shape (m, n)."""
@@ -111,14 +111,17 @@ class Rows:
                 if block.weights is not None:
                     products *= block.weights[-1]  # those of the last run, which has all rows
                 self._adjoint(block, products, found)
-        return np.asarray(on_host(found), np.float64) / self.totals[-1]
+        return np.asarray(on_host(found), np.float64) / self.total
 
     def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Array, Any]:
-        """Return the gradients of the mean log losses of all runs, and the losses of test rows.
+        """Return the gradients of the log losses of all runs, and the losses of test rows.
 
-        Gradients are those at the coefficients ``ahead``, losses those at ``shown``; both have
-        shape (runs, logits, p + 1). The losses are weighted sums over each test set, in the first
-        row, and those of their squares, in the second. The logits of test rows are kept on demand.
+        Losses of training rows are summed, and divided by the number of all rows in every run: the
+        best penalty for a mean loss falls like 1/n, and so a fold, which has fewer rows, should
+        advance more slowly than the fit to all rows. Gradients are those at the coefficients
+        ``ahead``, losses those at ``shown``, both of shape (runs, logits, p + 1). Losses are
+        weighted sums over each test set, in the first row, and those of their squares, in the
+        second. The logits of test rows are kept on demand.
         """
         xp = array_namespace(ahead)
         gradient = xp.zeros_like(ahead)
@@ -145,7 +148,7 @@ class Rows:
                     residuals *= block.weights[:, None, :]
                 self._adjoint(block, residuals.reshape(-1, scores.shape[2]), slopes)
             gradient[group.train] += slopes.reshape(count, -1, ahead.shape[2])
-        gradient *= alike(ahead, (1 + (self.n_logits == 1)) / self.totals)[:, None, None]
+        gradient *= (1 + (self.n_logits == 1)) / self.total
         return gradient, sums, logits
 
 
@@ -168,16 +171,17 @@ def prepared(
     n = X.shape[0]
     own = np.ones(n) if weights is None else weights
     trained = [train for train, _ in splits] + [np.arange(n)]
-    totals = np.array([own[rows].sum() for rows in trained])
     test_totals = np.array([own[rows].sum() for _, rows in splits])
-    if not min(totals.min(), test_totals.min(initial=np.inf)) > 0:
-        raise ValueError("Every training set and every test set needs a row of positive weight.")
     shares = np.stack([np.bincount(places[rows], own[rows], n_classes) for rows in trained])
+    if not min(shares.sum(axis=1).min(), test_totals.min(initial=np.inf)) > 0:
+        raise ValueError("Every training set and every test set needs a row of positive weight.")
     # a class that a training set lacks is taken to be half as frequent as its rarest class
     rarest = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True) / 2
     shares = np.where(shares > 0, shares, rarest)
-    mean = X.T @ alike(X, own / totals[-1] * centred)
-    rows = Rows([], totals, test_totals, shares / shares.sum(1, keepdims=True), mean, constant)
+    total = float(own.sum())
+    mean = X.T @ alike(X, own / total * centred)
+    priors = shares / shares.sum(axis=1, keepdims=True)
+    rows = Rows([], total, test_totals, priors, mean, constant)
     # logits of a block: few enough for the cache of a processor, or a gigabyte of a device
     numbers = 2**28 if is_device_array(X) else 2**18
     for train, test, members, masks in _grouped(n, splits):

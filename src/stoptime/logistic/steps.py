@@ -42,6 +42,14 @@ class Steps:
         self.shown = self.value
         self.k = 0
 
+    @property
+    def patience(self) -> float:
+        """How much longer than to its best step a run should go on, as a share of these steps.
+
+        Oscillations of a constant momentum do not become slower, so that errors fall again.
+        """
+        return 2.0 if getattr(self.iteration, "momentum", None) else 0.25
+
     def ahead(self) -> Any:
         """Return the coefficients at which the next step takes its gradient."""
         lookahead = self.iteration.update(self.k + 1).lookahead
