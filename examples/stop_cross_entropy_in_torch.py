@@ -26,11 +26,14 @@ try:
 except ImportError:
     torch = None
 
-LR, MOMENTUM, STEPS = 0.3, 0.9, 600
+LR, MOMENTUM, STEPS = 0.03, 0.9, 600
 
 rng = np.random.default_rng(0)
 pixels, digit = load_digits(return_X_y=True)
 features = np.maximum(pixels @ rng.standard_normal((64, 400)) / 100, 0)
+# one label in five is wrong, as if it had been given in a hurry
+hurried = rng.uniform(size=len(digit)) < 0.2
+digit = np.where(hurried, rng.integers(10, size=len(digit)), digit)
 train = rng.permutation(len(digit)) < 250
 X, y, X_new, y_new = features[train], digit[train], features[~train], digit[~train]
 X, X_new = X - X.mean(axis=0), X_new - X.mean(axis=0)
@@ -47,16 +50,6 @@ else:
 
 plan = st.plan(X=X, y=y, method=method, loss="cross-entropy")
 print(f"stop after {plan.iterations} of {STEPS} steps")
-
-# %%
-# A first guess needs no run at all. At zero logits the curvature of cross-entropy with q classes is
-# that of half the squared error, divided by q. So exact leave-one-out of least squares on indicators
-# of the classes, with the step divided by q, says roughly when to stop. It is an approximation.
-
-stops = np.unique(np.geomspace(1, STEPS, 60).round())
-slower = st.HeavyBall(st.schedules.Cosine(peak=LR / 10, total=STEPS), MOMENTUM)
-guess = st.leave_one_out(X, np.eye(10)[y], slower, stops).pooled()
-print(f"first guess: {stops[np.argmin(guess.errors)]:.0f}")
 
 # %%
 # Now the run itself, beyond the stop, to show what that would cost.
@@ -90,8 +83,6 @@ print(f"log loss of new rows: {at_stop:.3f} at the stop, {min(losses):.3f} at be
 figure, ax = plots.new_figure(figsize=(7, 4.2))
 ax.plot(steps, losses, color="#D55E00", label="new rows")
 plan.plot(ax)
-ax.set(title="One run, stopped by its own folds", ylabel="log loss", ylim=(0, 1.5))
-ax.legend(["new rows", "held-out rows of five folds", None, f"stop after {plan.iterations} steps"])
-ax.legend()
+ax.set(title="One run, and where its own folds stop it", ylabel="log loss", ylim=(0.8, 2))
 
 plt.show()

@@ -2,6 +2,7 @@
 
     python -m benchmarks.logistic           # some minutes; writes results and docs/logistic.md
     python -m benchmarks.logistic --quick   # three small problems, printed only
+    python -m benchmarks.logistic --risk    # a simulation for the figure, some minutes
     python -m benchmarks.logistic --page    # writes the tables again from the stored results
 
 The peer has 20 penalties and the same five folds, and chooses by the log loss. All fits are made in
@@ -26,12 +27,15 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks import machine
+from benchmarks import figures, machine
+from benchmarks.logistic import risk
+from benchmarks.logistic.gpu import RESULTS as GPU
 from benchmarks.logistic.problems import Problem, problems
 from benchmarks.results import rounded
 from stoptime.support.files import atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "logistic.json"
+RISKS = RESULTS.with_name("logistic_risk.json")
 PAGE = Path(__file__).parents[2] / "docs" / "logistic.md"
 QUICK = ("wine", "diabetes, thirds", "isotropic, 2 classes")
 PEER = "LogisticRegressionCV"
@@ -201,6 +205,32 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def more_tables() -> dict[str, str]:
+    """Return the tables of the simulation and of the GPU, where they have been measured."""
+    found = {}
+    if RISKS.exists():
+        results = json.loads(RISKS.read_text(encoding="utf-8"))
+        kinds = list(risk.METHODS)
+        lines = [f"| signal | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+        for name, row in results["ratios"].items():
+            cells = [f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in kinds]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        found["risk"] = "\n".join(lines)
+        head = "| penalty | least squares | cross-entropy, small logits | large logits |"
+        rows = [" | ".join(f"{one:g}" for one in row) for row in results["closest"]]
+        found["closest"] = "\n".join([head, "|---|---|---|---|", *(f"| {one} |" for one in rows)])
+        folder = PAGE.parent / "_static" / "benchmarks"
+        figures.write(lambda page: risk.picture(results, page), folder, "logistic-risk")
+    if GPU.exists():
+        one = json.loads(GPU.read_text(encoding="utf-8"))
+        found["gpu"] = (
+            f"On one {one['device']}, {one['shape'][0]} × {one['shape'][1]} in single precision, "
+            f"{one['classes']} classes, {one['folds']} folds and {one['steps']} steps take "
+            f"{min(one['times']['fit']):.1f} s, {one['ratio']:.2f} times the bare products."
+        )
+    return found
+
+
 def methods_table(results: dict[str, Any]) -> str:
     """Return log losses and times of all methods and of the squared loss."""
     lines = ["| classifier | log loss | largest | isotropic | time |", "|---|---|---|---|---|"]
@@ -254,21 +284,28 @@ def filled(page: str, parts: dict[str, str]) -> str:
     return page
 
 
+def write(file: Path, results: dict[str, Any]) -> None:
+    """Write results, rounded."""
+    with atomic(file) as path:
+        path.write_text(json.dumps(rounded(results), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study, and write the tables of a full run."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="three small problems, printed only")
+    parser.add_argument("--risk", action="store_true", help="the simulation alone")
     parser.add_argument("--page", action="store_true", help="write the tables again")
     options = parser.parse_args(arguments)
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if options.page else None
-    if results is None:
-        results = rounded(study(options.quick))
-        if options.quick:
-            print(tables(results | {"big": {}})["summary"])
-            return 0
-        with atomic(RESULTS) as path:
-            path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    page = filled(PAGE.read_text(encoding="utf-8"), tables(results))
+    if options.quick:
+        print(tables(study(quick=True) | {"big": {}})["summary"])
+        return 0
+    if options.risk:
+        write(RISKS, risk.simulated())
+    elif not options.page:
+        write(RESULTS, study(quick=False))
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    page = filled(PAGE.read_text(encoding="utf-8"), tables(results) | more_tables())
     with atomic(PAGE) as path:
         path.write_text(page, "utf-8")
     print(f"wrote the tables of {PAGE.name}")

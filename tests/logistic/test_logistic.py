@@ -484,7 +484,8 @@ def test_it_is_an_estimator_that_pickles_and_draws():
     np.testing.assert_allclose(model.predict_proba(iris).sum(axis=1), 1.0)
     assert clone(model).set_params(method__friction=5.0).method == st.Nesterov(friction=5.0)
     ax = model.plot()
-    assert f"stop after {model.stop_} steps" in ax.get_legend().get_texts()[0].get_text()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["held-out rows", f"stop after {model.stop_} steps"]
     assert st.plan(X=iris, y=species, step=0.1, loss="cross-entropy").plot().get_xlabel() == "steps"
 
 

@@ -85,7 +85,7 @@ def draw_errors(errors: Array, spread: Array, stop: int, ax: Axes | None = None)
 
     ax = plots.new_figure()[1] if ax is None else ax
     steps = np.arange(len(errors))
-    ax.plot(steps, errors, linewidth=1.8)
+    ax.plot(steps, errors, linewidth=1.8, label="held-out rows")
     ax.fill_between(steps, errors - spread, errors + spread, alpha=0.15, linewidth=0)
     ax.axvline(stop, color="0.3", linestyle="--", linewidth=1, label=f"stop after {stop} steps")
     ax.set(xlabel="steps", ylabel="error of held-out rows")
