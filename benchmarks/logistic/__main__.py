@@ -48,6 +48,7 @@ METHODS = {
     "heavy ball, momentum 0.9": st.HeavyBall(momentum=0.9),
     "gradient descent": st.GradientDescent(),
 }
+SQUARED = "squared loss, calibrated"
 BIG = (50_000, 768, 10)
 
 
@@ -69,7 +70,7 @@ def models() -> dict[str, Any]:
     found[PEER] = LogisticRegressionCV(
         Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000, use_legacy_attributes=False
     )
-    found["squared loss, calibrated"] = st.StoppedClassifierCV()
+    found[SQUARED] = st.StoppedClassifierCV()
     return found
 
 
@@ -199,43 +200,55 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     return {
         "summary": summary,
         "data": "\n".join(lines),
+        "which": which(results),
         "methods": methods_table(results),
         "linearised": linearised_table(results),
         "big": big_table(results),
     }
 
 
-def more_tables() -> dict[str, str]:
-    """Return the tables of the simulation and of the GPU, where they have been measured."""
-    found = {}
-    if RISKS.exists():
-        results = json.loads(RISKS.read_text(encoding="utf-8"))
-        kinds = list(risk.METHODS)
-        lines = [f"| signal | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
-        for name, row in results["ratios"].items():
-            cells = [f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in kinds]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-        found["risk"] = "\n".join(lines)
-        head = "| penalty | least squares | cross-entropy, small logits | large logits |"
-        rows = [" | ".join(f"{one:g}" for one in row) for row in results["closest"]]
-        found["closest"] = "\n".join([head, "|---|---|---|---|", *(f"| {one} |" for one in rows)])
-        folder = PAGE.parent / "_static" / "benchmarks"
-        figures.write(lambda page: risk.picture(results, page), folder, "logistic-risk")
-    if GPU.exists():
-        one = json.loads(GPU.read_text(encoding="utf-8"))
-        found["gpu"] = (
-            f"On one {one['device']}, {one['shape'][0]} × {one['shape'][1]} in single precision, "
-            f"{one['classes']} classes, {one['folds']} folds and {one['steps']} steps take "
-            f"{min(one['times']['fit']):.1f} s, {one['ratio']:.2f} times the bare products."
-        )
-    return found
+def which(results: dict[str, Any]) -> str:
+    """Return how the squared loss compares, where classes overlap and where they do not."""
+    loss = ratios(results, SQUARED, OURS)
+    spent = geometric(ratios(results, OURS, SQUARED, place=2))
+    left = [one["models"][OURS][0] / np.log(one["classes"]) for one in results["data"]]
+    overlap = np.array(left) > 0.5
+    return (
+        f"Squared loss with calibrated probabilities has {geometric(loss[overlap]):.2f} times the "
+        f"log loss of `StoppedLogisticRegressionCV` on the {overlap.sum()} data sets where the "
+        f"classes overlap (the log loss is more than half of that of guessing), and "
+        f"{geometric(loss[~overlap]):.2f} times on the {np.sum(~overlap)} others, at most "
+        f"{loss.max():.1f} times. Stopped logistic regression takes {spent:.1f} times as long."
+    )
+
+
+def simulation_tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of the simulation."""
+    kinds = list(risk.METHODS)
+    lines = [f"| signal | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    for name, row in results["ratios"].items():
+        cells = [f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in kinds]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    head = "| penalty | least squares | cross-entropy, small logits | large logits |"
+    rows = [" | ".join(f"{one:g}" for one in row) for row in results["closest"]]
+    closest = [head, "|---|---|---|---|", *(f"| {one} |" for one in rows)]
+    return {"risk": "\n".join(lines), "closest": "\n".join(closest)}
+
+
+def gpu_line(one: dict[str, Any]) -> str:
+    """Return the sentence about the GPU."""
+    return (
+        f"On one {one['device']}, {one['shape'][0]} × {one['shape'][1]} in single precision, "
+        f"{one['classes']} classes, {one['folds']} folds and {one['steps']} steps take "
+        f"{min(one['times']['fit']):.1f} s, {one['ratio']:.2f} times the bare products."
+    )
 
 
 def methods_table(results: dict[str, Any]) -> str:
     """Return log losses and times of all methods and of the squared loss."""
     lines = ["| classifier | log loss | largest | isotropic | time |", "|---|---|---|---|---|"]
     isotropic = [one["name"].startswith("isotropic") for one in results["data"]]
-    for name in (*METHODS, "squared loss, calibrated"):
+    for name in (*METHODS, SQUARED):
         loss = ratios(results, name)
         spent = geometric(ratios(results, name, place=2))
         shown = "Nesterov, friction 3 (the default)" if name == OURS else name
@@ -275,12 +288,11 @@ def big_table(results: dict[str, Any]) -> str:
 def filled(page: str, parts: dict[str, str]) -> str:
     """Return the page with each table between its two marks."""
     for name, text in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-        before, _, rest = page.partition(begin)
-        after = rest.partition(end)[2]
-        if not after:
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, mark, rest = page.partition(begin)
+        if not mark or end not in rest:
             raise ValueError(f"The page has no marks for {name}.")
-        page = f"{before}{begin}\n{text}\n{end}{after}"
+        page = f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"
     return page
 
 
@@ -304,10 +316,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(RISKS, risk.simulated())
     elif not options.page:
         write(RESULTS, study(quick=False))
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    page = filled(PAGE.read_text(encoding="utf-8"), tables(results) | more_tables())
+    parts = {}
+    if RESULTS.exists():
+        parts |= tables(json.loads(RESULTS.read_text(encoding="utf-8")))
+    if RISKS.exists():
+        simulated = json.loads(RISKS.read_text(encoding="utf-8"))
+        parts |= simulation_tables(simulated)
+        folder = PAGE.parent / "_static" / "benchmarks"
+        figures.write(lambda page: risk.picture(simulated, page), folder, "logistic-risk")
+    if GPU.exists():
+        parts["gpu"] = gpu_line(json.loads(GPU.read_text(encoding="utf-8")))
     with atomic(PAGE) as path:
-        path.write_text(page, "utf-8")
+        path.write_text(filled(PAGE.read_text(encoding="utf-8"), parts), "utf-8")
     print(f"wrote the tables of {PAGE.name}")
     return 0
 

@@ -137,19 +137,15 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     def decision_function(self, X: Any) -> Floats:
         """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
         check_is_fitted(self)
+        options = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "reset": False}
         if is_device_array(self.coef_):
             X = alike(self.coef_, X)
         else:
-            X = on_host(X) if is_device_array(X) else X
-            X = self._validated(X, reset=False, dtype=[np.float64, np.float32], accept_sparse="csr")
+            X = validate_data(self, on_host(X) if is_device_array(X) else X, **options)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
         logits = X @ self.coef_.T + self.intercept_
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
-
-    @property
-    def _validated(self) -> Callable[..., Any]:
-        return partial(validate_data, self)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Places, Array | None]:
         """Return rows, the class of each, and weights, which are None if all are one."""
@@ -157,7 +153,7 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        X, self.classes_, places = checked(X, y, self._validated)
+        X, self.classes_, places = checked(X, y, partial(validate_data, self))
         self.n_features_in_ = int(X.shape[1])
         weights = None
         if sample_weight is not None:

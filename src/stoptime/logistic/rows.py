@@ -253,7 +253,7 @@ def _losses(logits: Any, places: Any) -> Any:
     if logits.shape[1] == 1:
         # log(1 + exp(f)) for the first class, and log(1 + exp(-f)) for the second
         signed = logits[:, 0] * (1 - 2 * places)
-        return xp.log1p(xp.exp(-xp.abs(signed))) + (signed + xp.abs(signed)) / 2
+        return xp.logaddexp(0 * signed, signed)
     most = xp.max(logits, axis=1)
     odds = xp.sum(xp.exp(logits - most[:, None, :]), axis=1)
     rows = xp.arange(places.shape[0], device=places.device)

@@ -23,9 +23,9 @@ class Steps:
     def __init__(self, method: Method, start: Any) -> None:
         self.average = method if isinstance(method, Averaged) else None
         inner = method if self.average is None else self.average.method
-        decay, decoupled = 0.0, False
+        self.decay, self.decoupled = 0.0, False
         if isinstance(inner, Decayed):
-            decay, decoupled, inner = inner.weight_decay, inner.decoupled, inner.method
+            self.decay, self.decoupled, inner = inner.weight_decay, inner.decoupled, inner.method
         if not isinstance(inner, Iteration) or (self.average and self.average.kind == "tail"):
             raise ValueError(
                 f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
@@ -33,8 +33,6 @@ class Steps:
                 'their "polyak" or "exponential" average.'
             )
         self.iteration = inner
-        self.coupled = 0.0 if decoupled else inner.epsilon * decay
-        self.decoupled = inner.epsilon * decay if decoupled else 0.0
         self.start = start
         self.value = 1 * start
         self.move = 0 * start
@@ -59,13 +57,13 @@ class Steps:
         """Take the next step with the gradient at :meth:`ahead`, which is overwritten."""
         self.k += 1
         update = self.iteration.update(self.k)
+        # coefficients decay towards where they start, which is zero except for an intercept
+        if self.decay and not self.decoupled:
+            gradient += self.decay * (ahead - self.start)
         slope = gradient
         slope *= self.iteration.epsilon
-        # coefficients decay towards where they start, which is zero except for an intercept
-        if self.coupled:
-            slope += self.coupled * (ahead - self.start)
         if self.decoupled:
-            share = self.decoupled * self.iteration.step_ratio(self.k)
+            share = self.decay * self.iteration.epsilon * self.iteration.step_ratio(self.k)
             self.value -= share * (self.value - self.start)
         if update.direct:
             self.value -= update.direct * slope
