@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 N_SAMPLES = 1000
 ASPECTS = (0.2, 1.2)

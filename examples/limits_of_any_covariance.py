@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 covariance = ([1.0, 10.0], [0.75, 0.25])
 signal = [0.5, 2.5]  # squared coefficients by direction, times p

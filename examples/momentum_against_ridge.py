@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 n, p = 500, 100
 problem = {"eigenvalues": 1 / np.arange(1, p + 1), "signal": 1.0, "noise": 1.0, "n_samples": n}

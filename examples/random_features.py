@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 ratio, aspect = 2.0, 1.5  # features per input, and features per row
 signal, noise = 1.0, 0.25

@@ -9,7 +9,7 @@ import pytest
 
 import stoptime as st
 from stoptime.paper.reproduction import Experiment
-from stoptime.support import plots
+from stoptime.show import plots
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))

@@ -25,7 +25,7 @@ from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
 from stoptime.paper.products import price_of_products
 from stoptime.paper.sharp_constant import sharp_constant
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
 from stoptime.support.wording import rounded_up

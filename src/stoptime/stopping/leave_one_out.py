@@ -75,7 +75,7 @@ class LeaveOneOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
-        options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
+        options = {"standard_errors": self.standard_errors}
         return problem.left_out.errors(problem.filter, stops, **options)
 
     def choose(
@@ -311,7 +311,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
         own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
     ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-    look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
+    look = left_out.look(family.span.scaled(largest), last)
     found = []
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
@@ -343,7 +343,7 @@ def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool
         # every stop is a sum of a few ridges of its own
         return _Curve(problem, whole, _errors(problem, whole), [_Stage(np.inf, None)])
     span = Span.of(ladder, values_at(ladder, method, grid, scale))
-    look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
+    look = left_out.look(span, {method: float(grid[-1])})
     return _Curve(problem, whole, look.errors_at(method, whole), [_Stage(np.inf, look)])
 
 
@@ -374,7 +374,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         if (ellipse := ellipse_for(method, own, scale, left_out.rows.eigenvalues)) is not None:
             dense = np.union1d(own, _between(method, own, phase[start:count]))
             span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
-            look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
+            look = left_out.look(span, {method: float(own[-1])})
         stages.append(_Stage(float(own[-1]), look))
         found = _errors(problem, own) if look is None else look.errors_at(method, own)
         found = found[len(errors) - start :]
