@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from reference import accuracy
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.registry import FAMILY, METHODS, get_method
+from stoptime.methods.registry import FAMILY, METHODS, as_content, from_content, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import whole_number
 
@@ -72,7 +72,7 @@ def test_shrinkage_and_gain_against_fifty_digits(group):
 
 def test_reference_covers_every_method_and_all_regions():
     assert {name for name, _ in REFERENCE} == set(METHODS)
-    u = [point.t * point.s**0.5 for point in REFERENCE["nesterov-flow", 3.0]]
+    u = [point.t * point.s**0.5 for point in REFERENCE["accelerated-flow", 3.0]]
     assert min(u) < 1e-3
     assert max(u) > 1e5
     assert sum(1 < x < 30 for x in u) > 5
@@ -397,13 +397,24 @@ def test_a_slow_creep_settles_just_where_it_says():
     np.testing.assert_allclose(flow.shrinkage(s, flow.settled_at(s, level)), level, rtol=1e-4)
 
 
+def test_the_older_name_of_accelerated_flow_is_accepted_and_not_printed():
+    flow = get_method("nesterov-flow")
+    assert flow == get_method("accelerated-flow") == AcceleratedFlow()
+    assert flow.name == "accelerated-flow"
+    written = as_content(AcceleratedFlow(5))
+    assert written == {"name": "accelerated-flow", "friction": 5.0}
+    assert from_content(written | {"name": "nesterov-flow"}) == AcceleratedFlow(5)
+    with pytest.raises(ValueError, match='did you mean "nesterov-flow"'):
+        get_method("nestrov-flow")
+
+
 def test_registry():
     for name, cls in METHODS.items():
         assert get_method(name) == cls()
         assert cls.name == name
         assert cls.time_power in (1, 2)
     assert get_method(AcceleratedFlow(5)) == AcceleratedFlow(5)
-    with pytest.raises(ValueError, match=r"Unknown method 'sgd'.*nesterov-flow"):
+    with pytest.raises(ValueError, match=r"Unknown method 'sgd'.*accelerated-flow"):
         get_method("sgd")
     with pytest.raises(ValueError, match="Unknown method 3"):
         get_method(3)

@@ -111,7 +111,7 @@ def test_a_table_is_aligned():
 
 
 def test_a_method_is_named_with_its_parameters():
-    assert method_in_words(st.AcceleratedFlow()) == "nesterov-flow (friction 3)"
+    assert method_in_words(st.AcceleratedFlow()) == "accelerated-flow (friction 3)"
     assert method_in_words(st.Ridge()) == "ridge"
 
 

@@ -132,7 +132,7 @@ class AcceleratedFlow(Filter):
     """
 
     friction: float = 3.0
-    name: ClassVar[str] = "nesterov-flow"
+    name: ClassVar[str] = "accelerated-flow"
     time_power: ClassVar[int] = 2
     scale_free: ClassVar[bool] = True
     _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}

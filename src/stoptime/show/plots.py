@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STYLES = {
     "ridge": ("ridge", "#000000"),
     "gradient-flow": ("gradient flow", "#0072B2"),
-    "nesterov-flow": ("accelerated flow", "#D55E00"),
+    "accelerated-flow": ("accelerated flow", "#D55E00"),
     "heavy-ball-flow": ("heavy-ball flow", "#009E73"),
     "critical-flow": ("critically damped flow", "#CC79A7"),
     "iterated-ridge": ("iterated ridge", "#56B4E9"),
@@ -235,7 +235,7 @@ def friction(
 ) -> Axes:
     """Draw the guaranteed inflation at the best stop and, on a second axis, that stop τ = t√λ*."""
     ax = _axes(ax)
-    risk_color = COLORS["nesterov-flow"]
+    risk_color = COLORS["accelerated-flow"]
     time_color = COLORS["gradient-flow"]
     twin = ax.twinx()
     lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)

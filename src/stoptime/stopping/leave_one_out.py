@@ -30,10 +30,9 @@ from stoptime.left_out.span import (
     values_at,
 )
 from stoptime.methods.base import Filter, as_filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import Ridge, SumOfRidges
 from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
@@ -336,7 +335,7 @@ def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool
         method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
     served = is_served(ladder, method, grid, scale).all()
-    if not served and not (left_out.rows.has_one_scale and isinstance(method, Ridge | Butterworth)):
+    if not served and not (left_out.rows.has_one_scale and isinstance(method, SumOfRidges)):
         return _staged(problem, grid, per_target=per_target)
     whole = _with_ends(problem, grid)
     if not served:
