@@ -108,6 +108,8 @@ def points() -> Iterator[Point]:
                     parameters = {FLOWS[method]: float(row["parameter"])} if method in FLOWS else {}
                 else:
                     parameters = json.loads(row["parameters"])
+                if parameters.get("friction", 3.0) < 0.001:
+                    continue  # friction begins there
                 right = mp.mpf(row["shrinkage"]), mp.mpf(row["gain"])
                 yield Point(method, parameters, float(row["s"]), float(row["t"]), *right)
 
