@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 spectrum = st.decompose(*load_diabetes(return_X_y=True))
 L = spectrum.eigenvalues[-1]

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 METHODS = (*st.FAMILY, st.AcceleratedFlow())
 

@@ -1,5 +1,6 @@
 """The structure of the source: its reading order in CONTRIBUTING.md, and one name for one thing."""
 
+import ast
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -25,17 +26,10 @@ LATER_TYPES = {
     "spectrum.streamed.gram": {"spectrum.penalised", "spectrum.streamed.statistics"},
     "stopping.grid": {"stopping.problem"},
     "stopping.rule": {"stopping.problem"},
-    "support.plots": {
-        "methods.base",
-        "paths",
-        "stopping.rule",
-        "theory.learning",
-        "theory.risk",
-        "theory.stochastic",
-    },
-    "support.wording": {"methods.base", "tables.assessment"},
 }
 """Known imports under TYPE_CHECKING from a later module; the list may only become shorter."""
+DRAWS = "stoptime.show.plots"
+"""Results import it in their ``plot``, when it is called: the one deferred import upwards."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def places():
 
 def test_imports_form_no_cycle_deferred_ones_included(house):
     graph = {
-        module: imported - {f"stoptime.{one}" for one in LATER_TYPES.get(module[9:], ())}
+        module: imported - {DRAWS, *(f"stoptime.{one}" for one in LATER_TYPES.get(module[9:], ()))}
         for module, imported in house.imports.items()
     }
     TopologicalSorter(graph).prepare()  # raises where there is a cycle
@@ -73,11 +67,28 @@ def test_every_module_is_listed_in_reading_order(house):
 def test_a_module_imports_only_modules_above_it(house):
     order = places()
     later = {
-        module[9:]: {one[9:] for one in imported if order.get(one, -1) > order[module]}
+        module[9:]: {one[9:] for one in imported - {DRAWS} if order.get(one, -1) > order[module]}
         for module, imported in house.imports.items()
         if module in order
     }
     assert {module: found for module, found in later.items() if found} == LATER_TYPES
+
+
+def test_only_methods_named_plot_import_the_figures_from_below(house):
+    order = places()
+    users = {name for name, found in house.imports.items() if DRAWS in found and name in order}
+    for module in {name for name in users if order[name] < order[DRAWS]}:
+        whole, drawing = house.trees[module], []
+        for node in ast.walk(whole):
+            if isinstance(node, ast.FunctionDef) and node.name == "plot":
+                drawing += list(ast.walk(node))
+        found = {id(one) for one in house.importing(ast.walk(whole), DRAWS)}
+        assert found == {id(one) for one in house.importing(drawing, DRAWS)}, module
+
+
+def test_support_knows_no_other_package_in_types_neither(house):
+    support = {name: found for name, found in house.imports.items() if ".support" in name}
+    assert {one for found in support.values() for one in found if ".support" not in one} == set()
 
 
 def test_imports_of_a_later_module_are_of_types_alone(house):

@@ -75,6 +75,10 @@ class House:
                 found |= {alias.name for alias in node.names if alias.name in self.trees}
         return found
 
+    def importing(self, nodes: Iterable[ast.AST], module: str) -> list[ast.AST]:
+        """Return those of the nodes that import a module of the package."""
+        return [node for node in nodes if module in self._imported([node])]
+
     def repeated_constants(self) -> dict[str, list[str]]:
         """Return the names of module constants that are given a value in more than one file."""
         places = defaultdict(list)

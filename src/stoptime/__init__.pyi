@@ -2,8 +2,8 @@
 import stoptime.bounds as bounds
 import stoptime.methods.schedules as schedules
 import stoptime.show.explorer as explorer
+import stoptime.show.plots as plots
 import stoptime.show.report as report
-import stoptime.support.plots as plots
 import stoptime.theory.stochastic as stochastic
 from stoptime import tables as tables
 from stoptime.bounds.plan import Plan, plan

@@ -25,9 +25,8 @@ from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, u
 from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
 from stoptime.spectrum.streamed.sources import Chunks
 from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Floats, empty, like, on_host, slices
+from stoptime.support.arrays import Floats, empty, like, slices
 from stoptime.support.checks import list_of_stops
-from stoptime.support.pictures import MOST_LINES, Curve, card, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,19 +95,9 @@ class Path:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients against the stop; see :func:`stoptime.plots.coefficients`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.coefficients(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        coef = np.asarray(on_host(self.coef), np.float64)
-        columns = coef.reshape(len(coef), int(np.prod(coef.shape[1:]))).T
-        largest = np.argsort(-np.abs(columns).max(axis=1, initial=0), kind="stable")[:MOST_LINES]
-        curves = [Curve(self.stops, columns[one]) for one in largest]
-        freedom = self.degrees_of_freedom
-        ends = f"{freedom.min():.4g} to {freedom.max():.4g}" if freedom.size else "-"
-        drawn = picture(curves, ("stop", "largest coefficients"))
-        return card(repr(self), [(f"degrees of freedom: {ends}",)], drawn)
 
     def __repr__(self) -> str:
         stops = f"{self.stops[0]:.4g} to {self.stops[-1]:.4g}" if len(self.stops) else "- to -"

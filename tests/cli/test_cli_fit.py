@@ -46,7 +46,7 @@ def diabetes():
 @pytest.mark.parametrize(
     ("options", "method", "guarantee"),
     [
-        (["--method", "nesterov-flow"], "nesterov-flow (friction 3)", "at worst 1.60 times"),
+        (["--method", "nesterov-flow"], "accelerated-flow (friction 3)", "at worst 1.60 times"),
         ([], "gradient-flow", "at worst 1.08 times"),  # the best of the family
     ],
 )
@@ -361,7 +361,7 @@ def test_too_few_rows_for_folds_are_told(tmp_path):
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("fit diabetes --method nest", "nesterov-flow"), ("fit diabetes --rule path", "path-gcv")],
+    [("fit diabetes --method acc", "accelerated-flow"), ("fit diabetes --rule path", "path-gcv")],
 )
 def test_the_shell_completes_methods_and_rules(word, expected):
     env = {"_STOPTIME_COMPLETE": "complete_bash", "COMP_WORDS": f"stoptime {word}"}
@@ -523,7 +523,7 @@ def test_methods_in_messages_are_written_as_options():
             ["-m", "high-resolution-flow:step=1e300,strong_convexity=1"],
             "take --method high-resolution-flow:step=auto, which is 1/L",
         ),
-        (["--rule", "discrepancy"], "give one method, such as --method nesterov-flow, or use"),
+        (["--rule", "discrepancy"], "give one method, such as --method accelerated-flow, or use"),
     ],
 )
 def test_hints_are_in_the_syntax_of_the_command_line(tmp_path, options, words):

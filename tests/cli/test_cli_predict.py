@@ -314,7 +314,7 @@ def test_progress_begins_at_zero(monkeypatch):
 
 def test_help_lists_methods_and_rules():
     text = run("fit", "--help").stdout
-    for name in ("nesterov-flow", "spectral-cutoff", "one-standard-error", "path-gcv"):
+    for name in ("accelerated-flow", "spectral-cutoff", "one-standard-error", "path-gcv"):
         assert name in text
 
 

@@ -204,7 +204,7 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
     name = draw(some.sampled_from(names))
     root = float(np.sqrt(scale))
     step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
-    if name == "nesterov-flow":
+    if name == "accelerated-flow":
         return st.AcceleratedFlow(
             draw(some.sampled_from([3.0, 3.0, 1e-4, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
         )

@@ -18,7 +18,6 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
-from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory import calibration
 from stoptime.theory.fluctuations import SpectrumSource
@@ -99,7 +98,7 @@ class Plan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the guarantee of each run at any iteration, with a dot where the plan stops."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         ax = plots.new_figure()[1] if ax is None else ax
         for run in self._runs:
@@ -139,16 +138,6 @@ class Plan:
                 "enough: this batch size adds at most 1 %"
             )
         return text
-
-    def _repr_html_(self) -> str:
-        curves = []
-        for run in self._runs:
-            k, bounds = self._guarantees(run)
-            curves.append(Curve(k, bounds, (run.iterations, run.inflation)))
-        top = 2 * max(run.inflation for run in self._runs)
-        labels = "iterations", "risk over the best ridge risk, at most,"
-        title = f"Plan: equivalent to ridge with penalty {self.penalty:.4g}"
-        return card(title, self._rows, picture(curves, labels, top=top))
 
     def _guarantees(self, run: PlannedRun) -> tuple[Array, Array]:
         """Return iterations before and after the stop of a run, and their guarantees."""

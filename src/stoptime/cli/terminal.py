@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stoptime.methods.base import Method
-from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.registry import ALIASES, ALL_METHODS
 from stoptime.stopping.grid import FEWEST_GRID_STOPS
 from stoptime.support.checks import nonnegative, whole_number
 from stoptime.support.wording import did_you_mean_class
@@ -51,9 +51,10 @@ def known_name(kind: str, name: str, known: Mapping[str, type]) -> str:
 
 
 def parsed_method(word: str) -> Method:
-    """Return the method for a word such as ``nesterov-flow:friction=5``."""
+    """Return the method for a word such as ``accelerated-flow:friction=5``."""
     name, _, rest = word.partition(":")
-    method = ALL_METHODS[known_name("method", name, ALL_METHODS)]()
+    known = ALL_METHODS | ALIASES
+    method = known[known_name("method", name, known)]()
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, _, value = pair.partition("=")
@@ -162,7 +163,7 @@ REWORDED: dict[str, str | Callable[[re.Match[str]], str]] = {
     "classify=False": "--no-classify",
     "in_memory=True": "--in-memory",
     "use path_gcv or leave_one_out": "use --rule path-gcv or --rule loo",
-    "methods: give one method": "methods: give one method, such as --method nesterov-flow",
+    "methods: give one method": "methods: give one method, such as --method accelerated-flow",
     ", or unknown as for sparse matrices and operators": "",  # tables are neither
     r"tried, (\S+): give an array of later stops": _later_stops,
     'take step="auto"': "take --method high-resolution-flow:step=auto",

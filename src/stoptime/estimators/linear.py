@@ -383,7 +383,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
         filtered = np.ndim(self.stop_) == 0 and isinstance(self.method_, Filter)

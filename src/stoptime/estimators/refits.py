@@ -27,6 +27,7 @@ from stoptime.spectrum.data import Data, Fit, LeftOutRows, goals
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Floats, as_dtype, like, on_host
 from stoptime.support.checks import positive_number
+from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Search, Searched
@@ -47,7 +48,8 @@ class FoldFits:
     def of(cls, searched: Searched, splits: Any, fitted: Callable[[Data], Fit]) -> FoldFits:
         """Fit the training sets of folds."""
         search = cast("Search", searched.search)
-        pairs = searched.rows.left_out(splits, fitted, verbose=search.verbose)
+        with progress_shown(search.verbose):
+            pairs = searched.rows.left_out(splits, fitted)
         fits, left_out = (list(part) for part in zip(*pairs, strict=True))
         return cls(fits, left_out, searched.n_observations)
 

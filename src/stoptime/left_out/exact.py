@@ -25,6 +25,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, nonnegative
+from stoptime.support.progress import progress_shown
 
 
 def leave_one_out(  # noqa: PLR0913 - the data have five parameters
@@ -74,7 +75,8 @@ def leave_one_out(  # noqa: PLR0913 - the data have five parameters
     stops = list_of_stops(stops)
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     left_out, tuned = _prepared(data, get_method(method), spectrum)
-    return left_out.errors(tuned, stops, standard_errors=standard_errors, verbose=verbose)
+    with progress_shown(verbose):
+        return left_out.errors(tuned, stops, standard_errors=standard_errors)
 
 
 def left_out_residuals(

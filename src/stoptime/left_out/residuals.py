@@ -73,7 +73,7 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
-    def look(self, span: Span, last: dict[Filter, float], *, verbose: bool = False) -> Look:
+    def look(self, span: Span, last: dict[Filter, float]) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
         ``last`` is the last stop of each method for which the span was made.
@@ -83,7 +83,7 @@ class LeftOut:
         kept = empty(rows.data.y, (width, *rows.data.y.shape)) if self._has_room(width) else None
         products = empty(rows.data.y, (rows.data.n_targets, width, width))
         products[:] = 0
-        for part in self._parts(ridges_of(rows.eigenvalues, span), 0, verbose=verbose):
+        for part in self._parts(ridges_of(rows.eigenvalues, span), 0):
             if kept is not None:
                 kept[:, part.rows, part.targets] = part.columns
             weighted = (part.columns * (part.weight**0.5)[:, None]).swapaxes(0, 2)
@@ -101,18 +101,18 @@ class LeftOut:
         room = max(KEPT_NUMBERS, data.n_rows * data.n_features)
         return width * data.n_rows * data.n_targets <= room
 
-    def _parts(self, source: Source, further: int, *, verbose: bool = False) -> Iterator[Part]:
+    def _parts(self, source: Source, further: int) -> Iterator[Part]:
         """Yield the columns of a source, with room for further numbers of every target."""
         n_targets = self.rows.data.n_targets
         for targets in slices(n_targets, TARGETS_AT_ONCE):
             several = n_targets > TARGETS_AT_ONCE
             rows = self.rows.of_targets(targets) if several else self.rows
-            for index, block in blocks_of(rows, source, further, verbose=verbose):
+            for index, block in blocks_of(rows, source, further):
                 columns = columns_of(source, block, rows.coef)
                 yield Part(index, targets, columns, block.scale, block.weight)
 
     def _mixed(
-        self, method: Filter, stops: Array, own: Places | None = None, *, verbose: bool = False
+        self, method: Filter, stops: Array, own: Places | None = None
     ) -> Iterator[tuple[Part, Array]]:
         """Yield parts of the data, and their e at all stops, or of each target at its ``own`` one.
 
@@ -126,20 +126,18 @@ class LeftOut:
                 break
         else:
             source, mix = self.route(method, stops)
-            parts = self._parts(source, len(stops) if own is None else 1, verbose=verbose)
+            parts = self._parts(source, len(stops) if own is None else 1)
         for part in parts:
             if own is None:
                 yield part, mix.at_all_stops(part.columns, part.scale)
             else:
                 yield part, mix.by_target(part.columns, part.scale, own[part.targets])
 
-    def errors(
-        self, method: Filter, stops: Array, *, standard_errors: bool, verbose: bool = False
-    ) -> ErrorCurve:
+    def errors(self, method: Filter, stops: Array, *, standard_errors: bool) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`."""
         rows = self.rows
         sums = np.zeros((3, len(stops), rows.data.n_targets))
-        for part, values in self._mixed(method, stops, verbose=verbose):
+        for part, values in self._mixed(method, stops):
             squares = values**2
             sums[0][:, part.targets] += on_host(part.weight @ squares)
             if standard_errors:
@@ -260,11 +258,9 @@ class Look:
         return with_ends(coordinates, stops, inner), error
 
 
-def blocks_of(
-    rows: Rows, source: Source, further: int, *, verbose: bool = False
-) -> Iterator[tuple[slice, RowBlock]]:
+def blocks_of(rows: Rows, source: Source, further: int) -> Iterator[tuple[slice, RowBlock]]:
     """Yield the rows, block by block, with room for further numbers of every target."""
     targets = rows.data.n_targets
     numbers = source.numbers_per_row(targets) + further * targets + 4
-    for index in progress(list(rows.blocks(numbers)), "leave-one-out", verbose):
+    for index in progress(list(rows.blocks(numbers)), "leave-one-out"):
         yield index, rows.block(index)

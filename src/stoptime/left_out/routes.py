@@ -25,10 +25,9 @@ from stoptime.left_out.span import (
     scale_nodes,
     values_at,
 )
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import SumOfRidges
 from stoptime.support.arrays import Array, array_namespace, like, on_host
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def route_to(
     if isinstance(method, SpectralCutoff):
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
     ladder = ladder_for(method, inner, scale, largest)
-    if isinstance(method, Ridge | Butterworth) and np.ptp(scales) == 0:
+    if isinstance(method, SumOfRidges) and np.ptp(scales) == 0:
         penalties, weights = method.ridges(inner)
         if penalties.size <= ladder.rungs:
             return Route(_own_ridges(eigenvalues, penalties, weights, scale), alone)
@@ -183,4 +182,4 @@ def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any, scale: float) 
     table = np.zeros((2 * count * n_stops + 1, n_stops))
     table[place, stop] = np.real(weights).ravel()
     table[place + count * n_stops, stop] = -np.imag(weights).ravel()
-    return Ridges(eigenvalues, penalties.ravel().astype(np.complex128) / scale, table)
+    return Ridges(eigenvalues, penalties.ravel() / scale, table)

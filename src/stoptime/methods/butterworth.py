@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Checks, Complex, Filter
-from stoptime.methods.ridge import whole_times
+from stoptime.methods.base import Checks, Complex
+from stoptime.methods.ridge import SumOfRidges, whole_times
 from stoptime.support.arrays import Array
 
 
 @dataclass(frozen=True)
-class Butterworth(Filter):
+class Butterworth(SumOfRidges):
     r"""A ridge with a steeper edge: the Butterworth filter of signal processing.
 
     .. math:: g(s, t) = \frac{1}{1 + (ts)^q}, \qquad \lambda = 1/t
@@ -57,16 +57,11 @@ class Butterworth(Filter):
         q = self.order
         return np.asarray(stop, np.float64) * ((q - 1) ** ((q - 1) / q) / q)
 
-    def ridges(self, stops: ArrayLike) -> tuple[Complex, Complex]:
-        r"""Return the ridges whose average is this filter: penalties and weights.
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
+        r"""Return penalties and weights of the ridges whose average is this filter.
 
-        .. math:: g(s, t) = \mathrm{Re}\sum_k \omega_k\,\frac{\lambda_k}{\lambda_k + s}, \qquad
-            \lambda_k = -e^{i\pi(2k+1)/q}/t
-
-        Both arrays have shape (n_ridges, n_stops). Penalties come in conjugate pairs, and only one
-        of each pair is returned, with the weight of both. The stops are positive and finite.
+        .. math:: \lambda_k = -e^{i\pi(2k+1)/q}/t
         """
-        t = np.atleast_1d(np.asarray(stops, np.float64))
         # The poles of g are the q-th roots of -1, divided by t. The upper half of them is enough.
         half = (self.order + 1) // 2
         angles = np.pi * (2 * np.arange(half) + 1) / self.order
@@ -76,7 +71,7 @@ class Butterworth(Filter):
             # An odd order has one real penalty, that of ridge itself, without a conjugate.
             penalties[-1] = 1.0
             weights[-1] = 1 / self.order
-        return penalties[:, None] / t, np.repeat(weights[:, None], len(t), axis=1)
+        return penalties[:, None] / stops, np.repeat(weights[:, None], len(stops), axis=1)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + (t * s) ** float(self.order))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -17,9 +15,10 @@ from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, u
 from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import nonnegative, positive_number
 
-MOST_FRICTION = 1e12
-LEARNED_PHASE = 1e3  # exp(-1000) is zero, and larger phases could overflow
-LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
+
+def friction_number(name: str, value: object) -> float:
+    """Return a friction as a float, from 0.001 to 200: the orders of SciPy's Bessel functions."""
+    return positive_number(name, value, low=np.nextafter(1e-3, 0), high=np.nextafter(200, 201))
 
 
 @dataclass(frozen=True)
@@ -122,8 +121,8 @@ class AcceleratedFlow(Filter):
     Parameters
     ----------
     friction : float, default=3.0
-        The r above. 3 is Nesterov's method, where g = 2 J₁(u)/u; more friction is slower and
-        oscillates less.
+        The r above, from 0.001 to 200. 3 is Nesterov's method, where g = 2 J₁(u)/u; more friction
+        is slower and oscillates less.
 
     Examples
     --------
@@ -132,10 +131,10 @@ class AcceleratedFlow(Filter):
     """
 
     friction: float = 3.0
-    name: ClassVar[str] = "nesterov-flow"
+    name: ClassVar[str] = "accelerated-flow"
     time_power: ClassVar[int] = 2
     scale_free: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}
+    _checks: ClassVar[Checks] = {"friction": friction_number}
 
     @property
     def universal_guarantee(self) -> bool:
@@ -213,7 +212,7 @@ class CriticalFlow(Filter):
         return special.critical_phase(level) / float(np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        u = np.minimum(t * np.sqrt(s), LEARNED_PHASE)
+        u = np.minimum(t * np.sqrt(s), 1e3)  # exp(-1000) is zero, and infinity would give NaN
         return np.asarray((1 + u) * np.exp(-u))
 
     def _gain(self, s: Array, t: Array) -> Array:
@@ -253,18 +252,14 @@ class HeavyBallFlow(Filter):
     damping: float | str = "critical"
     name: ClassVar[str] = "heavy-ball-flow"
     time_power: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = {
-        "damping": unless(
-            "critical", partial(positive_number, low=LEAST_DAMPING, high=1 / LEAST_DAMPING)
-        )
-    }
+    _checks: ClassVar[Checks] = {"damping": unless("critical", positive_number)}
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "critical" damping as a number: √ of the smallest eigenvalue."""
         if self.damping != "critical":
             return self
         s = nonnegative("eigenvalues", eigenvalues)
-        smallest = smallest_positive(self, "damping", s, least=LEAST_DAMPING**2, example=0.1)
+        smallest = smallest_positive(self, "damping", s, least=0.0, example=0.1)
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:
@@ -285,14 +280,10 @@ class HeavyBallFlow(Filter):
     def _gamma(self) -> float:
         return concrete("damping", self.damping)
 
-    def _omega_squared(self, s: Array) -> Array:
-        square = self._gamma * self._gamma
-        # The rounding error of γ² counts where s is close to it.
-        lost = float(Fraction(self._gamma) ** 2 - Fraction(square))
-        return (s - square) - lost
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return special.oscillator_shrinkage(s, t, self._omega_squared(s), np.array(self._gamma))
+        gamma = np.array(self._gamma)
+        return special.oscillator_shrinkage(s, t, s - gamma * gamma, gamma)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return special.oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))
+        gamma = np.array(self._gamma)
+        return special.oscillator_gain(s, t, s - gamma * gamma, gamma)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    GradientFlow,
+    HeavyBallFlow,
+    friction_number,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Recurrence, Update
 from stoptime.methods.schedules import Schedule, at, scheduled
@@ -68,7 +74,7 @@ class Nesterov(Recurrence):
     step : float or "auto", default="auto"
         The ε above, below 4/(3L); "auto" is 1/L.
     friction : float, default=3.0
-        The r above.
+        The r above, from 0.001 to 200.
     momentum : float, optional
         A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. It may also
         be a schedule. With constants this is ``torch.optim.SGD(lr=step, momentum=η,
@@ -86,7 +92,7 @@ class Nesterov(Recurrence):
     momentum: float | Schedule | None = None
     name: ClassVar[str] = "nesterov"
     _checks: ClassVar[Checks] = Recurrence._checks | {
-        "friction": positive_number,
+        "friction": friction_number,
         "momentum": unless(None, scheduled(fraction_below_one)),
     }
 
@@ -288,7 +294,7 @@ class NuMethod(Recurrence):
         The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
         a little, so that "auto" is slightly smaller for leave-one-out.
     nu : float, default=1.0
-        The ν above: up to this smoothness of the signal the method is optimal.
+        The ν above, below 50: up to this smoothness of the signal the method is optimal.
     """
 
     step: float | str | Schedule = "auto"
@@ -296,7 +302,7 @@ class NuMethod(Recurrence):
     name: ClassVar[str] = "nu-method"
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
-    _checks: ClassVar[Checks] = Recurrence._checks | {"nu": positive_number}
+    _checks: ClassVar[Checks] = Recurrence._checks | {"nu": partial(positive_number, high=50.0)}
 
     @property
     def universal_guarantee(self) -> bool:

@@ -43,6 +43,8 @@ ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSP
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
+ALIASES: dict[str, type[Method]] = {"nesterov-flow": AcceleratedFlow}
+"""Other names that are accepted wherever the name of a method is."""
 MORE = (SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow)
 WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
 """The methods that can be written to a file: also those that are not found by a name."""
@@ -64,20 +66,22 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
 def get_method(method: str | Method | type[Method]) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
-    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
+    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``; "nesterov-flow" is
+    accepted for "accelerated-flow".
 
     Examples
     --------
-    >>> get_method("nesterov-flow")
+    >>> get_method("accelerated-flow")
     AcceleratedFlow(friction=3.0)
     """
     if isinstance(method, Method | type):
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
-    if not isinstance(given, str) or given not in ALL_METHODS:
-        hint = did_you_mean_class(method, ALL_METHODS) or "."
+    known = ALL_METHODS | ALIASES
+    if not isinstance(given, str) or given not in known:
+        hint = did_you_mean_class(method, known) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
-    return ALL_METHODS[given]()
+    return known[given]()
 
 
 def as_content(value: Any) -> Any:
@@ -106,5 +110,6 @@ def from_content(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     given = {name: from_content(value) for name, value in content.items()}
-    kind = WRITABLE[given.pop("name")] if "name" in given else SCHEDULES[given.pop("schedule")]
+    known = WRITABLE | ALIASES
+    kind = known[given.pop("name")] if "name" in given else SCHEDULES[given.pop("schedule")]
     return kind(**given)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Filter
+from stoptime.methods.base import Checks, Complex, Filter
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
 
+class SumOfRidges(Filter):
+    """A filter that is a sum of a few ridges, so that leave-one-out takes few systems a stop."""
+
+    @abstractmethod
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
+        r"""Return penalties and weights of the ridges, both of shape (n_ridges, n_stops).
+
+        .. math:: g(s, t) = \mathrm{Re}\sum_k \omega_k\,\frac{\lambda_k}{\lambda_k + s}
+
+        Of two conjugate penalties only one is returned, with the weight of both. The stops are
+        positive and finite.
+        """
+
+
 @dataclass(frozen=True)
-class Ridge(Filter):
+class Ridge(SumOfRidges):
     r"""Ridge regression with penalty 1/t.
 
     .. math:: g(s, t) = 1 / (1 + t s)
@@ -39,9 +54,10 @@ class Ridge(Filter):
         # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
         return early / (1 / late + early * s)
 
-    def ridges(self, stops: Array) -> tuple[Array, Array]:
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         """Return the penalty of every stop, with weight one."""
-        return 1 / stops[None], np.ones((1, len(stops)))
+        penalties = (1 / stops[None]).astype(np.complex128)
+        return penalties, np.ones_like(penalties)
 
 
 def whole_times(name: str, value: object, most: int | None = None) -> int:

@@ -25,7 +25,7 @@ from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
 from stoptime.paper.products import price_of_products
 from stoptime.paper.sharp_constant import sharp_constant
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
 from stoptime.support.wording import rounded_up
@@ -56,7 +56,12 @@ SOURCES = (  # the statement of the paper that a constant belongs to, by how its
     ("heavy-ball flow / ridge", "Lemma: risk inflation for heavy ball flow"),
     ("critically damped flow / ridge", "arXiv 2201.05405, stated as 1.035"),
 )
-ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
+ORDER = (
+    "accelerated-flow",
+    "heavy-ball-flow",
+    "gradient-flow",
+    "ridge",
+)  # as in the paper's legends
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
 MARKERS = {0.5: ("o", "#D55E00"), 0.25: ("^", "#E69F00"), 0.125: (".", "#0072B2")}
 LAST_TIME = 24.0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.support.wording import ROUNDED_TO_ZERO, guarantee_in_words, number, with_error
+from stoptime.support.wording import ROUNDED_TO_ZERO, number, with_error
+from stoptime.tables.assessment import guarantee_in_words
 
 if TYPE_CHECKING:
     from stoptime.tables.assessment import ClassErrors, Fitted

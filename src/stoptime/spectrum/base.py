@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
-from stoptime.support.pictures import Curve, card, picture
 
 MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale neither over- nor underflow
 
@@ -290,14 +289,6 @@ class Spectrum:
             return np.full(gain.shape[1:], np.nan)
         s, weights = self.atoms
         return np.asarray((weights * s) @ gain_at_atoms(s[:, None]) + self.n_unpenalised)
-
-    def _repr_html_(self) -> str:
-        s = self.eigenvalues[::-1].astype(np.float64)
-        shown = [f"{value:.3g}" for value in (s[0], s[-1], s[0] / s[-1])] if len(s) else ["-"] * 3
-        rows = [("largest eigenvalue", "smallest", "condition number"), shown]
-        curve = Curve(np.arange(1, len(s) + 1), s)
-        drawn = picture([curve], ("rank", "eigenvalues"), log_y=True)
-        return card(repr(self), rows, drawn)
 
     def __repr__(self) -> str:
         targets = "" if self.response.ndim == 1 else f", {self.response.shape[1]} targets"

@@ -17,6 +17,7 @@ from stoptime.spectrum.dense import DenseData
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Floats
+from stoptime.support.progress import progress_shown
 
 
 def best_method(
@@ -68,11 +69,15 @@ class Search:
 
     def best(self, data: Data, groups: NDArray[Any] | None = None) -> tuple[Problem, Choice]:
         """Return the problem of the chosen method, up to the chosen stop, and the choice."""
-        rule = self.rule.fixed(data, groups, verbose=self.verbose)
+        with progress_shown(self.verbose):
+            return self._best(data, groups)
+
+    def _best(self, data: Data, groups: NDArray[Any] | None) -> tuple[Problem, Choice]:
+        rule = self.rule.fixed(data, groups)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
-        spectrum = data.opened(self.methods, self.stops, **needs, verbose=self.verbose)
+        spectrum = data.opened(self.methods, self.stops, **needs)
         per_target = self.per_target and not data.single_target
-        first = Problem(data, self.methods[0], spectrum, groups, self.verbose)
+        first = Problem(data, self.methods[0], spectrum, groups)
         problems = [replace(first, method=one) for one in self.methods]
         options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
         problem, choice = best_method(rule, problems, self.stops, **options)

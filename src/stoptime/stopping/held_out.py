@@ -124,20 +124,18 @@ class CrossValidation(_HeldOut):
     cv: Any = 5
     name: ClassVar[str] = "cross-validation"
 
-    def fixed(
-        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
-    ) -> CrossValidation:
+    def fixed(self, data: Data, groups: ArrayLike | None = None) -> CrossValidation:
         """Return the rule with its folds drawn once, the same for all stops and methods."""
         if isinstance(self.cv, FixedFolds):
             return self
         check_splitter(self.cv, groups)
         splits = data.splits(self.cv, groups)
-        return CrossValidation(FixedFolds(tuple(data.folds(splits, verbose=verbose))))
+        return CrossValidation(FixedFolds(tuple(data.folds(splits))))
 
     def _tests(self, problem: Problem, stops: Array) -> list[Tested]:
-        rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
+        rule = self.fixed(problem.data, problem.groups)
         units = target_units(problem.spectrum)
-        folds = progress(rule.cv.folds, "cross-validation", problem.verbose)
+        folds = progress(rule.cv.folds, "cross-validation")
         return [rule.cv.opened(fold, problem.method, stops, units) for fold in folds]
 
 

@@ -30,10 +30,9 @@ from stoptime.left_out.span import (
     values_at,
 )
 from stoptime.methods.base import Filter, as_filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import Ridge, SumOfRidges
 from stoptime.spectrum.accuracy import ReachError, lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
@@ -75,7 +74,7 @@ class LeaveOneOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
-        options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
+        options = {"standard_errors": self.standard_errors}
         return problem.left_out.errors(problem.filter, stops, **options)
 
     def choose(
@@ -311,7 +310,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
         own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
     ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-    look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
+    look = left_out.look(family.span.scaled(largest), last)
     found = []
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
@@ -336,14 +335,14 @@ def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool
         method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
     served = is_served(ladder, method, grid, scale).all()
-    if not served and not (left_out.rows.has_one_scale and isinstance(method, Ridge | Butterworth)):
+    if not served and not (left_out.rows.has_one_scale and isinstance(method, SumOfRidges)):
         return _staged(problem, grid, per_target=per_target)
     whole = _with_ends(problem, grid)
     if not served:
         # every stop is a sum of a few ridges of its own
         return _Curve(problem, whole, _errors(problem, whole), [_Stage(np.inf, None)])
     span = Span.of(ladder, values_at(ladder, method, grid, scale))
-    look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
+    look = left_out.look(span, {method: float(grid[-1])})
     return _Curve(problem, whole, look.errors_at(method, whole), [_Stage(np.inf, look)])
 
 
@@ -374,7 +373,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         if (ellipse := ellipse_for(method, own, scale, left_out.rows.eigenvalues)) is not None:
             dense = np.union1d(own, _between(method, own, phase[start:count]))
             span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
-            look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
+            look = left_out.look(span, {method: float(own[-1])})
         stages.append(_Stage(float(own[-1]), look))
         found = _errors(problem, own) if look is None else look.errors_at(method, own)
         found = found[len(errors) - start :]

@@ -29,15 +29,13 @@ class Problem:
     """Data, method and spectrum, for which a rule chooses the stop.
 
     The ``method`` is as it was given; ``tuned`` is the same method tuned to the spectrum.
-    ``groups``, one for each row, are for splitters that keep groups together. With ``verbose``,
-    long work shows its progress; no number changes.
+    ``groups``, one for each row, are for splitters that keep groups together.
     """
 
     data: Data
     method: Method
     spectrum: Spectrum
     groups: NDArray[np.object_] | None = None
-    verbose: bool = False
     _newest: list[LeftOut] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
@@ -54,8 +52,7 @@ class Problem:
         """Return the problem of X and y, with an intercept unless the spectrum has none.
 
         X, y, sample_weight and penalty_matrix are those of :func:`stoptime.decompose`, and
-        ``spectrum`` is that of the same data, if it has been computed. The options are ``groups``
-        and ``verbose``.
+        ``spectrum`` is that of the same data, if it has been computed. The option is ``groups``.
         """
         fit_intercept = True if spectrum is None else spectrum.fit_intercept
         data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)

@@ -20,6 +20,7 @@ from stoptime.methods.registry import FAMILY
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.grid import grid_of
 from stoptime.support.arrays import Array, Floats
+from stoptime.support.wording import rounded_up
 from stoptime.tables.reading import Table, needed
 from stoptime.tables.recipe import Policy, Prepared, counted
 from stoptime.theory.calibration import matched, range_in_units
@@ -382,3 +383,16 @@ def weighted_mean(values: Array, weights: Array) -> tuple[float, float]:
     # The factor n/(n - 1) makes this the usual standard error if all weights are equal.
     spread = np.sqrt(np.sum((weights * (values - mean)) ** 2) * n / max(n - 1, 1)) / total
     return mean, float(spread)
+
+
+def guarantee_in_words(found: Assessment) -> tuple[str, str]:
+    """Return the guarantee, rounded up, and what it bounds; the risk is averaged over signals."""
+    if found.guarantee is None:
+        return "none", "No bound is known for this method at this stop."
+    where = "" if found.universal else ", on data with eigenvalues in the same range"
+    if not found.predicts_new_rows:
+        where += ", if the equivalent penalty is the best one"
+    meaning = f"the error of the best ridge{where}"
+    if found.inflation is not None:
+        meaning += f"; about {found.inflation:.2f} times on these data"
+    return f"at worst {rounded_up(found.guarantee, 2)} times", meaning

@@ -162,7 +162,7 @@ class RiskCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curve; see :func:`stoptime.plots.risk`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.risk(self, ax=ax)
 

@@ -65,17 +65,16 @@ def test_checkpoints_are_saved_on_the_way_and_belong_to_their_source(table, tmp_
 
 
 def test_throughput_is_told_and_changes_no_number(table, monkeypatch):
-    monkeypatch.setattr(progress_module, "PATIENCE", -1.0)
-    monkeypatch.setattr(progress_module, "INTERVAL", -1.0)
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
     loud = st.summarise(Chunks.of(*table, rows=300), verbose=True)
-    assert "statistics: 1000 of 1000 rows" in shown.getvalue()
-    assert "rows/s" in shown.getvalue()
-    assert "MB/s, 0 s left" in shown.getvalue()
+    assert "statistics: 100%" in shown.getvalue()
+    assert "| 1000/1000 [" in shown.getvalue()
+    assert " rows/s" in shown.getvalue()
     shown.truncate(0)
     st.StoppedRegressorCV(cv=3, verbose=True).fit(Chunks(Chunks.of(*table, rows=300).read, 5))
-    assert "statistics: 1000 rows, " in shown.getvalue()
+    assert "statistics: 1000 rows [" in shown.getvalue()
     np.testing.assert_allclose(
         loud.gram, st.summarise(Chunks.of(*table, rows=300)).gram, rtol=1e-13
     )

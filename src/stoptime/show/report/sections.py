@@ -19,8 +19,15 @@ from stoptime.show import results
 from stoptime.show.report.charts import Chart, Mark, Section, Series, thinned
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Array
-from stoptime.support.wording import guarantee_in_words, method_in_words, number, with_error
-from stoptime.tables.assessment import Assessment, ClassErrors, Fitted, assess, rule_of
+from stoptime.support.wording import method_in_words, number, with_error
+from stoptime.tables.assessment import (
+    Assessment,
+    ClassErrors,
+    Fitted,
+    assess,
+    guarantee_in_words,
+    rule_of,
+)
 from stoptime.tables.columns import Kind
 from stoptime.tables.recipe import Prepared
 from stoptime.theory.oracle import estimate_oracle

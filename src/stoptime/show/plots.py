@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STYLES = {
     "ridge": ("ridge", "#000000"),
     "gradient-flow": ("gradient flow", "#0072B2"),
-    "nesterov-flow": ("accelerated flow", "#D55E00"),
+    "accelerated-flow": ("accelerated flow", "#D55E00"),
     "heavy-ball-flow": ("heavy-ball flow", "#009E73"),
     "critical-flow": ("critically damped flow", "#CC79A7"),
     "iterated-ridge": ("iterated ridge", "#56B4E9"),
@@ -49,18 +49,6 @@ STYLES = {
 }
 LABELS = {name: label for name, (label, _) in STYLES.items()}
 COLORS = {name: color for name, (_, color) in STYLES.items()}
-
-COLOURED_ARTISTS = (  # the modules and names of artists that have colours, and of these properties
-    ("text", "Text", "color"),
-    ("lines", "Line2D", "color", "markerfacecolor", "markeredgecolor"),
-    ("patches", "Patch", "facecolor", "edgecolor"),
-    ("collections", "Collection", "facecolor", "edgecolor"),
-)
-DARK_PAGE = (0.075, 0.078, 0.086)  # replaces white
-DARK_INK = (0.88, 0.88, 0.88)  # replaces black
-LARGEST_GREY = 0.05  # colours whose red, green and blue differ by less are grey
-LIGHTER = 0.25  # how far other colours move towards white
-FRICTION_TICKS = (2, 3, 4, 5, 6, 7, 9, 12, 21)
 
 
 def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
@@ -247,14 +235,15 @@ def friction(
 ) -> Axes:
     """Draw the guaranteed inflation at the best stop and, on a second axis, that stop τ = t√λ*."""
     ax = _axes(ax)
-    risk_color = COLORS["nesterov-flow"]
+    risk_color = COLORS["accelerated-flow"]
     time_color = COLORS["gradient-flow"]
     twin = ax.twinx()
     lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
     lines += twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
     ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
     # Ticks outside the data would widen the axis.
-    ticks = [tick for tick in FRICTION_TICKS if np.min(frictions) <= tick <= np.max(frictions)]
+    marks = (2, 3, 4, 5, 6, 7, 9, 12, 21)
+    ticks = [tick for tick in marks if np.min(frictions) <= tick <= np.max(frictions)]
     if len(ticks) > 1:
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
         ax.set_xticks([], minor=True)
@@ -272,7 +261,13 @@ def darken(figure: Figure) -> None:
     their hue and become a little lighter. Images and colour maps stay as they are.
     """
     figure.draw_without_rendering()  # ticks and their labels are made while drawing
-    for module, kind, *sides in COLOURED_ARTISTS:
+    artists = (  # modules and names of artists that have colours, and of these properties
+        ("text", "Text", "color"),
+        ("lines", "Line2D", "color", "markerfacecolor", "markeredgecolor"),
+        ("patches", "Patch", "facecolor", "edgecolor"),
+        ("collections", "Collection", "facecolor", "edgecolor"),
+    )
+    for module, kind, *sides in artists:
         for artist in figure.findobj(getattr(import_module(f"matplotlib.{module}"), kind)):
             # an artist with an array takes its colours from a colour map
             if getattr(artist, "get_array", lambda: None)() is not None:
@@ -286,8 +281,9 @@ def _on_dark(color: Any) -> Any:
     rgba = import_module("matplotlib.colors").to_rgba_array(color)
     rgb = rgba[:, :3]
     lightness = rgb.mean(axis=1, keepdims=True)
-    grey = np.ptp(rgb, axis=1, keepdims=True) < LARGEST_GREY
-    swapped = lightness * np.array(DARK_PAGE) + (1 - lightness) * np.array(DARK_INK)
-    rgb = np.where(grey, swapped, rgb + LIGHTER * (1 - rgb))
+    grey = np.ptp(rgb, axis=1, keepdims=True) < 0.05
+    # white becomes the dark page and black the light ink
+    swapped = lightness * np.array([0.075, 0.078, 0.086]) + (1 - lightness) * 0.88
+    rgb = np.where(grey, swapped, rgb + 0.25 * (1 - rgb))
     dark = np.column_stack([rgb, rgba[:, 3]])
     return tuple(dark[0]) if len(dark) == 1 else dark
