@@ -17,12 +17,8 @@ LEAST_COMMENTS = 0.03  # of all lines
 LATER_TYPES = {
     "methods.flows": {"methods.iterations"},
     "methods.high_resolution": {"methods.iterations"},
-    "spectrum.accuracy": {"spectrum.dense"},
     "spectrum.data": {"paths"},
-    "spectrum.factorise": {"spectrum.dense"},
-    "spectrum.krylov.spaces": {"spectrum.krylov.operator"},
-    "spectrum.streamed.data": {"paths"},
-    "spectrum.streamed.gram": {"spectrum.penalised", "spectrum.streamed.statistics"},
+    "spectrum.streams": {"paths"},
     "stopping.grid": {"stopping.problem"},
     "stopping.rule": {"stopping.problem"},
     "support.plots": {
@@ -64,8 +60,7 @@ def test_imports_form_no_cycle_deferred_ones_included(house):
 
 def test_every_module_is_listed_in_reading_order(house):
     tops = {"stoptime", "stoptime.__main__"}
-    packages = {f"stoptime.{one}" for one in ("spectrum.krylov", "spectrum.streamed")}
-    assert set(house.trees) - tops - packages == set(places()) | {
+    assert set(house.trees) - tops == set(places()) | {
         name for name in house.trees if name.startswith("stoptime.show.") and name.count(".") == 2
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierC
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
-from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.accuracy import check_scale
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, array_options
@@ -81,8 +80,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         values = self._values(rows.astype(np.float64, copy=False), None)
         y = np.asarray(y, dtype=np.float64)
         centred = truth_value("fit_intercept", self.fit_intercept)
-        data = KernelData.validated(values, y, sample_weight, centred)
-        return replace(data, values=self._matrix)
+        return KernelData.of(values, y, sample_weight, centred, self._matrix)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.dual_coef_ = np.ascontiguousarray(coef.T)
@@ -111,7 +109,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             with np.errstate(over="ignore"):
                 square = np.einsum("ij,ij->", rows, rows)
             # squared distances are at most four times the largest square; small ones are harmless
-            check_range("X", square, False, room=4.0)
+            check_scale("X", np.maximum(square, 1.0))
         if callable(self.kernel):
             parameters = self.kernel_params or {}
         else:

@@ -30,7 +30,9 @@ from stoptime.left_out.span import (
 )
 from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import ReachError, lost_columns
+from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import Want, rows_of
+from stoptime.spectrum.row_data import lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
     EXACT_FIT,
@@ -45,7 +47,6 @@ from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_ho
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
 
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
@@ -146,7 +147,7 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
-        if np.isfinite(problem.spectrum.reach) and problem.spectrum.solver == "svd":
+        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
             residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
             _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
@@ -187,7 +188,7 @@ class _Curve:
         unit = problem.left_out.rows.unit
         ends = stages[0].look.ends * unit**2
         ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
-        tail = np.isinf(problem.spectrum.reach) and ends_there
+        tail = np.isinf(problem.spectrum.accuracy.gain) and ends_there
         last = slice(1, 2 if tail else 1)
         grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
         return cls(problem, grid, np.concatenate([ends[:1], errors, ends[last]]), stages)
@@ -281,7 +282,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     largest = left_out.largest
     unit = largest * left_out.rows.mean_scale
     if size is None:
-        depth = depth_of(spectrum, TRUST * spectrum.reach)
+        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
     else:
         sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
@@ -392,13 +393,15 @@ def _factors_faster(problem: Problem) -> bool:
         2 * Ladder.down_to(float(spectrum.eigenvalues[0]), float(spectrum.eigenvalues[-1])).rungs
     )
     return (
-        bool(np.isfinite(spectrum.reach)) and spectrum.solver == "gram" and spectrum.rank <= ridges
+        bool(np.isfinite(spectrum.accuracy.gain))
+        and spectrum.solver == "gram"
+        and spectrum.rank <= ridges
     )
 
 
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
-    far = TRUST * problem.spectrum.reach
+    far = TRUST * problem.spectrum.accuracy.gain
     return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
 
 
@@ -423,7 +426,7 @@ def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
 def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the least error may lie at a later stop than products of X can be used for."""
     spectrum = curves[0].problem.spectrum
-    if np.isinf(spectrum.reach) or spectrum.solver == "svd":
+    if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
         return False
     means = [one.errors if per_target else one.pooled().errors for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
@@ -432,7 +435,7 @@ def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     # Mallows' Cp: directions that are not learned yet are worth learning if their response has
     # more than twice the power of noise
     energy, _ = spectrum.energies()
-    hidden = spectrum.eigenvalues * (TRUST * spectrum.reach) < 1
+    hidden = spectrum.eigenvalues * (TRUST * spectrum.accuracy.gain) < 1
     noise = means[best].min(axis=0) / spectrum.n_observations
     power = energy[hidden].sum(axis=0)
     power = power if per_target else power.mean(keepdims=True)
@@ -444,12 +447,12 @@ def _most_digits(problem: Problem) -> Any:
     try:
         return problem.reaching(np.inf).spectrum
     except ReachError:
-        return problem.data.spectrum((), "svd")
+        return problem.data.spectrum(Want((), solver="svd"))
 
 
 def _warn_of_lost_columns(problem: Problem, residuals: Floats) -> None:
     """Warn if a column that is too small to be resolved explains some of the residuals."""
-    lost, powers = lost_columns(cast("DenseData", problem.data), residuals)
+    lost, powers = lost_columns(rows_of(problem.data), residuals)
     # by Mallows' Cp again, each column by itself
     noise = np.mean(residuals**2) / problem.spectrum.n_observations
     hidden = lost[powers > 2 * len(lost) * noise]

@@ -14,6 +14,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import PILOT
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 
@@ -61,7 +62,7 @@ def _noise(given: float | None, problem: Problem) -> Floats:
     if given is not None:
         return np.broadcast_to(positive_number("noise", given), shape)
     # a Krylov space that was grown for conjugate gradients resolves no penalty
-    spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
+    spectrum = problem.spectrum if problem.method.has_filter else problem.data.spectrum(PILOT)
     return np.broadcast_to(resolved_oracle(problem.data, spectrum)[0].noise, shape)
 
 
@@ -179,7 +180,7 @@ def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
     if not per_target:
         outside, power = outside.mean(), power.mean()
     # what least squares leaves is a difference of two sums of squares, which round at about 1e-15
-    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.is_complete))
+    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.accuracy.complete))
     return np.where(possible | (levels >= power), levels, np.nan)
 
 
