@@ -16,6 +16,7 @@ from stoptime.estimators.kernel import (
     StoppedKernelRegressorCV,
 )
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
+from stoptime.estimators.logistic import StoppedLogisticRegression, StoppedLogisticRegressionCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
@@ -98,8 +99,8 @@ __all__ = [
     "Recurrence", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
-    "StoppedRegressor", "StoppedRegressorCV", "as_iteration", "bayes_risk", "bounds",
-    "calibrate", "decompose",
+    "StoppedLogisticRegression", "StoppedLogisticRegressionCV", "StoppedRegressor",
+    "StoppedRegressorCV", "as_iteration", "bayes_risk", "bounds", "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
     "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",

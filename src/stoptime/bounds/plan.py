@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.bounds.certificates import proven_guarantee
+from stoptime.logistic.plan import CrossEntropyPlan, plan_cross_entropy
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.iterations import Nesterov
 from stoptime.methods.recurrence import Iteration, Recurrence
@@ -166,6 +167,30 @@ def _value_in_words(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+class _Options(TypedDict, total=False):
+    """Parameters of a plan for any loss, for type checkers."""
+
+    X: Any
+    y: Any
+    spectrum: Spectrum | ArrayLike | None
+    method: str | Method
+    step: float | str | None
+    lr: float | str | None
+    momentum: float | None
+    friction: float | None
+    batch_size: int | None
+
+
+@overload
+def plan(
+    penalty: float | None = None, *, loss: Literal["squared"] = ..., **options: Unpack[_Options]
+) -> Plan: ...
+
+
+@overload
+def plan(*, loss: Literal["cross-entropy"], **options: Unpack[_Options]) -> CrossEntropyPlan: ...
+
+
 def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty: float | None = None,
     *,
@@ -178,7 +203,8 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     momentum: float | None = None,
     friction: float | None = None,
     batch_size: int | None = None,
-) -> Plan:
+    loss: Literal["squared", "cross-entropy"] = "squared",
+) -> Plan | CrossEntropyPlan:
     r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
 
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
@@ -206,6 +232,17 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         Rows of the random batches on which the run takes its gradients, instead of all rows. The
         plan then says what they cost, and from which size on they no longer matter; see
         :func:`stoptime.theory.stochastic.limit`. It needs X and y, or their spectrum.
+    loss : {"squared", "cross-entropy"}, default="squared"
+        With "cross-entropy" y are labels, and the run is that of ``torch.nn.Linear`` from zero
+        weights and biases on the rows of X as they are. Cross-entropy has no filter: the run is
+        made, by five folds in lockstep, and the plan is the step at which held-out rows have the
+        least log loss. A linear layer with two outputs is meant for two classes; for one output
+        and ``BCEWithLogitsLoss`` read the optimiser with ``loss_scale=0.5``.
+
+    Returns
+    -------
+    Plan or CrossEntropyPlan
+        Both say when to stop as ``iterations``.
 
     Examples
     --------
@@ -216,7 +253,13 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     nesterov (lr 1, friction 5)          17        0.00961       1.154 x          -    2.6 x
     gradient-descent (lr 1)              45           0.01       1.082 x          -    1.0 x
     """
-    known = _known(X, y, spectrum)
+    if loss not in {"squared", "cross-entropy"}:
+        raise ValueError(f'loss must be "squared" or "cross-entropy"; got {loss!r}.')
+    if loss == "cross-entropy" and (X is None or y is None):
+        raise ValueError("A plan for cross-entropy needs X, and labels as y.")
+    if loss == "cross-entropy" and {penalty, batch_size} != {None}:
+        raise ValueError("penalty and batch_size belong to a plan for the squared loss.")
+    known = None if loss == "cross-entropy" else _known(X, y, spectrum)
     eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not (isinstance(known, Spectrum) and known.krylov is not None)
     if step is not None and lr is not None:
@@ -226,7 +269,9 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
             "Give momentum or friction, not both: a constant momentum takes the place of friction."
         )
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
-    chosen = _configured(get_method(method), options)
+    chosen: Any = _configured(get_method(method), options)
+    if loss == "cross-entropy":
+        return plan_cross_entropy(X, y, chosen)
     if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'

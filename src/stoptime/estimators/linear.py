@@ -274,9 +274,14 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         if splits is not None:
             rule = self._rule(splits)
         search = Search(rule, methods, self.stops, *options)
-        problem, choice = search.best(data, grouping)
+        problem, choice = self._best(search, splits, data, grouping)
         self._searched = Searched.of(search, splits, problem, choice)
         return self._store(problem, choice)
+
+    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
+        """Return the best method and stop; ``splits`` are the folds that the search has, if any."""
+        del splits  # for estimators that choose more than method and stop
+        return search.best(data, groups)
 
     def _rule(self, cv: Any) -> Rule:
         rule = get_rule(self.rule, cv)
