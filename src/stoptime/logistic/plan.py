@@ -81,7 +81,7 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
 
 def draw_errors(errors: Array, spread: Array, stop: int, ax: Axes | None = None) -> Axes:
     """Draw errors of held-out rows, with one standard error, against the steps."""
-    from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+    from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
     ax = plots.new_figure()[1] if ax is None else ax
     steps = np.arange(len(errors))
