@@ -22,7 +22,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 rng = np.random.default_rng(0)
 pixels, digit = load_digits(return_X_y=True)

@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 X, y = load_diabetes(return_X_y=True)
 rows, new, response, truth = train_test_split(X, y, test_size=0.4, random_state=0)

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from sklearn.datasets import load_digits
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 try:
     import torch

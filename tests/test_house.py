@@ -25,7 +25,7 @@ LATER_TYPES = {
 }
 """Known imports under TYPE_CHECKING from a later module; the list may only become shorter."""
 DRAWS = "stoptime.show.plots"
-"""Results import it in their ``plot``, when it is called: the one deferred import upwards."""
+"""Functions that draw a result import it when they are called: the one import upwards."""
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,13 @@ def test_a_module_imports_only_modules_above_it(house):
     assert {module: found for module, found in later.items() if found} == LATER_TYPES
 
 
-def test_only_methods_named_plot_import_the_figures_from_below(house):
+def test_only_functions_that_draw_import_the_figures_from_below(house):
     order = places()
     users = {name for name, found in house.imports.items() if DRAWS in found and name in order}
     for module in {name for name in users if order[name] < order[DRAWS]}:
         whole, drawing = house.trees[module], []
         for node in ast.walk(whole):
-            if isinstance(node, ast.FunctionDef) and node.name == "plot":
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(("plot", "draw")):
                 drawing += list(ast.walk(node))
         found = {id(one) for one in house.importing(ast.walk(whole), DRAWS)}
         assert found == {id(one) for one in house.importing(drawing, DRAWS)}, module

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import stoptime as st
 from iteration_cases import make_data
-from stoptime import Averaged, Decayed
+from stoptime import Averaged, AveragedFlow, Decayed
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.search import stop_with_gain
@@ -307,3 +307,11 @@ def test_only_iterations_are_combined(given):
     for make in (Averaged, lambda one: Decayed(one, 0.1)):
         with pytest.raises(TypeError, match=r"needs an iteration, such as Nesterov\(\)"):
             make(given)
+
+
+def test_a_kind_of_average_is_no_parameter_to_tune():
+    assert AveragedFlow("tail").is_tuned
+    np.testing.assert_allclose(AveragedFlow().largest_gain([2.0, 6.0]), [1.0, 3.0])  # t/2
+    assert Averaged(GradientDescent(0.5)).is_tuned
+    assert not Averaged(GradientDescent()).is_tuned
+    assert not Decayed(Averaged(GradientDescent()), 0.1).is_tuned

@@ -30,9 +30,6 @@ from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
-MOST_SLOPES = 2**20  # derivatives of a block of targets; more than one array of them is held
-LOW_RANK_SHARE = 0.5  # of the features: products with XᵀX are cheaper through a basis of lower rank
-
 
 class Recursion(NamedTuple):
     """The numbers of one method: b, ρ, α and ε, whether averages are corrected, and the decay ηw.
@@ -55,7 +52,8 @@ class Products:
         self.vectors = vectors
         self.eigenvalues = eigenvalues
         self.whole = None
-        if len(eigenvalues) > LOW_RANK_SHARE * len(vectors):
+        # below half of the rank, two products with the basis are cheaper
+        if 2 * len(eigenvalues) > len(vectors):
             self.whole = (vectors * eigenvalues) @ vectors.T
 
     def __matmul__(self, coef: Array) -> Array:
@@ -110,7 +108,8 @@ class Adaptive(Method):
         traces = np.empty((len(numbers), cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
-        for block in slices(cross.shape[1], MOST_SLOPES // max(1, basis.size)):
+        # several arrays of derivatives are held at once, so targets are taken in blocks
+        for block in slices(cross.shape[1], 2**20 // max(1, basis.size)):
             run = at_stops(self._run(products, cross[:, block], basis), numbers)
             for row, (_, slope) in zip(traces, run, strict=True):
                 row[block] = np.einsum("pr,pqr->q", weights, slope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -64,19 +63,9 @@ class Wrapped(Iteration):
         return self.method.time_power
 
     @property
-    def oscillates(self) -> bool:  # type: ignore[override]
-        """Whether the iteration oscillates."""
-        return self.method.oscillates
-
-    @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes."""
         return self.method.pace
-
-    @property
-    def is_tuned(self) -> bool:
-        """Whether every parameter of the iteration is a number."""
-        return self.method.is_tuned
 
     @property
     def horizon(self) -> float:
@@ -104,10 +93,6 @@ class Wrapped(Iteration):
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return a bound of the gain: no average and no decay makes it larger."""
         return self.method.largest_gain(stop)
-
-    @abstractmethod
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,10 @@ class Method(ABC):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether every parameter is a number."""
-        return not any(isinstance(value, str) for value in vars(self).values())
+        """Whether no parameter, nor one of an inner method, is still to be computed."""
+        values = vars(self).values()
+        inner = all(value.is_tuned for value in values if isinstance(value, Method))
+        return inner and not any(value in ("auto", "critical") for value in values)
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - for methods that adapt
         """Return this method with every "auto" or "critical" parameter computed for a spectrum."""

@@ -13,9 +13,6 @@ from stoptime.methods.base import Method
 from stoptime.support.arrays import EPS, Array, Floats
 from stoptime.support.checks import iteration_numbers, nonnegative
 
-KRYLOV_CONVERGED = 1e-15  # of the part of y that X can fit: a smaller residual is rounding
-NEGLIGIBLE_EIGENVALUE = EPS**4  # over the largest: far below every rank cut
-
 
 @dataclass(frozen=True)
 class ConjugateGradient(Method):
@@ -126,8 +123,9 @@ def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[
     off: list[float] = []
     residual = direction = z.copy()
     power = float(z @ z)
-    lengths = np.sqrt(np.maximum(s, NEGLIGIBLE_EIGENVALUE))
-    rounding = KRYLOV_CONVERGED * np.linalg.norm(z / lengths)
+    lengths = np.sqrt(np.maximum(s, EPS**4))  # far below every rank cut
+    # a residual that is smaller, beside the part of y that X can fit, is rounding
+    rounding = 1e-15 * np.linalg.norm(z / lengths)
     basis = np.empty((most, len(s)))
     rate = ratio = 0.0
     for k in range(most):

@@ -12,8 +12,6 @@ from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
 
-TIED = 1e-9  # relative difference below which eigenvalues count as equal
-
 
 @dataclass(frozen=True)
 class SpectralCutoff(Filter):
@@ -81,8 +79,9 @@ class SpectralCutoff(Filter):
     def _learned(self, s: Array, t: Array) -> Array:
         """Return 1 - g: the share of a direction that is learned."""
         counted = self.counted
-        larger = len(counted) - np.searchsorted(counted, s * (1 + TIED), side="right")
-        equal = len(counted) - np.searchsorted(counted, s * (1 - TIED)) - larger
+        tied = 1e-9  # relative difference below which eigenvalues count as equal
+        larger = len(counted) - np.searchsorted(counted, s * (1 + tied), side="right")
+        equal = len(counted) - np.searchsorted(counted, s * (1 - tied)) - larger
         # no stop learns more directions than there are: a null direction is never among them
         entered = np.minimum(iteration_numbers(t), len(counted)) - larger
         return np.asarray(np.clip(entered / np.maximum(equal, 1), 0.0, 1.0))

@@ -173,7 +173,7 @@ class AcceleratedFlow(Filter):
         u = t * np.sqrt(s)
         early = u <= special.series_reach(self._nu)
         cases = [
-            (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
+            (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u * u))),
             # g never exceeds one, but with hardly any friction its rounding may
             (~early, lambda s, _, u: np.maximum(1 - special.bessel_decay(self._nu, u), 0.0) / s),
         ]

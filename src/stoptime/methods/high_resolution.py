@@ -216,29 +216,22 @@ class HighResolutionAcceleratedFlow(Filter):
         return special.piecewise(cases, s, t, half, np.sqrt(np.abs(square)))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        half = np.sqrt(self._epsilon) * s / 2
-        square = s - half * half
-        w = np.sqrt(np.abs(square))
-        early = w * t <= np.where(square >= 0, special.series_reach(self._nu), 1.0)
+        relative = 1 - self._epsilon * s / 4
+        square = relative * s * t * t
+        early = np.abs(square) <= special.series_reach(self._nu) ** 2
         cases = [
             (early, self._early_gain),
-            (~early, lambda s, t, _: (1 - self._shrinkage(s, t)) / s),
+            (~early, lambda s, t, *_: (1 - self._shrinkage(s, t)) / s),
         ]
-        return special.piecewise(cases, s, t, w)
+        return special.piecewise(cases, s, t, relative, square)
 
-    def _early_gain(self, s: Array, t: Array, w: Array) -> Array:
+    def _early_gain(self, s: Array, t: Array, relative: Array, square: Array) -> Array:
         """Return the gain where 1 - g is small, without cancellation."""
         root = np.sqrt(self._epsilon)
         # 1 - g is what the damping takes away, and what the oscillation takes of the rest.
         damped = root * t / 2 * exprel(-root * s * t / 2)
         rest = np.exp(-root * s * t / 2) * t
-        relative = 1 - self._epsilon * s / 4
-        cases = [
-            (relative >= 0, lambda r, v: r * special.bessel_gain(self._nu, v)),
-            # 0F1 grows on the other side, by its series
-            (relative < 0, lambda r, v: r * _growth(self._nu, v)),
-        ]
-        return np.asarray(damped + rest * (t * special.piecewise(cases, relative, w * t)))
+        return np.asarray(damped + rest * (t * relative * special.bessel_gain(self._nu, square)))
 
     def _oscillating(self, _: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; -(wt)²/4)."""
@@ -246,18 +239,9 @@ class HighResolutionAcceleratedFlow(Filter):
 
     def _overdamped(self, s: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; (wt)²/4) for a > w, where a² - w² = s."""
-        v = w * t
-        start = np.exp(-half * t) * (1 + v * v * _growth(self._nu, np.minimum(v, 1.0)))
-        far = np.maximum(v, 1.0)
+        near = np.minimum(w * t, 1.0)
+        start = near**2 * special.log_decay(self._nu, -(near**2)) - half * t
+        far = np.maximum(w * t, 1.0)
         log = gammaln(self._nu + 1) + self._nu * np.log(2 / far) + np.log(ive(self._nu, far))
         # Both factors may be huge; w - a = -s/(w + a) does not cancel.
-        return np.where(v <= 1, start, np.exp(log - s / (half + w) * t))
-
-
-def _growth(nu: float, v: Array) -> Array:
-    """Return (0F1(ν + 1; v²/4) - 1)/v² for 0 ≤ v ≤ 1, by its series."""
-    z = v * v / 4
-    total = np.ones_like(z)
-    for k in range(12, 1, -1):
-        total = 1 + z / (k * (nu + k)) * total
-    return np.asarray(total / (4 * (nu + 1)))
+        return np.exp(np.where(w * t <= 1, start, log - s / (half + w) * t))

@@ -35,12 +35,10 @@ from stoptime.support.checks import iteration_numbers, nonnegative, positive_num
 
 Places = NDArray[np.intp]
 
-STEP_ENTRIES = 500  # numbers that are computed in the time in which Python begins a step
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
 MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
-GROWTH_POINTS = np.sin(np.pi * np.arange(1, 65) / 128) ** 2  # shares of the largest eigenvalue
 
 
 class Coefficients(NamedTuple):
@@ -254,13 +252,9 @@ class Iteration(Filter):
         return self.epsilon * filtered(self.run, s, stops, 0.0)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ as :meth:`Filter.filters` does, all from one run where that is cheaper."""
+        """Yield g and φ as :meth:`Filter.filters` does, all from one run where steps are run."""
         last = stops.max() if stops.size else np.inf
-        # A formula in place of steps is cheaper where few of the iterations, or few of the
-        # eigenvalues, are wanted.
-        work = 4 * len(stops) * s.size
-        sparse = not self.runs_steps and last * (STEP_ENTRIES + s.size) > work
-        if sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
+        if not self.runs_steps or np.isinf(last) or np.any(np.diff(stops) < 0):
             yield from super().filters(s, stops, height)
             return
         values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
@@ -408,7 +402,9 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
 def _growth(method: Iteration, largest: float) -> float:
     """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
     grown = 0.0
-    run = method.run(largest * GROWTH_POINTS, np.array(1.0))
+    # eigenvalues that lie as densely at both ends as the oscillations of polynomials
+    shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
+    run = method.run(largest * shares, np.array(1.0))
     with np.errstate(over="ignore", invalid="ignore"):
         for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
             grown = max(grown, float(np.abs(g).max()))

@@ -29,24 +29,43 @@ from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
 
-FLOWS = (GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow)
-CONTINUOUS = (Ridge, *FLOWS, IteratedRidge, Butterworth)
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
+
+def _by_name(*classes: type[Method]) -> dict[str, type[Method]]:
+    return {cls.name: cls for cls in classes}
+
+
+METHODS = _by_name(
+    Ridge,
+    GradientFlow,
+    AcceleratedFlow,
+    HeavyBallFlow,
+    CriticalFlow,
+    IteratedRidge,
+    Butterworth,
+)
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
-STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
-ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, SpectralCutoff)}
+ITERATIONS = _by_name(
+    GradientDescent,
+    Nesterov,
+    HeavyBall,
+    NuMethod,
+    ConjugateGradient,
+    HighResolutionFlow,
+    SpectralCutoff,
+)
 """The methods with a step by their names: the iterations, the flow that models one of them, and
 spectral cut-off, whose stops are whole numbers too."""
 
-ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSProp, AdaGrad)}
+ADAPTIVE = _by_name(Adam, AdamW, RMSProp, AdaGrad)
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 ALIASES: dict[str, type[Method]] = {"nesterov-flow": AcceleratedFlow}
 """Other names that are accepted wherever the name of a method is."""
-MORE = (SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow)
-WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
+WRITABLE = ALL_METHODS | _by_name(
+    SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow
+)
 """The methods that can be written to a file: also those that are not found by a name."""
 
 FAMILY: tuple[Filter, ...] = (Ridge(), GradientFlow(), CriticalFlow())
