@@ -101,20 +101,17 @@ class KrylovData(SampleData):
     @np.errstate(over="ignore", invalid="ignore")  # overflow is found in products
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
         """Return all eigenvalues if X is small or they are needed, else Krylov spaces."""
-        chosen = want.solver in {"gram", "svd"}
         if want.solver == "auto" and (self.complete or (want.every and self.rows is not None)):
             return self._whole.spectrum(want)
-        if chosen and (self.rows is not None or not self.sample.X.can_be_read):
+        if want.solver in {"gram", "svd"}:
             if min(self.shape) <= LARGEST:
                 return self._whole.spectrum(want)
             raise ValueError(
                 f'solver="{want.solver}" computes all eigenvalues, which X has too many rows and '
                 f'columns for (at most {LARGEST}): use solver="krylov" with a finite stop.'
             )
-        if chosen or (want.every and not want.search):
-            require_every_eigenvalue(method for method, _ in want.goals)
-        if chosen or want.every:
-            require_every_eigenvalue(want.search)
+        if want.every:
+            require_every_eigenvalue([*want.search, *(method for method, _ in want.goals)])
             raise ValueError(WITHOUT_ROWS)
         if want.search and not want.goals:
             return self._searched(want)
@@ -129,7 +126,7 @@ class KrylovData(SampleData):
             except ReachError:
                 # the memory is used up before the horizon: end the search at half of it
                 halved = [(m, stop // 2 if m.whole_stops else stop / 2) for m, stop in goals]
-                if max(stop for _, stop in halved) * 2**10 < self._first_goal(goals[0].method).stop:
+                if max(stop for _, stop in halved) * 2**30 < self._first_goal(goals[0].method).stop:
                     raise
                 goals = tuple(Goal(*goal) for goal in halved)
 

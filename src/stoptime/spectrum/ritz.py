@@ -181,8 +181,12 @@ class Krylov:
 
     def reaches(self, method: Method, stops: Array) -> bool:
         """Tell whether the path has converged at these stops."""
+        return self.allows(self.errors(method, np.ravel(stops)))
+
+    def allows(self, errors: Array) -> bool:
+        """Tell whether errors are small enough."""
         # tol holds at the largest stop; a few times as much is allowed at the others
-        return bool(np.all(self.errors(method, np.ravel(stops)) <= 10 * self.tol))
+        return bool(np.all(errors <= 10 * self.tol))
 
     def last(self, method: Method) -> float:
         """Return the stop of the largest gain."""
