@@ -160,22 +160,39 @@ Fold = Callable[[], "tuple[Data, TestSet]"]
 
 
 class Data(ABC):
-    """Validated data of one kind."""
+    """Validated data of one kind; ``_of`` is what knows their sizes."""
 
-    fit_intercept: bool
-    single_target: bool
-    names: tuple[str, ...] | None = None  # of the columns, if the container has them
     complete: bool = True  # whether a search begins with every eigenvalue
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int | None, int]:
-        """Numbers of rows, None if it is known only after reading them, and of columns."""
+    def _of(self) -> Any:
+        """A sample, a stream, or other data."""
 
     @property
-    @abstractmethod
+    def shape(self) -> tuple[int | None, int]:
+        """Numbers of rows, None if it is known only after reading them, and of columns."""
+        return self._of.shape
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if the container has them."""
+        return self._of.names
+
+    @property
     def n_targets(self) -> int:
         """Number of columns of y."""
+        return self._of.n_targets
+
+    @property
+    def single_target(self) -> bool:
+        """Whether y is a vector."""
+        return self._of.single_target
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the data are centred."""
+        return self._of.fit_intercept
 
     @property
     def rows(self) -> Sample | None:

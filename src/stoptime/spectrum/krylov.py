@@ -82,12 +82,12 @@ class KrylovData(SampleData):
     @property
     def complete(self) -> bool:  # type: ignore[override]
         """Whether X is a small matrix."""
-        return self.sample.X.can_be_read and min(self.shape) <= SMALL
+        return self.sample.X.can_be_read and min(self.sample.shape) <= SMALL
 
     @property
     def rows(self) -> Sample | None:
         """The rows of a matrix that is not too large."""
-        readable = self.sample.X.can_be_read and min(self.shape) <= LARGEST
+        readable = self.sample.X.can_be_read and min(self.sample.shape) <= LARGEST
         return self.sample if readable else None
 
     @cached_property
@@ -95,7 +95,7 @@ class KrylovData(SampleData):
         """The same data, to be factored as rows."""
         if self.sample.X.can_be_read:
             return RowData(self.sample)
-        X = self.sample.X.times(np.eye(self.shape[1]))
+        X = self.sample.X.times(np.eye(self.sample.shape[1]))
         return RowData(replace(self.sample, X=ArrayRows(X)))
 
     @np.errstate(over="ignore", invalid="ignore")  # overflow is found in products
@@ -104,7 +104,7 @@ class KrylovData(SampleData):
         if want.solver == "auto" and (self.complete or (want.every and self.rows is not None)):
             return self._whole.spectrum(want)
         if want.solver in {"gram", "svd"}:
-            if min(self.shape) <= LARGEST:
+            if min(self.sample.shape) <= LARGEST:
                 return self._whole.spectrum(want)
             raise ValueError(
                 f'solver="{want.solver}" computes all eigenvalues, which X has too many rows and '
@@ -167,7 +167,7 @@ class KrylovData(SampleData):
     @property
     def max_rank(self) -> int:
         """The largest number of Krylov vectors of all targets together."""
-        most = max(2, MEMORY // (8 * self.shape[1]))
+        most = max(2, MEMORY // (8 * self.sample.shape[1]))
         return most if self.options.max_rank is None else self.options.max_rank
 
     def _share(self, number: int) -> int:
@@ -243,7 +243,7 @@ class KrylovData(SampleData):
 
     def _unreached(self, goals: tuple[Goal, ...], error: float) -> str:
         last = max(goal.stop for goal in goals)
-        size = 8 * self.shape[1] / 2**20
+        size = 8 * self.sample.shape[1] / 2**20
         rank = sum(run.size for run in self._runs)
         return (
             f"The path has not converged at stop {last:.3g}: its relative error is about "
@@ -254,7 +254,7 @@ class KrylovData(SampleData):
 
     def _account(self, runs: list[GolubKahan], *, accurate: bool) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)
-        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.shape[1]
+        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
         # probes are counted by themselves
         products = self.sample.X.products - sum(one.products for one in self._probed.values())
         return Krylov(spaces, hidden, self.options.tol, products)
@@ -276,7 +276,7 @@ class KrylovData(SampleData):
             first = last
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
-        basis = KrylovVectors(bases, rotations, order, self.shape[1])
+        basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])
         errors = [float(krylov.errors(m, np.array([stop]))[0]) for m, stop in goals]
         gains = [krylov.tuned(m).largest_gain(t) for m, t in goals if m.has_filter]
         gain = np.inf if krylov.exhausted else max(gains, default=0.0)

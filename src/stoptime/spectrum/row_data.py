@@ -38,29 +38,8 @@ class SampleData(Data):
     sample: Sample
 
     @property
-    def fit_intercept(self) -> bool:  # type: ignore[override]
-        """Whether the data are centred."""
-        return self.sample.fit_intercept
-
-    @property
-    def single_target(self) -> bool:  # type: ignore[override]
-        """Whether y is a vector."""
-        return self.sample.single_target
-
-    @property
-    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns."""
-        return self.sample.X.names
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.sample.X.shape
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return self.sample.n_targets
+    def _of(self) -> Sample:
+        return self.sample
 
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Splits:
         """Draw the training and test rows of a splitter."""
