@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.rows import Sample
 
-PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 WITHOUT_ROWS = (
     "Exact leave-one-out needs every eigenvalue, and rows that can be read again: for streamed "
     "data, an operator, or a sparse X with more than 5000 rows and columns, choose the stop by "
@@ -314,7 +313,8 @@ class RowsToTest:
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
-        height = PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1])
+        # eight million predictions are held at once
+        height = 2**23 // (max(self.X.shape) * self.y.shape[1])
         predict = draw.predictions(self.X)
         for part in slices(len(stops), height):
             fit = predict(stops[part])

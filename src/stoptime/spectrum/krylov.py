@@ -34,7 +34,7 @@ from stoptime.spectrum.density import density
 from stoptime.spectrum.factorise import assembled
 from stoptime.spectrum.golub_kahan import GolubKahan, KrylovVectors
 from stoptime.spectrum.ritz import Krylov
-from stoptime.spectrum.row_data import RowData, SampleData, Splits, test_weights
+from stoptime.spectrum.row_data import RowData, SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample, sample_sizes
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
@@ -300,7 +300,7 @@ class KrylovData(SampleData):
         shares, n, count = sample_sizes(weights, sample.n_rows)
         part = replace(sample, uneven_shares=shares, n_samples=n, n_observations=count)
         part = replace(part, X=sample.X.recounted())
-        own = test_weights(sample, test)
+        own = weights_of_tests(sample, test)
         if sample.X.can_be_read:
             tested = RowsToTest(sample.X.matrix(test), sample.y[test], own)
         else:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import SAFETY, constant
+from stoptime.spectrum.accuracy import SAFETY, is_constant
 from stoptime.spectrum.base import Geometry, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
 from stoptime.spectrum.krylov import KrylovData
@@ -68,7 +68,7 @@ class Penalised(Data):
         if isinstance(self.data, StreamData):
             seen = self.data.moments if self.fit_intercept else self.data.moments.about_zero()
             powers = np.diagonal(seen.gram)
-            return np.sqrt(np.where(constant(powers, seen.feature_mean), 0, powers))
+            return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
         return np.sqrt(column_powers(self.data.sample))  # type: ignore[attr-defined]
 
     @property

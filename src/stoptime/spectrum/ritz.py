@@ -22,7 +22,6 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import SAFETY
 from stoptime.support.arrays import EPS, Array
 
-MOST_GRID_POINTS = 4096
 LEAST_DISTANCE = 1e-6  # times the largest eigenvalue: distance of grid points to Ritz values
 
 
@@ -77,7 +76,7 @@ class Space(NamedTuple):
         largest = min(float(theta[-1] + abs(self.leaving[-1])), method.largest_eigenvalue)
         # paths of second order oscillate in s, and two points for each radian resolve them
         radians = np.sqrt(8 * largest * start.max()) if method.order == 2 else 0.0
-        grid = _grid(theta, largest, int(min(33 + 2 * radians, MOST_GRID_POINTS)))
+        grid = _grid(theta, largest, int(min(33 + 2 * radians, 4096)))
         # units of the largest eigenvalue, the first gain and the response avoid over- and underflow
         first = np.where(start > 0, start, 1.0)
         size = np.abs(self.response).max() or 1.0
