@@ -113,7 +113,7 @@ def check_scale(name: str, powers: Any, means: Any = 0.0) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         large = ~(np.sqrt(powers) <= high)
     # squares of tiny entries may vanish, but their mean does not
-    small = (powers < low**2) & ((~constant(powers, means)) | ((means > 0) & (means < low)))
+    small = (powers < low**2) & ((~is_constant(powers, means)) | ((means > 0) & (means < low)))
     for fault, word, happens in ((large, "large", "overflow"), (small, "small", "underflow")):
         if fault.any():
             column = f", first in column {int(np.argmax(fault))}" if len(powers) > 1 else ""
@@ -124,7 +124,7 @@ def check_scale(name: str, powers: Any, means: Any = 0.0) -> None:
             )
 
 
-def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
+def is_constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
     """Tell which columns vary by no more than the rounding of their mean."""
     return np.asarray(np.sqrt(power) <= MEAN_ROUNDINGS * EPS * np.abs(mean))
 

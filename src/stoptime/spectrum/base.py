@@ -142,9 +142,12 @@ class Spectrum:
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
-        if isinstance(self.basis, DualVectors) and is_device_array(self.basis.mix):
-            return self.basis.rows.T @ self.basis.mix
-        return self.basis if is_device_array(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
+        if is_device_array(self.basis):
+            return self.basis  # type: ignore[return-value]
+        if is_device_array(self.feature_mean):
+            unit = np.eye(self.rank)
+            return self.basis @ like(self.feature_mean, unit)
+        return np.asarray(self.basis)
 
     @property
     def krylov(self) -> Krylov | None:

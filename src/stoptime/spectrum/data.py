@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.rows import Sample
 
-PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 WITHOUT_ROWS = (
     "Exact leave-one-out needs every eigenvalue, and rows that can be read again: for streamed "
     "data, an operator, or a sparse X with more than 5000 rows and columns, choose the stop by "
@@ -172,22 +171,39 @@ Fold = Callable[[], "tuple[Data, TestSet]"]
 
 
 class Data(ABC):
-    """Validated data of one kind."""
+    """Validated data of one kind; ``_of`` is what knows their sizes."""
 
-    fit_intercept: bool
-    single_target: bool
-    names: tuple[str, ...] | None = None  # of the columns, if the container has them
     complete: bool = True  # whether a search begins with every eigenvalue
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int | None, int]:
-        """Numbers of rows, None if it is known only after reading them, and of columns."""
+    def _of(self) -> Any:
+        """A sample, a stream, or other data."""
 
     @property
-    @abstractmethod
+    def shape(self) -> tuple[int | None, int]:
+        """Numbers of rows, None if it is known only after reading them, and of columns."""
+        return self._of.shape
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if the container has them."""
+        return self._of.names
+
+    @property
     def n_targets(self) -> int:
         """Number of columns of y."""
+        return self._of.n_targets
+
+    @property
+    def single_target(self) -> bool:
+        """Whether y is a vector."""
+        return self._of.single_target
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the data are centred."""
+        return self._of.fit_intercept
 
     @property
     def rows(self) -> Sample | None:
@@ -309,7 +325,8 @@ class RowsToTest:
 
     def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
-        height = PREDICTED_NUMBERS // (max(self.X.shape) * self.y.shape[1])
+        # eight million predictions are held at once
+        height = 2**23 // (max(self.X.shape) * self.y.shape[1])
         predict = draw.predictions(self.X)
         for part in slices(len(stops), height):
             fit = predict(stops[part])

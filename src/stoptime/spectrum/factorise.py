@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import SAFETY, Rounding, check_scale, constant, unresolved
+from stoptime.spectrum.accuracy import SAFETY, Rounding, check_scale, is_constant, unresolved
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
@@ -27,44 +27,18 @@ from stoptime.support.arrays import (
     slices,
 )
 
-FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
-COPIED_NUMBERS = 2**20  # of X and y, which are factored together if they are few
 UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
 
 
-class Sizes(Protocol):
-    """What a spectrum tells about its data."""
-
-    @property
-    def n_samples(self) -> float:
-        """Sum of the weights."""
-
-    @property
-    def n_observations(self) -> float:
-        """The larger of this sum and the number of rows of positive weight."""
-
-    @property
-    def fit_intercept(self) -> bool:
-        """Whether the data are centred."""
-
-    @property
-    def single_target(self) -> bool:
-        """Whether y is a vector."""
-
-    @property
-    def precision(self) -> Any:
-        """The type that results are rounded to, or None."""
-
-
 def assembled(
-    data: Sizes,
+    data: Any,
     factors: tuple[Floats, Any, Floats],
     means: tuple[Any, Any],
     power: Floats,
     solver: str,
     accuracy: Any,
 ) -> Spectrum:
-    """Return the spectrum with these eigenvalues, basis and response."""
+    """Return the spectrum of a sample, or of streamed data, with eigenvalues, basis, response."""
     s, basis, response = factors
     # a vector y gives a vector response
     one = (..., 0) if data.single_target else ...
@@ -101,7 +75,7 @@ class Tall(NamedTuple):
         check_scale("X", powers, mean)
         check_scale("y", on_host(m.target_power), on_host(m.target_mean))
         # only rounding errors are left of a constant column: zeros keep it out of every direction
-        flat = constant(powers, mean)
+        flat = is_constant(powers, mean)
         if flat.any():
             kept = like(m.gram, (~flat).astype(np.float64))
             gram = m.gram * kept * kept[:, None]
@@ -135,7 +109,7 @@ def by_features(sample: Sample, moments: Statistics) -> Spectrum:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def by_statistics(data: Sizes, moments: Statistics, lengths: Any = None) -> Spectrum:
+def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectrum:
     """Diagonalise XᵀX where there are no rows to look up directions that it has lost.
 
     ``lengths`` returns those of the columns that were combined to each eigenvector, for moments in
@@ -244,7 +218,8 @@ def centred(sample: Sample) -> tuple[Any, tuple[Any, Any], Floats]:
             np.subtract(sample.X.read(block), means[0], out=rows[block])
     rows *= root if sample.uneven_shares is not None else root[0, 0]
     powers = _squares(rows)
-    limit = (FAR_MEAN * max(rows.shape)) ** 2
+    # a mean so many standard deviations away shows in the rank cut
+    limit = (0.05 * max(rows.shape)) ** 2
     if sample.fit_intercept and np.any(on_host(means[0]) ** 2 > limit * powers):
         # centre once more: the mean of large numbers is itself rounded
         remainder = root[:, 0] @ rows
@@ -252,7 +227,7 @@ def centred(sample: Sample) -> tuple[Any, tuple[Any, Any], Floats]:
         means = means[0] + remainder, means[1]
         powers = _squares(rows)
     sample.check_features(powers, means[0])
-    flat = constant(powers, on_host(means[0]))
+    flat = is_constant(powers, on_host(means[0]))
     if flat.any():
         rows[:, like(rows, flat)] = 0
     return rows, means, np.where(flat, 0, powers)
@@ -389,7 +364,7 @@ def _projected(rows: Any, targets: Any) -> tuple[Any, Any]:
         basis, triangle = _qr(rows)
         return basis.T @ targets, triangle
     p = rows.shape[1]
-    if targets.shape[1] <= p and rows.size + targets.size <= COPIED_NUMBERS:
+    if targets.shape[1] <= p and rows.size + targets.size <= 2**20:
         # NumPy has no such product, but its threads and SciPy's would compete for the cores
         whole: Any = np.linalg.qr(np.hstack([rows, targets]), mode="r")
         return whole[:p, p:], whole[:p, :p]

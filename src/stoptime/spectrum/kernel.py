@@ -24,14 +24,13 @@ from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import Fold, RowsToTest, Want
 from stoptime.spectrum.factorise import advising, assembled, without_null
 from stoptime.spectrum.kinds import sample_of
-from stoptime.spectrum.row_data import SampleData, Splits, test_weights
+from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
 
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
 INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding
-ENTRY_ROUNDINGS = 4.0  # rounding errors of an entry, in units of eps times the largest
 
 
 def decompose_kernel(
@@ -117,7 +116,8 @@ class KernelData(SampleData):
         K = sample.X.matrix()
         root = np.sqrt(sample.shares)
         weighted = K / len(K) if sample.uneven_shares is None else root[:, None] * K * root
-        eigenpairs = partial(_eigenpairs, rounding=ENTRY_ROUNDINGS * EPS * largest_entry(K))
+        # an entry is rounded a few times while rows and columns are centred
+        eigenpairs = partial(_eigenpairs, rounding=4 * EPS * largest_entry(K))
         means = sample.means
         if sample.fit_intercept:
             eigenvalues, left = without_null(weighted, root, eigenpairs)
@@ -141,7 +141,7 @@ class KernelData(SampleData):
         K = self.sample.X.matrix()
         rows = ArrayRows(K[np.ix_(train, train)])
         own = K[np.ix_(test, train)]
-        weights = test_weights(self.sample, test)
+        weights = weights_of_tests(self.sample, test)
         tested = RowsToTest(own, self.sample.y[test], weights, columns=train)
         return KernelData(replace(self.sample.take(train), X=rows)), tested
 

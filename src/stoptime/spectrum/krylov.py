@@ -34,7 +34,7 @@ from stoptime.spectrum.density import density
 from stoptime.spectrum.factorise import assembled
 from stoptime.spectrum.golub_kahan import GolubKahan, KrylovVectors
 from stoptime.spectrum.ritz import Krylov
-from stoptime.spectrum.row_data import RowData, SampleData, Splits, test_weights
+from stoptime.spectrum.row_data import RowData, SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample, sample_sizes
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
@@ -82,12 +82,12 @@ class KrylovData(SampleData):
     @property
     def complete(self) -> bool:  # type: ignore[override]
         """Whether X is a small matrix."""
-        return self.sample.X.can_be_read and min(self.shape) <= SMALL
+        return self.sample.X.can_be_read and min(self.sample.shape) <= SMALL
 
     @property
     def rows(self) -> Sample | None:
         """The rows of a matrix that is not too large."""
-        readable = self.sample.X.can_be_read and min(self.shape) <= LARGEST
+        readable = self.sample.X.can_be_read and min(self.sample.shape) <= LARGEST
         return self.sample if readable else None
 
     @cached_property
@@ -95,26 +95,23 @@ class KrylovData(SampleData):
         """The same data, to be factored as rows."""
         if self.sample.X.can_be_read:
             return RowData(self.sample)
-        X = self.sample.X.times(np.eye(self.shape[1]))
+        X = self.sample.X.times(np.eye(self.sample.shape[1]))
         return RowData(replace(self.sample, X=ArrayRows(X)))
 
     @np.errstate(over="ignore", invalid="ignore")  # overflow is found in products
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
         """Return all eigenvalues if X is small or they are needed, else Krylov spaces."""
-        chosen = want.solver in {"gram", "svd"}
         if want.solver == "auto" and (self.complete or (want.every and self.rows is not None)):
             return self._whole.spectrum(want)
-        if chosen and (self.rows is not None or not self.sample.X.can_be_read):
-            if min(self.shape) <= LARGEST:
+        if want.solver in {"gram", "svd"}:
+            if min(self.sample.shape) <= LARGEST:
                 return self._whole.spectrum(want)
             raise ValueError(
                 f'solver="{want.solver}" computes all eigenvalues, which X has too many rows and '
                 f'columns for (at most {LARGEST}): use solver="krylov" with a finite stop.'
             )
-        if chosen or (want.every and not want.search):
-            require_every_eigenvalue(method for method, _ in want.goals)
-        if chosen or want.every:
-            require_every_eigenvalue(want.search)
+        if want.every:
+            require_every_eigenvalue([*want.search, *(method for method, _ in want.goals)])
             raise ValueError(WITHOUT_ROWS)
         if want.search and not want.goals:
             return self._searched(want)
@@ -129,7 +126,7 @@ class KrylovData(SampleData):
             except ReachError:
                 # the memory is used up before the horizon: end the search at half of it
                 halved = [(m, stop // 2 if m.whole_stops else stop / 2) for m, stop in goals]
-                if max(stop for _, stop in halved) * 2**10 < self._first_goal(goals[0].method).stop:
+                if max(stop for _, stop in halved) * 2**30 < self._first_goal(goals[0].method).stop:
                     raise
                 goals = tuple(Goal(*goal) for goal in halved)
 
@@ -170,7 +167,7 @@ class KrylovData(SampleData):
     @property
     def max_rank(self) -> int:
         """The largest number of Krylov vectors of all targets together."""
-        most = max(2, MEMORY // (8 * self.shape[1]))
+        most = max(2, MEMORY // (8 * self.sample.shape[1]))
         return most if self.options.max_rank is None else self.options.max_rank
 
     def _share(self, number: int) -> int:
@@ -246,7 +243,7 @@ class KrylovData(SampleData):
 
     def _unreached(self, goals: tuple[Goal, ...], error: float) -> str:
         last = max(goal.stop for goal in goals)
-        size = 8 * self.shape[1] / 2**20
+        size = 8 * self.sample.shape[1] / 2**20
         rank = sum(run.size for run in self._runs)
         return (
             f"The path has not converged at stop {last:.3g}: its relative error is about "
@@ -257,7 +254,7 @@ class KrylovData(SampleData):
 
     def _account(self, runs: list[GolubKahan], *, accurate: bool) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)
-        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.shape[1]
+        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
         # probes are counted by themselves
         products = self.sample.X.products - sum(one.products for one in self._probed.values())
         return Krylov(spaces, hidden, self.options.tol, products)
@@ -279,7 +276,7 @@ class KrylovData(SampleData):
             first = last
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
-        basis = KrylovVectors(bases, rotations, order, self.shape[1])
+        basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])
         errors = [float(krylov.errors(m, np.array([stop]))[0]) for m, stop in goals]
         gains = [largest_gain(krylov.tuned(m), t) for m, t in goals if isinstance(m, Filter)]
         gain = np.inf if krylov.exhausted else max(gains, default=0.0)
@@ -303,7 +300,7 @@ class KrylovData(SampleData):
         shares, n, count = sample_sizes(weights, sample.n_rows)
         part = replace(sample, uneven_shares=shares, n_samples=n, n_observations=count)
         part = replace(part, X=sample.X.recounted())
-        own = test_weights(sample, test)
+        own = weights_of_tests(sample, test)
         if sample.X.can_be_read:
             tested = RowsToTest(sample.X.matrix(test), sample.y[test], own)
         else:

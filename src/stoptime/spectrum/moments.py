@@ -252,35 +252,18 @@ def moments(X: Rows, y: Any, weights: Any = None, *, single_target: bool = False
         weights = like(y, host / (total or 1.0))
     shift, target_shift = _guessed_means(X, y, weights)
     shifted = bool(xp.any(shift != 0))
-    gram = 0 * shift[:, None] * shift
-    others: Any = 0  # totals and cross moments
-    target_total = 0 * target_shift
-    power = 0 * target_shift
-    for block in X.blocks():
-        features = X.read(block)
-        if shifted:
-            features = features - shift
-        targets = as_float64(y[block]) - target_shift
+    shares = like(y, np.full(n, 1 / (total or 1.0))) if weights is None else weights
+    gram = None if shifted or not n else X.gram(shares)
+    if gram is None:
+        gram, others, target_total, power = _summed(X, y, weights, (shift, target_shift), shifted)
         if weights is None:
-            target_total += xp.sum(targets, axis=0)
-            left = xp.concat([xp.ones_like(targets[:, :1]), targets], axis=1)
-        else:
-            root = xp.sqrt(weights[block])[:, None]
-            features = features * root
-            targets = targets * root
-            target_total += xp.sum(root * targets, axis=0)
-            left = xp.concat([root, targets], axis=1)
-        power += xp.sum(targets * targets, axis=0)
-        gram += features.T @ features
-        others = others + left.T @ features
-    if not n:
-        others = 0 * xp.concat([shift[None], target_shift[:, None] + shift])
-    if weights is None:
-        scale = total or 1.0
-        gram /= scale
-        others = others / scale
-        target_total /= scale
-        power /= scale
+            sums = (gram, others, target_total, power)
+            gram, others, target_total, power = (one / (total or 1.0) for one in sums)
+    else:
+        targets = as_float64(y) - target_shift
+        others = X.times_t(shares[:, None] * xp.concat([0 * targets[:, :1] + 1, targets], axis=1)).T
+        target_total = shares @ targets
+        power = shares @ targets**2
     mean = others[0]
     gram -= mean[:, None] * mean
     # rounding may leave the variance of a constant column just below zero
@@ -296,6 +279,32 @@ def moments(X: Rows, y: Any, weights: Any = None, *, single_target: bool = False
         single_target,
         X.names,
     )
+
+
+def _summed(X: Rows, y: Any, weights: Any, origin: Any, shifted: bool) -> tuple[Any, ...]:
+    """Return sums over rows measured from an origin: products of columns and with one and y."""
+    xp = array_namespace(y)
+    shift, target_shift = origin
+    gram = 0 * shift[:, None] * shift
+    others = 0 * xp.concat([shift[None], target_shift[:, None] + shift])
+    target_total = 0 * target_shift
+    power = 0 * target_shift
+    for block in X.blocks():
+        features = X.read(block)
+        if shifted:
+            features = features - shift
+        targets = as_float64(y[block]) - target_shift
+        left = xp.concat([xp.ones_like(targets[:, :1]), targets], axis=1)
+        if weights is not None:
+            root = xp.sqrt(weights[block])[:, None]
+            features = features * root
+            left = left * root
+        total = left[:, :1].T @ left
+        target_total += total[0, 1:]
+        power += xp.sum(left[:, 1:] ** 2, axis=0)
+        gram += features.T @ features
+        others += left.T @ features
+    return gram, others, target_total, power
 
 
 def _guessed_means(X: Rows, y: Any, weights: Any) -> tuple[Any, Any]:
@@ -327,7 +336,7 @@ def diagonal(matrix: Any) -> Any:
 
 def nonnegative(values: Any) -> Any:
     """Return zero for negative numbers."""
-    return array_namespace(values).clip(values, 0, None)
+    return values * (values > 0)
 
 
 def _with_diagonal(matrix: Any, values: Any) -> Any:

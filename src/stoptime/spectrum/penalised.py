@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import SAFETY, constant
-from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
+from stoptime.spectrum.accuracy import SAFETY, is_constant
+from stoptime.spectrum.base import Geometry, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
 from stoptime.spectrum.krylov import KrylovData
 from stoptime.spectrum.moments import Statistics
@@ -68,33 +68,12 @@ class Penalised(Data):
         if isinstance(self.data, StreamData):
             seen = self.data.moments if self.fit_intercept else self.data.moments.about_zero()
             powers = np.diagonal(seen.gram)
-            return np.sqrt(np.where(constant(powers, seen.feature_mean), 0, powers))
+            return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
         return np.sqrt(column_powers(self.data.sample))  # type: ignore[attr-defined]
 
     @property
-    def shape(self) -> tuple[int | None, int]:
-        """Numbers of rows and columns."""
-        return self.data.shape
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return self.data.n_targets
-
-    @property
-    def single_target(self) -> bool:  # type: ignore[override]
-        """Whether y is a vector."""
-        return self.data.single_target
-
-    @property
-    def fit_intercept(self) -> bool:  # type: ignore[override]
-        """Whether the data are centred."""
-        return self.data.fit_intercept
-
-    @property
-    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns."""
-        return self.data.names
+    def _of(self) -> Data:
+        return self.data
 
     @property
     def complete(self) -> bool:  # type: ignore[override]
@@ -169,35 +148,6 @@ class Back:
 
 
 @dataclass(frozen=True)
-class MappedRows:
-    """The rows R of a wide problem in standard form, as rows RMᵀ with the columns of X."""
-
-    rows: Any
-    back: Back
-    is_transposed: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        shape = self.rows.shape[0], int(self.back.free.shape[0])
-        return shape[::-1] if self.is_transposed else shape
-
-    @property
-    def T(self) -> MappedRows:  # noqa: N802 - as arrays have it
-        """The transpose."""
-        return replace(self, is_transposed=not self.is_transposed)
-
-    def owned(self) -> MappedRows:
-        """Return rows that do not change when the user's container does."""
-        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
-
-    def __matmul__(self, other: Any) -> Any:
-        if self.is_transposed:
-            return self.back @ (self.rows.T @ other)
-        return self.rows @ self.back.of_rows(other.T).T
-
-
-@dataclass(frozen=True)
 class MappedVectors:
     """Vectors of a problem in standard form, in the coordinates of X, formed on demand."""
 
@@ -206,6 +156,11 @@ class MappedVectors:
 
     def __matmul__(self, components: Any) -> Any:
         return self.back @ (self.vectors @ components)
+
+    def owned(self) -> MappedVectors:
+        """Return vectors that do not change when the user's container does."""
+        given = self.vectors
+        return replace(self, vectors=given.owned() if hasattr(given, "owned") else given)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         return np.asarray(self.back @ self.vectors.__array__(copy=copy), dtype=dtype)
@@ -229,12 +184,8 @@ class Restoration(NamedTuple):
     def __call__(self, spectrum: Spectrum) -> Spectrum:
         """Return a spectrum of ordinary data in the coordinates of X."""
         basis: Any = spectrum.basis
-        if isinstance(basis, DualVectors):
-            basis = DualVectors(MappedRows(basis.rows, self.back), basis.mix)
-        elif isinstance(basis, np.ndarray) or is_device_array(basis):
-            basis = self.back @ basis
-        else:
-            basis = MappedVectors(basis, self.back)
+        formed = isinstance(basis, np.ndarray) or is_device_array(basis)
+        basis = self.back @ basis if formed else MappedVectors(basis, self.back)
         return replace(
             spectrum,
             basis=basis,
@@ -244,24 +195,17 @@ class Restoration(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
 
-    rows: Rows
-    back: Back
-    images: Any
-    weighted: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.rows.shape[0], self.back.form.inverse.width
-
-    @property
-    def precision(self) -> Any:
-        """That of X."""
-        return self.rows.precision
+    def __init__(self, rows: Rows, back: Back, images: Any, weighted: Any) -> None:
+        self.rows = rows
+        self.back = back
+        self.images = images
+        self.weighted = weighted
+        self.shape = rows.shape[0], back.form.inverse.width
+        self.precision = rows.precision
+        self.can_be_read = rows.can_be_read
 
     @property
     def can_be_copied(self) -> bool:
@@ -269,12 +213,7 @@ class StandardRows(Rows):
         return self.rows.can_be_copied
 
     @property
-    def can_be_read(self) -> bool:  # type: ignore[override]
-        """As X."""
-        return self.rows.can_be_read
-
-    @property
-    def products(self) -> int:
+    def products(self) -> int:  # type: ignore[override]
         """Products with X."""
         return self.rows.products
 
@@ -300,7 +239,7 @@ class StandardRows(Rows):
 
     def owned(self) -> StandardRows:
         """Return rows that do not change when the user's container does."""
-        return replace(self, rows=self.rows.owned())
+        return StandardRows(self.rows.owned(), self.back, self.images, self.weighted)
 
     def described(self, column: int) -> str:
         """Name a column in messages."""

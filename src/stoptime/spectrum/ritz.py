@@ -23,7 +23,6 @@ from stoptime.methods.recurrence import Iteration
 from stoptime.spectrum.accuracy import SAFETY
 from stoptime.support.arrays import EPS, Array
 
-MOST_GRID_POINTS = 4096
 LEAST_DISTANCE = 1e-6  # times the largest eigenvalue: distance of grid points to Ritz values
 
 
@@ -80,7 +79,7 @@ class Space(NamedTuple):
             largest = min(largest, method.largest_eigenvalue)
         # paths of second order oscillate in s, and two points for each radian resolve them
         radians = np.sqrt(8 * largest * start.max()) if method.time_power == 2 else 0.0
-        grid = _grid(theta, largest, int(min(33 + 2 * radians, MOST_GRID_POINTS)))
+        grid = _grid(theta, largest, int(min(33 + 2 * radians, 4096)))
         # units of the largest eigenvalue, the first gain and the response avoid over- and underflow
         first = np.where(start > 0, start, 1.0)
         size = np.abs(self.response).max() or 1.0
@@ -184,5 +183,9 @@ class Krylov:
 
     def reaches(self, method: Method, stops: Array) -> bool:
         """Tell whether the path has converged at these stops."""
+        return self.allows(self.errors(method, np.ravel(stops)))
+
+    def allows(self, errors: Array) -> bool:
+        """Tell whether errors are small enough."""
         # tol holds at the largest stop; a few times as much is allowed at the others
-        return bool(np.all(self.errors(method, np.ravel(stops)) <= 10 * self.tol))
+        return bool(np.all(errors <= 10 * self.tol))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array
 
-from stoptime.spectrum.accuracy import ReachError, constant, unresolved
+from stoptime.spectrum.accuracy import ReachError, is_constant, unresolved
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fold, RowsToTest, TestSet, Want, checked_test
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, centred
@@ -38,29 +38,8 @@ class SampleData(Data):
     sample: Sample
 
     @property
-    def fit_intercept(self) -> bool:  # type: ignore[override]
-        """Whether the data are centred."""
-        return self.sample.fit_intercept
-
-    @property
-    def single_target(self) -> bool:  # type: ignore[override]
-        """Whether y is a vector."""
-        return self.sample.single_target
-
-    @property
-    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns."""
-        return self.sample.X.names
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.sample.X.shape
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return self.sample.n_targets
+    def _of(self) -> Sample:
+        return self.sample
 
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Splits:
         """Draw the training and test rows of a splitter."""
@@ -91,7 +70,7 @@ class SampleData(Data):
         return checked_test(X, y, (sample.n_features, *targets))
 
 
-def test_weights(sample: Sample, test: NDArray[np.intp]) -> Array:
+def weights_of_tests(sample: Sample, test: NDArray[np.intp]) -> Array:
     """Return weights of test rows."""
     weights = sample.row_weights
     return np.ones(len(test)) if weights is None else weights[test] / weights.max()
@@ -174,7 +153,7 @@ class RowData(SampleData):
     def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, TestSet]:
         """Return a training set and a test set."""
         part = self.sample.take(test)
-        tested = RowsToTest(part.X.matrix(), part.y, test_weights(self.sample, test))
+        tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
         rest = np.sort(np.concatenate([train, test]))
         ready = None
         if np.array_equal(rest, np.arange(self.sample.n_rows)):
@@ -210,7 +189,7 @@ def column_powers(sample: Sample) -> Floats:
     mean = sample.means[0]
     powers = np.asarray(on_host(sample.X.mean_squares(sample.shares, mean)))
     sample.check_features(powers, mean)
-    return np.where(constant(powers, on_host(mean)), 0, powers)
+    return np.where(is_constant(powers, on_host(mean)), 0, powers)
 
 
 def lost_columns(sample: Sample, residuals: Floats) -> tuple[NDArray[np.intp], Floats]:

@@ -6,13 +6,15 @@ A new kind of container is one class with ``shape`` and ``read``; products follo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.accuracy import TRUSTED, check_scale
@@ -39,13 +41,11 @@ MOST_NUMBERS = 2**27  # a gigabyte: up to here rows that are not an array may be
 class Rows(ABC):
     """The rows of X; ``names`` are those of its columns, if they are known."""
 
+    shape: tuple[int, int]
     names: tuple[str, ...] | None = None
+    precision: Any = np.dtype(np.float64)  # the type that results are rounded to
     can_be_read: bool = True  # whether this is more than products
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+    products: int = 0  # with X and Xᵀ so far, column by column, where they are all that is used
 
     @abstractmethod
     def read(self, index: Index) -> Any:
@@ -58,13 +58,16 @@ class Rows(ABC):
 
     def times_t(self, vectors: Any) -> Any:
         """Return Xᵀ times vectors."""
-        parts = (self.read(block).T @ vectors[block] for block in self.blocks())
-        return sum(parts)
+        return sum(self.read(block).T @ vectors[block] for block in self.blocks())
 
     def outer(self) -> Any:
         """Return XXᵀ, a new array."""
         whole = self.read(slice(None))
         return whole @ whole.T
+
+    def gram(self, weights: Any) -> Any:  # noqa: ARG002 - for sparse rows
+        """Return XᵀDX for the diagonal D of the weights, or None if that takes reading blocks."""
+        return None
 
     def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
         """Return some centred rows times vectors."""
@@ -73,10 +76,7 @@ class Rows(ABC):
     @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
     def mean_squares(self, shares: Any, mean: Any) -> Any:
         """Return the weighted mean square of every column about these numbers."""
-        total: Any = 0
-        for block in self.blocks():
-            total = total + shares[block] @ (self.read(block) - mean) ** 2
-        return total
+        return sum(shares[block] @ (self.read(block) - mean) ** 2 for block in self.blocks())
 
     def matrix(self, index: Index = slice(None)) -> Any:
         """Return some rows as a matrix in memory that multiplies coefficients."""
@@ -87,26 +87,16 @@ class Rows(ABC):
         return self.times_t(weights)
 
     @property
-    def products(self) -> int:
-        """Number of products with X and with Xᵀ so far, where they are all that is used."""
-        return 0
-
-    def recounted(self) -> Rows:
-        """Return the same rows with products counted from zero."""
-        return self
-
-    @property
-    def precision(self) -> Any:
-        """The type that results are rounded to."""
-        return np.dtype(np.float64)
-
-    @property
     def can_be_copied(self) -> bool:
         """Whether all rows fit into memory as one array of double precision."""
         return self.shape[0] * self.shape[1] <= MOST_NUMBERS
 
     def owned(self) -> Rows:
         """Return rows that do not change when the user's container does."""
+        return self
+
+    def recounted(self) -> Rows:
+        """Return the same rows with products counted from zero."""
         return self
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
@@ -127,35 +117,17 @@ class Rows(ABC):
                 assert_all_finite(on_host(self.read(block)), input_name="X")
 
 
-@dataclass(frozen=True, eq=False)
 class ArrayRows(Rows):
     """An array of NumPy, torch or CuPy in single or double precision."""
 
-    X: Any
-    names: tuple[str, ...] | None = None
+    can_be_copied = True  # it is as large itself
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return tuple(self.X.shape)
-
-    @property
-    def precision(self) -> Any:
-        """The type of the array."""
-        return self.X.dtype
-
-    @property
-    def can_be_copied(self) -> bool:
-        """Yes: the array itself is as large."""
-        return True
-
-    @cached_property
-    def _on_device(self) -> bool:
-        return is_device_array(self.X)
-
-    @cached_property
-    def _is_double(self) -> bool:
-        return self.X.dtype == array_namespace(self.X).float64
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = tuple(X.shape)
+        self.precision = X.dtype
+        self._on_device = is_device_array(X)
+        self._is_double = X.dtype == array_namespace(X).float64
 
     def read(self, index: Index) -> Any:
         """Return some rows, without a copy if they have double precision and follow each other."""
@@ -166,6 +138,10 @@ class ArrayRows(Rows):
     def matrix(self, index: Index = slice(None)) -> Any:
         """Return some rows of the array itself."""
         return self.X[index if isinstance(index, slice) else like(self.X, index)]
+
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
+        """Return some centred rows times vectors."""
+        return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
     def times(self, vectors: Any) -> Any:
         """Return X times vectors, converting single precision a block at a time."""
@@ -183,71 +159,81 @@ class ArrayRows(Rows):
         n, p = self.shape
         if self._is_double:
             return self.X @ self.X.T
-        total: Any = 0
-        for some in slices(p, 2**5 * BLOCK_NUMBERS // n):
-            columns = as_float64(self.X[:, some])
-            total = total + columns @ columns.T
-        return total
+        parts = (as_float64(self.X[:, some]) for some in slices(p, 2**5 * BLOCK_NUMBERS // n))
+        return sum(columns @ columns.T for columns in parts)
 
     def owned(self) -> ArrayRows:
         """Return a copy."""
-        return replace(self, X=self.X.clone() if hasattr(self.X, "clone") else self.X.copy())
+        return ArrayRows(self.X.clone() if hasattr(self.X, "clone") else self.X.copy())
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks that are small, or on a device as large as fits."""
         if not self._on_device:
             return super().blocks(width)
-        return slices(self.shape[0], self.room // (width or self.shape[1]))
-
-    @cached_property
-    def room(self) -> int:
-        """Numbers of a block that keeps a device busy and leaves room for its products."""
-        return room_for_numbers(self.X) // 8
+        return slices(self.shape[0], room_for_numbers(self.X) // 8 // (width or self.shape[1]))
 
 
-@dataclass(frozen=True, eq=False)
-class SparseRows(Rows):
-    """A sparse matrix by rows, in double precision; ``precision`` is that of the given one."""
+class CountedRows(Rows):
+    """Rows of which products with vectors are counted, column by column."""
 
-    X: Any
-    precision: Any = np.float64
-    counter: list[int] = field(default_factory=lambda: [0])
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = tuple(X.shape)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return tuple(self.X.shape)
+    def times(self, vectors: Any) -> Any:
+        """Return X times vectors."""
+        return self._counted(lambda: self.X @ vectors, vectors, self.shape[0])
 
-    @property
-    def products(self) -> int:
-        """Number of products with X and with Xᵀ so far, column by column."""
-        return self.counter[0]
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        return self._counted(lambda: (vectors.T @ self.X).T, vectors, self.shape[1])
+
+    def _counted(self, product: Callable[[], Any], vectors: Any, length: int) -> Floats:
+        """Return a product in double precision; refuse NaN, infinity and complex numbers."""
+        if vectors.size == 0:  # an operator need not accept a matrix without columns
+            return np.zeros((length, *vectors.shape[1:]))
+        self.products += 1 if vectors.ndim == 1 else int(vectors.shape[1])
+        image = np.asarray(product())
+        if np.iscomplexobj(image):
+            raise ValueError("Complex data not supported: products with X are complex.")
+        if not np.isfinite(image).all():
+            if not np.isnan(image).any():
+                check_scale("X", np.inf)
+            raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
+        return image.astype(np.float64, copy=False)
 
     def recounted(self) -> Rows:
         """Return the same rows with products counted from zero."""
-        return replace(self, counter=[0])
+        found = copy(self)
+        found.products = 0
+        return found
 
-    def matrix(self, index: Index = slice(None)) -> Any:
-        """Return some rows of the matrix itself."""
-        return self.X[index]
+
+class SparseRows(CountedRows):
+    """A sparse matrix by rows, in double precision; ``precision`` is that of the given one."""
+
+    def __init__(self, X: Any, precision: Any = Rows.precision) -> None:
+        super().__init__(X)
+        self.precision = precision
 
     def read(self, index: Index) -> Any:
         """Return some rows as a dense array."""
         return self.X[index].toarray()
 
-    def times(self, vectors: Any) -> Any:
-        """Return X times vectors."""
-        self.counter[0] += columns_of(vectors)
-        return finite(self.X @ vectors)
-
-    def times_t(self, vectors: Any) -> Any:
-        """Return Xᵀ times vectors."""
-        self.counter[0] += columns_of(vectors)
-        return finite((vectors.T @ self.X).T)
+    def matrix(self, index: Index = slice(None)) -> Any:
+        """Return some rows of the matrix itself."""
+        return self.X[index]
 
     def outer(self) -> Any:
         """Return XXᵀ."""
         return (self.X @ self.X.T).toarray()
+
+    def gram(self, weights: Any) -> Any:
+        """Return XᵀDX, unless dense blocks are faster: a sparse product takes 100 times as long."""
+        n, p = self.shape
+        if self.X.nnz > 0.1 * n * p:
+            return None
+        return (self.X.T @ (sparse.diags_array(weights) @ self.X)).toarray()
 
     def mean_squares(self, shares: Any, mean: Any) -> Any:
         """Return the weighted mean square of every column, from the entries that are stored."""
@@ -265,25 +251,43 @@ class SparseRows(Rows):
 
     def owned(self) -> SparseRows:
         """Return a copy."""
-        return replace(self, X=self.X.copy())
+        return SparseRows(self.X.copy(), self.precision)
 
 
-@dataclass(frozen=True, eq=False)
+class OperatorRows(CountedRows):
+    """A LinearOperator, whose rows cannot be read."""
+
+    can_be_read = False
+
+    def read(self, index: Index) -> Any:  # noqa: ARG002 - as of others
+        """Raise a TypeError."""
+        raise TypeError("The rows of an operator cannot be read.")
+
+    def mean_squares(self, shares: Any, mean: Any) -> Any:  # noqa: ARG002
+        """Raise a ValueError: this is for penalties in units of the columns."""
+        raise ValueError(
+            'penalty_matrix="standardise" needs the columns of X, which an operator does not show: '
+            "give a diagonal matrix of their standard deviations."
+        )
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        product = self.X.rmatmat if vectors.ndim == 2 else self.X.rmatvec
+        try:
+            return self._counted(lambda: product(vectors), vectors, self.shape[1])
+        except NotImplementedError:
+            raise ValueError(
+                "X must define products with vectors, for its transpose too: define rmatvec."
+            ) from None
+
+
 class SlicedRows(Rows):
     """An array on disk that can be sliced, such as zarr.Array or h5py.Dataset."""
 
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        n, p = self.X.shape
-        return int(n), int(p)
-
-    @property
-    def precision(self) -> Any:
-        """Single precision if the array has it."""
-        return np.dtype(np.float32 if self.X.dtype == np.float32 else np.float64)
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = int(X.shape[0]), int(X.shape[1])
+        self.precision = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
 
     def read(self, index: Index) -> Any:
         """Return some rows; for scattered rows, all rows between them are read."""
@@ -302,22 +306,15 @@ class SlicedRows(Rows):
         return slices(self.shape[0], -(-height // unit) * unit)
 
 
-@dataclass(frozen=True, eq=False)
 class SomeRows(Rows):
     """Some of the rows of others, in the order of their numbers."""
 
-    rows: Rows
-    chosen: NDArray[np.intp]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return len(self.chosen), self.rows.shape[1]
-
-    @property
-    def precision(self) -> Any:
-        """That of all rows."""
-        return self.rows.precision
+    def __init__(self, rows: Rows, chosen: NDArray[np.intp]) -> None:
+        self.rows = rows
+        self.chosen = chosen
+        self.shape = len(chosen), rows.shape[1]
+        self.precision = rows.precision
+        self.names = rows.names
 
     @property
     def can_be_copied(self) -> bool:
@@ -332,77 +329,9 @@ class SomeRows(Rows):
         """Return some of these rows as they are in memory."""
         return self.rows.matrix(self.chosen[index])
 
-
-@dataclass(frozen=True, eq=False)
-class OperatorRows(Rows):
-    """A LinearOperator, whose rows cannot be read."""
-
-    X: Any
-    counter: list[int] = field(default_factory=lambda: [0])
-    can_be_read = False
-
-    @property
-    def products(self) -> int:
-        """Number of products with X and with Xᵀ so far, column by column."""
-        return self.counter[0]
-
-    def recounted(self) -> Rows:
-        """Return the same rows with products counted from zero."""
-        return replace(self, counter=[0])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return tuple(self.X.shape)
-
-    def read(self, index: Index) -> Any:  # noqa: ARG002 - as of others
-        """Raise a TypeError."""
-        raise TypeError("The rows of an operator cannot be read.")
-
-    def mean_squares(self, shares: Any, mean: Any) -> Any:  # noqa: ARG002
-        """Raise a ValueError: this is for penalties in units of the columns."""
-        raise ValueError(
-            'penalty_matrix="standardise" needs the columns of X, which an operator does not show: '
-            "give a diagonal matrix of their standard deviations."
-        )
-
-    def times(self, vectors: Any) -> Any:
-        """Return X times vectors."""
-        # an operator need not accept a matrix without columns
-        if vectors.size == 0:
-            return np.zeros((self.shape[0], *vectors.shape[1:]))
-        self.counter[0] += columns_of(vectors)
-        return finite(self.X @ vectors)
-
-    def times_t(self, vectors: Any) -> Any:
-        """Return Xᵀ times vectors."""
-        if vectors.size == 0:
-            return np.zeros((self.shape[1], *vectors.shape[1:]))
-        self.counter[0] += columns_of(vectors)
-        try:
-            image = self.X.rmatmat(vectors) if vectors.ndim == 2 else self.X.rmatvec(vectors)
-        except NotImplementedError:
-            raise ValueError(
-                "X must define products with vectors, for its transpose too: define rmatvec."
-            ) from None
-        return finite(image)
-
-
-def columns_of(vectors: Any) -> int:
-    """Return the number of columns of a matrix, or one for a vector."""
-    return 1 if vectors.ndim == 1 else int(vectors.shape[1])
-
-
-def finite(image: Any) -> Floats:
-    """Return a product with X in double precision; refuse NaN, infinity and complex numbers."""
-    image = np.asarray(image)
-    if np.iscomplexobj(image):
-        raise ValueError("Complex data not supported: products with X are complex.")
-    if not np.isfinite(image).all():
-        if not np.isnan(image).any():
-            check_scale("X", np.inf)
-        raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
-    return image.astype(np.float64, copy=False)
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
+        """Return some centred rows times vectors."""
+        return self.rows.rotated(self.chosen[index], mean, vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,6 +346,16 @@ class Sample:
     n_observations: float
     fit_intercept: bool
     single_target: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.X.shape
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns."""
+        return self.X.names
 
     @property
     def n_rows(self) -> int:
@@ -448,7 +387,7 @@ class Sample:
         """Numbers of a block of rows that keeps a device busy."""
         return room_for_numbers(self.y) // 8
 
-    @property
+    @cached_property
     def precision(self) -> Any:
         """The type that results are rounded to; None if nothing is rounded."""
         return None if str(self.X.precision).endswith("float64") else self.X.precision

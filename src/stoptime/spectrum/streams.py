@@ -31,30 +31,29 @@ class StreamData(Data):
     """Streamed data; folds must be requested before the one pass over the rows."""
 
     stream: Source | Statistics
-    fit_intercept: bool
+    centred: bool
     # of the columns that directions combine, for moments in the standard form of a penalty
     lengths: Callable[[Floats], Array] | None = None
     precision = None
 
     @property
+    def _of(self) -> Statistics:
+        return self.moments
+
+    @property
     def shape(self) -> tuple[int | None, int]:
-        """Numbers of rows, None if it is unknown, and of columns."""
+        """Numbers of rows, None if it is unknown, and of columns; nothing is read."""
         return self.stream.n_rows, self.stream.n_features
 
     @property
-    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns."""
+    def fit_intercept(self) -> bool:
+        """Whether the data are centred."""
+        return self.centred
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns; nothing is read."""
         return self.stream.names
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return self.moments.n_targets
-
-    @property
-    def single_target(self) -> bool:  # type: ignore[override]
-        """Whether y is a vector."""
-        return self.moments.single_target
 
     @property
     def n_samples(self) -> float:

@@ -22,7 +22,7 @@ from scipy import linalg
 from scipy.optimize import minimize
 
 from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.accuracy import is_constant
 from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.penalised import Penalised
@@ -100,7 +100,7 @@ class BandedRows:
     def sizes(self) -> Array:
         """Sums of the variances of the columns of each band; ones if all bands are constant."""
         powers = self.root**2 @ self.rows**2
-        powers[constant(powers, np.asarray(self.data.means[0]))] = 0
+        powers[is_constant(powers, np.asarray(self.data.means[0]))] = 0
         sizes = np.bincount(self.member, powers, self.n_bands).astype(np.float64)
         return sizes if sizes.any() else sizes + 1
 
