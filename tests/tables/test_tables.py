@@ -257,6 +257,20 @@ def test_amounts_in_text_are_numbers(texts, form, numbers):
     assert ("in percent and not divided by 100" in told) == ("%" in form)
 
 
+@pytest.mark.parametrize("dtype", [object, "str", "string", "string[pyarrow]", "category"])
+def test_text_is_read_alike_in_every_type_of_pandas(frame, dtype):
+    """Under pandas 3.0 the expressions reach RE2, which has no back-references."""
+    texts = pd.Series([f"{i}.234,50 €" for i in range(1, len(frame) + 1)])
+    expected = np.arange(1, len(frame) + 1) * 1000 + 234.5
+    found = values_of(texts.astype(dtype), "x")
+    if dtype == "category":
+        assert found.kind == "category"
+        return
+    np.testing.assert_array_equal(found.values, expected)
+    words = prepare(frame.assign(town=frame["town"].astype(dtype)), "price")
+    np.testing.assert_array_equal(words.X, prepare(frame, "price").X)
+
+
 @pytest.mark.parametrize(
     "texts",
     [

@@ -214,7 +214,9 @@ def _numbers_in_text(texts: Any, form: str) -> tuple[Any, str]:
     best = pd.Series(np.nan, texts.index), ""
     for sign in signs:
         others = " .,'’\u00a0\u202f".replace(sign, "")
-        whole = rf"\d+|\d{{1,3}}([{others}])\d{{3}}(?:\1\d{{3}})*"
+        # One alternative for each separator: RE2, which some pandas use, has no back-references.
+        grouped = (rf"\d{{1,3}}(?:{re.escape(one)}\d{{3}})+" for one in others)
+        whole = "|".join([r"\d+", *grouped])
         fits = bare.str.fullmatch(rf"[-+]?(?:{whole})(?:[{sign}]\d*)?(?:[eE][-+]?\d+)?")
         plain = bare.where(fits).str.replace(f"[{others}]", "", regex=True)
         numbers = pd.to_numeric(plain.str.replace(sign, ".", regex=False))
