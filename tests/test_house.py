@@ -33,7 +33,7 @@ LATER_TYPES = {
         "theory.risk",
         "theory.stochastic",
     },
-    "support.wording": {"methods.base", "tables.assessment"},
+    "support.wording": {"methods.base"},
 }
 """Known imports under TYPE_CHECKING from a later module; the list may only become shorter."""
 

@@ -11,7 +11,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
-    from stoptime.tables.assessment import Assessment
 
 SIGNIFICANT_DIGITS = 4
 PLAIN = 1e-4, 1e15  # numbers outside are written with a power of ten
@@ -95,19 +94,6 @@ def method_in_words(method: Method) -> str:
         if value is not None
     ]
     return f"{method.name} ({', '.join(parts)})" if parts else method.name
-
-
-def guarantee_in_words(found: Assessment) -> tuple[str, str]:
-    """Return the guarantee, rounded up, and what it bounds; the risk is averaged over signals."""
-    if found.guarantee is None:
-        return "none", "No bound is known for this method at this stop."
-    where = "" if found.universal else ", on data with eigenvalues in the same range"
-    if not found.predicts_new_rows:
-        where += ", if the equivalent penalty is the best one"
-    meaning = f"the error of the best ridge{where}"
-    if found.inflation is not None:
-        meaning += f"; about {found.inflation:.2f} times on these data"
-    return f"at worst {rounded_up(found.guarantee, 2)} times", meaning
 
 
 def rounded_up(value: float, decimals: int = 3) -> str:
