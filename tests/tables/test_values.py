@@ -34,11 +34,11 @@ AMOUNTS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [object, "str", "string[pyarrow]"])
+@pytest.mark.parametrize("dtype", [None, object, "string", "string[pyarrow]"])
 @pytest.mark.parametrize(("texts", "written", "numbers"), AMOUNTS)
 def test_numbers_in_text(texts, written, numbers, dtype):
     """In every type of text: some engines of regular expressions have no back-references."""
-    form, values = read(pd.Series([*texts, None], dtype=object).astype(dtype))
+    form, values = read(pd.Series([*texts, None], dtype=dtype))
     assert (form.kind, form.decimal + form.unit) == ("number", written)
     np.testing.assert_array_equal(values, [*numbers, np.nan])
 
