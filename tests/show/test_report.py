@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import stoptime as st
 from stoptime.show import report
+from stoptime.tables.results import key_figures
 
 EVIL = "<script>alert(1)</script>"
 
@@ -65,7 +66,7 @@ def test_one_file_that_refers_to_nothing_and_runs_nothing(page):
 def test_the_numbers_are_those_of_the_fit():
     fit = st.fit_table("diabetes", "target")
     text = report.page(fit)
-    for _, value, detail in fit.key_figures():
+    for _, value, detail in key_figures(fit):
         assert value in text
         assert detail.replace("'", "&#x27;").replace('"', "&quot;") in text
     for one in fit.scores:

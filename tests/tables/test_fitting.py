@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
+from stoptime.tables.results import key_figures
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_every_rule_names_itself(houses):
     ):
         fit = st.fit_table(houses, "price", compare=False, **options)
         assert fit.errors.how == how
-        assert how in fit.key_figures()[0][2]
+        assert how in key_figures(fit)[0][2]
 
 
 @pytest.mark.parametrize(

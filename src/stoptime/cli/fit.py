@@ -126,7 +126,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         terminal.print_notes([*fitted.notes, *notes])
         # predictions on standard output are not mixed with other text
         to_error = str(out) == STANDARD
-        _print(fitted, to_error)
+        typer.echo(repr(fitted), err=to_error)
         for path in outputs.values():
             if str(path) != STANDARD and path.exists():
                 typer.echo(f"wrote {path}", err=to_error)
@@ -233,31 +233,3 @@ def _as_object(fitted: TableFit, messages: list[str], outputs: dict[str, Path]) 
         "messages": messages,
         "files": {option.removeprefix("--"): path for option, path in outputs.items()},
     }
-
-
-def _print(fitted: TableFit, to_error: bool) -> None:
-    from rich.console import Console  # noqa: PLC0415 - starts faster
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from stoptime.show import results  # noqa: PLC0415
-
-    console = Console(highlight=False, stderr=to_error)
-    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="dim", overflow="fold")
-    for line in (("data", Path(fitted.source).name, fitted.size), *fitted.key_figures()):
-        # Text keeps rich from reading brackets in names as markup
-        table.add_row(*map(Text, line))
-    console.print(table)
-    for one in results.tables(fitted, 12):
-        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        first, *others = one.head
-        shown.add_column(Text(first), style="bold")
-        for head in others:
-            shown.add_column(Text(head), justify="right")
-        for row in one.rows:
-            shown.add_row(*map(Text, row))
-        console.print()
-        console.print(shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,9 @@ from stoptime.left_out.exact import left_out_residuals
 from stoptime.stopping.registry import get_rule
 from stoptime.support.arrays import Array
 from stoptime.support.progress import warnings_noted
-from stoptime.support.wording import aligned, method_in_words, number, with_error
+from stoptime.tables import results
 from stoptime.tables.intervals import predict_interval
-from stoptime.tables.preparation import TablePreparation, counted
+from stoptime.tables.preparation import TablePreparation
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,11 @@ class TableFit:
         return self.pipeline[-1] if isinstance(self.pipeline, Pipeline) else self.pipeline
 
     @property
+    def classifies(self) -> bool:
+        """Whether the target are classes."""
+        return bool(is_classifier(self.model))
+
+    @property
     def preparation(self) -> TablePreparation | None:
         """The preparation of the table; None if the features are prepared otherwise."""
         first = self.pipeline[0] if isinstance(self.pipeline, Pipeline) else None
@@ -181,7 +185,7 @@ class TableFit:
     def classes(self) -> ClassErrors | None:
         """How well classes are predicted; None for numbers."""
         model = self.model
-        if not is_classifier(model) or model.left_out_decisions_ is None:
+        if not self.classifies or model.left_out_decisions_ is None:
             return None
         labels = model.classes_
         place = np.searchsorted(labels, self.y)
@@ -213,7 +217,7 @@ class TableFit:
         if self.preparation is not None:
             original = self.preparation.in_original_units(coef, intercept)
         names = [self.target]
-        if is_classifier(self.model):
+        if self.classifies:
             # two classes have one decision value, which is positive for the second
             labels = self.model.classes_[1:] if len(coef) == 1 else self.model.classes_
             names = [f"{self.target} = {label}" for label in labels]
@@ -238,83 +242,8 @@ class TableFit:
             found[name] = float(np.sqrt(power).mean())
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
-    def key_figures(self) -> list[tuple[str, str, str]]:
-        """Return name, value and meaning of what a reader wants to know first."""
-        model = self.model
-        stop = f"{model.method_.stop_meaning}: {model.choice_.message}"
-        alpha = getattr(getattr(model, "regressor_", model), "alpha_", None)
-        return [
-            *self._error_figures(),
-            ("method", method_in_words(model.method_), ""),
-            ("stop", number(float(model.stop_)), stop),
-            ("equivalent ridge", "none" if alpha is None else f"alpha {number(float(alpha))}", ""),
-            ("degrees of freedom", f"{model.degrees_of_freedom_:.1f}", self._freedom()),
-        ]
-
-    def _error_figures(self) -> list[tuple[str, str, str]]:
-        found = self.classes
-        if found is not None:
-            sizes = [sum(row) for row in found.confusion]
-            frequent = f"the most frequent class has {100 * max(sizes) / sum(sizes):.1f} %"
-            share = with_error(*(100 * one for one in found.accuracy))
-            return [
-                ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
-                ("log loss", with_error(*found.log_loss), "of left-out rows"),
-            ]
-        if is_classifier(self.model):
-            return [("accuracy", "unknown", "this method has no predictions of left-out rows")]
-        errors = self.errors
-        if not errors.how:
-            rule = get_rule(self.model.rule, self.model.cv).name
-            return [("typical error", "unknown", f'the rule "{rule}" does not estimate it')]
-        scale = float(np.std(self.y))
-        mae = "" if errors.mae is None else f"; mean absolute {number(errors.mae, scale=scale)}"
-        error = with_error(errors.rmse, errors.rmse_standard_error, scale=scale)
-        return [
-            ("typical error", error, f"root mean squared error by {errors.how}{mae}"),
-            ("variance explained", f"{100 * errors.explained:.1f} %", f"R² by {errors.how}"),
-        ]
-
-    def _freedom(self) -> str:
-        """Return the degrees of freedom of least squares, beside which those of a fit are read."""
-        linear = getattr(self.model, "regressor_", self.model)
-        full = int(np.count_nonzero(linear.eigenvalues_)) + bool(self.model.fit_intercept)
-        n = int(np.count_nonzero(self.weights))
-        told = f"least squares has {full}" + (", one for each row" if full >= n else "")
-        freedom = float(self.model.degrees_of_freedom_)
-        # a path that oscillates can have more than least squares
-        if round(freedom, 1) > full:
-            told += "; this path overshoots it"
-        if full >= n and freedom > 0.9 * n:
-            told += "; the fit almost passes through every row, so only left-out errors count"
-        return told
-
-    @property
-    def size(self) -> str:
-        """The size of the data in words."""
-        n, p = self.features.shape
-        return f"{counted(n, 'row')}, {counted(p, 'feature')}"
-
     def __repr__(self) -> str:
-        rows = [("data", Path(self.source).name, self.size), *self.key_figures()]
-        width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
-        lines = [f"{a:{width}}  {b:{middle}}  {c}".rstrip() for a, b, c in rows]
-        tables = [self.scores_table()] if self.scores else []
-        return "\n".join([*lines, *(f"\n{aligned(table)}" for table in tables)])
-
-    def scores_table(self) -> list[tuple[str, ...]]:
-        """Return the errors of the model and its rivals as text, with a line of names."""
-        scale = 0.0 if is_classifier(self.model) else float(np.std(self.y))
-        head = ("on left-out rows", self.scores[0].measure, "MAE", "minus that of stoptime")
-        rows: list[tuple[str, ...]] = [head]
-        for one in self.scores:
-            excess = with_error(one.excess, one.excess_standard_error, sign=True, scale=scale)
-            error = with_error(one.error, one.standard_error, scale=scale)
-            mae = "" if one.mae is None else number(one.mae, scale=scale)
-            rows.append((one.name, error, mae, excess if len(rows) > 1 else ""))
-        if is_classifier(self.model):
-            return [(row[0], row[1], row[3]) for row in rows]
-        return rows
+        return results.summary(self)
 
 
 def _calibration(chances: Array, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
@@ -332,7 +261,7 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     Every row is predicted without it, so that nothing has to be fitted again on folds: ridge costs
     one search more, less than that of several methods, and least squares one factorisation.
     """
-    if is_classifier(fit.model):
+    if fit.classifies:
         return _compared_classes(fit)
     Z, y, weights = fit.features, np.asarray(fit.y, np.float64), fit.weights
     if fit.model.left_out_residuals_ is None:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from stoptime.show import results
 from stoptime.show.report import charts
 from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
 from stoptime.support.version import __version__
 from stoptime.support.wording import method_in_words, number
+from stoptime.tables import results
 from stoptime.tables.assessment import TableFit, compared
 from stoptime.tables.preparation import Decision
 
@@ -82,17 +82,17 @@ def write(
 
 def page(fit: TableFit) -> str:
     """Return the report as one HTML page, which runs no script and loads nothing."""
-    make = _classes if is_classifier(fit.model) else _numbers
+    make = _classes if fit.classifies else _numbers
     found = [_stopping(fit), *make(fit), _columns(fit), _coefficients(fit), _data(fit), _code(fit)]
     sections = [one for one in found if one is not None]
     links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
     tiles = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in fit.key_figures()
+        for name, value, detail in results.key_figures(fit)
     )
     method = method_in_words(fit.model.method_)
     stop = number(float(fit.model.stop_))
-    lead = f"{Path(fit.source).name}: {fit.size}. {method} was stopped at {stop}."
+    lead = f"{Path(fit.source).name}: {results.size(fit)}. {method} was stopped at {stop}."
     parts = {
         "title": escape(f"{fit.target}, fitted by {fit.model.method_.name}"),
         "style": files(__name__).joinpath("page.css").read_text(encoding="utf-8"),
@@ -137,7 +137,7 @@ def _table(table: results.TableOf) -> str:
 
 def _stopping(fit: TableFit) -> Section:
     choice = fit.model.choice_
-    what = "The error of classes coded as ±1" if is_classifier(fit.model) else "The error"
+    what = "The error of classes coded as ±1" if fit.classifies else "The error"
     text = (
         f"{what} along the path, by {fit.rule_in_words}, which chose the stop "
         f"{number(float(fit.model.stop_))}: {choice.message}."
@@ -222,7 +222,7 @@ def _columns(fit: TableFit) -> Section:
     """Return by how much each column of the table moves the prediction."""
     every = fit.importance()
     most = dict(list(every.items())[:20])
-    unit = "decision values" if is_classifier(fit.model) else fit.target
+    unit = "decision values" if fit.classifies else fit.target
     text = (
         "How far each column moves the prediction: the standard deviation over rows of what it "
         "contributes. The words of a text column count together. Columns that go with each other "
@@ -259,7 +259,7 @@ def _data(fit: TableFit) -> Section:
     tables = (results.TableOf("Columns", head, tuple(rows), folded=len(rows) > 15),) if rows else ()
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    text = f"{Path(fit.source).name}, {fit.size}. The target is {fit.target}."
+    text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
     if len(decisions) > len(rows):
         text += f" The table shows the first {len(rows)} of {len(decisions)} columns."
     return Section("data", "Data and notes", text, (), tables, f'<ul class="notes">{listed}</ul>')
