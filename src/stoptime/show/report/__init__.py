@@ -137,7 +137,7 @@ def _table(table: results.TableOf) -> str:
 
 def _stopping(fit: TableFit) -> Section:
     choice = fit.model.choice_
-    what = "The error of classes coded as ±1" if fit.classifies else "The error"
+    what = "The error of classes coded as ±1" if fit.classifies else "The mean squared error"
     text = (
         f"{what} along the path, by {fit.rule_in_words}, which chose the stop "
         f"{number(float(fit.model.stop_))}: {choice.message}."

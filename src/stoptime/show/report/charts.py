@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from stoptime.stopping.registry import get_rule
+from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.checks import installed
-from stoptime.support.wording import method_in_words, number
+from stoptime.support.wording import number
 from stoptime.tables.assessment import TableFit
 
 # mid-tones, which can be read on white and on black
-BLUE, ORANGE, GREEN = "#2f86d2", "#d9662b", "#1a9e77"
+BLUE, ORANGE = "#2f86d2", "#d9662b"
 INK, FAINT = "#010203", "#040506"  # replaced by the colours of the page
 SCATTER_POINTS = 2000  # of a scatter plot; more would only hide each other
 
@@ -35,6 +36,7 @@ def drawn(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
         "font.size": 10.5,
         "grid.color": FAINT,
         "legend.frameon": False,
+        "legend.fontsize": "small",
         "svg.fonttype": "none",  # text stays text, in the font of the page
         "svg.hashsalt": title,  # so that names in several figures of a page differ
     }
@@ -46,7 +48,9 @@ def drawn(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--grid)")
+    svg = svg[svg.index("<svg") :].replace(FAINT, "var(--grid)")
+    for dark in (INK, "#000000", "#4c4c4c"):  # the last two are those of stoptime.plots
+        svg = svg.replace(dark, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # without a size of its own it takes the width of the page
     head = f'<svg role="img" aria-label="{escape(title)}"'
@@ -56,43 +60,13 @@ def drawn(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
 def error_curve(fit: TableFit) -> Callable[[Any], None]:
     """Draw the estimated error along the path, with the chosen stop and the other methods."""
     model = fit.model
-    choice = model.choice_
     rule = get_rule(model.rule, model.cv)
-    curve = choice.curve.pooled()
-    squared = rule.measure == "error" and model.scoring is None
-    values = np.sqrt(np.maximum(curve.errors, 0)) if squared else curve.errors
-    inside = np.isfinite(curve.stops) & (curve.stops > 0)
 
     def draw(axes: Any) -> None:
-        axes.plot(
-            curve.stops[inside], values[inside], color=BLUE, label=method_in_words(model.method_)
-        )
-        error = float(np.sqrt(choice.error)) if squared else float(choice.error)
-        last = float(curve.stops[inside].max(initial=1.0))
-        stop = float(np.mean(choice.stop))
-        # least squares has no place on a logarithmic axis: it is drawn at its right end
-        place = stop if np.isfinite(stop) and stop > 0 else 2 * last
-        if np.isinf(curve.stops[-1]):
-            axes.axhline(values[-1], color=INK, lw=0.8, ls=":", label="never stopped")
-        axes.axvline(place, color=INK, lw=0.8, ls="--")
-        axes.plot(place, error, "o", color=BLUE, label=f"chosen stop {number(stop)}")
-        others = [one for one in choice.candidates if one.method.name != model.method_.name]
-        for one, colour in zip(others, [ORANGE, GREEN] * len(others), strict=False):
-            at = float(np.mean(one.stop))
-            y = np.sqrt(one.error) if squared else one.error
-            axes.plot(
-                min(at, 2 * last), y, "s", ms=4, color=colour, label=method_in_words(one.method)
-            )
-        # late stops may have huge errors, beside which the dip would vanish
-        low = float(values[inside].min(initial=error))
-        axes.set_ylim(
-            top=min(float(values[inside].max(initial=error)), 3 * max(low, 1e-300)) * 1.05
-        )
-        name = f"RMSE, in units of {fit.target}" if squared else rule.measure
-        axes.set(
-            xscale="log", xlabel="stop", ylabel="RMSE of classes as ±1" if fit.classes else name
-        )
-        axes.legend(fontsize=8)
+        plots.error_curve(model.choice_, model.method_, ax=axes)
+        axes.set_title("")
+        name = "mean squared error" if rule.measure == "error" else rule.measure
+        axes.set_ylabel(name if model.scoring is None else "negative score")
 
     return draw
 
@@ -189,6 +163,6 @@ def intervals(ends: Array, guess: Array, truth: Array, name: str) -> Callable[[A
         for name_, kept, colour in (("inside", inside, BLUE), ("outside", ~inside, ORANGE)):
             axes.plot(place[kept], truth[order][kept], ".", color=colour, label=name_)
         axes.set(xlabel="held-out rows, ordered by prediction", ylabel=name)
-        axes.legend(fontsize=8)
+        axes.legend()
 
     return draw
