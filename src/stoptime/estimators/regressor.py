@@ -44,6 +44,8 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         options = array_options(X)
         if options is not None:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
+            # one column is one target, as RidgeCV of scikit-learn has it
+            y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
         penalty = self.penalty_matrix
         data = open_data(X, y, sample_weight, self.fit_intercept, penalty_matrix=penalty)
         self.n_features_in_ = data.n_features
