@@ -29,7 +29,7 @@ def written(path, content):
     return path
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "table", "a.csv.gz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "table", "a.csv.gz"])
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "feather", "xlsx"])
 def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, name):
     frame = pd.DataFrame({"size": [1.5, 2.0], "town": ["Oslo", "Rome"]})

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from stoptime.methods.registry import as_content, from_content
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.preparation import Decision, TablePreparation, encoder_of
-from stoptime.tables.saved import LEVELS, SavedClassifier, SavedRegressor, saved
+from stoptime.tables.saved import content_of, estimator_of
 from stoptime.tables.values import Form, pandas
 
 FORMAT = "stoptime-model"
@@ -41,7 +40,8 @@ def save(model: Any, target: str | Path) -> None:
                 "JSON: use skops or pickle for others."
             )
         preparation = steps[0][1]
-    content = _content(saved(model), preparation)
+    content = {"format": FORMAT, "schema": SCHEMA, "version": __version__, **content_of(model)}
+    content["preparation"] = None if preparation is None else _prepared(preparation)
     with atomic(Path(target)) as path:
         path.write_text(json.dumps(content, allow_nan=False, indent=1) + "\n", encoding="utf-8")
 
@@ -70,7 +70,7 @@ def _loaded(content: Any) -> Any:
         newer = content["schema"] > SCHEMA
         made = "a newer stoptime: upgrade" if newer else "an older one: fit again"
         raise ValueError(f"it was written by {made}.")
-    model = _model(content)
+    model = estimator_of(content)
     if content["preparation"] is None:
         return model
     preparation = _preparation(content["preparation"])
@@ -83,58 +83,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{str(error).replace(chr(39), chr(34))} is missing."
     return str(error)[:200] or type(error).__name__
-
-
-def _content(model: SavedRegressor | SavedClassifier, preparation: TablePreparation | None) -> Any:
-    names = getattr(model, "feature_names_in_", None)
-    classes = None
-    if isinstance(model, SavedClassifier):
-        classes = {"labels": model.classes_.tolist(), "slope": model.slope_}
-    stops = [one if np.isfinite(one) else "inf" for one in np.ravel(model.stop_).tolist()]
-    return {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "version": __version__,
-        "method": as_content(model.method_),
-        "stop": stops if np.ndim(model.stop_) else stops[0],
-        "coef": model.coef_.tolist(),
-        "intercept": model.intercept_.tolist(),
-        "features": None if names is None else list(names),
-        "classes": classes,
-        "half_widths": getattr(model, "half_widths_", None),
-        "preparation": None if preparation is None else _prepared(preparation),
-    }
-
-
-def _model(content: dict[str, Any]) -> SavedRegressor | SavedClassifier:
-    method = from_content(dict(content["method"]))
-    stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
-    stop = stop if isinstance(content["stop"], list) else float(stop[0])
-    classes = content["classes"]
-    model: Any = SavedRegressor(method, stop) if classes is None else SavedClassifier(method, stop)
-    model.method_ = method
-    model.stop_ = stop
-    model.coef_ = np.array(content["coef"], dtype=np.float64)
-    model.intercept_ = np.array(content["intercept"], dtype=np.float64)
-    if model.coef_.ndim not in {1, 2} or model.intercept_.shape != model.coef_.shape[:-1]:
-        raise ValueError('"coef" and "intercept" do not fit together.')
-    model.n_features_in_ = model.coef_.shape[-1]
-    if content["features"] is not None:
-        model.feature_names_in_ = np.array([*map(str, content["features"])], dtype=object)
-        if len(model.feature_names_in_) != model.n_features_in_:
-            raise ValueError('"features" and "coef" have different lengths.')
-    if classes is not None:
-        model.classes_ = np.array(classes["labels"])
-        model.slope_ = None if classes["slope"] is None else float(classes["slope"])
-        if len(model.coef_) != (1 if len(model.classes_) == 2 else len(model.classes_)):
-            raise ValueError('"classes" and "coef" do not fit together.')
-        return model  # type: ignore[no-any-return]
-    model.half_widths_ = content["half_widths"]
-    if model.half_widths_ is not None:
-        shape = (len(LEVELS), *model.intercept_.shape)
-        if np.array(model.half_widths_, dtype=np.float64).shape != shape:
-            raise ValueError('"half_widths" has the wrong shape.')
-    return model  # type: ignore[no-any-return]
 
 
 def _prepared(preparation: TablePreparation) -> dict[str, Any]:

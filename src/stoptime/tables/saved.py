@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.classifier import StoppedClassifier
 from stoptime.estimators.linear import StoppedRegressor
 from stoptime.methods.base import Method
+from stoptime.methods.registry import as_content, from_content
 from stoptime.support.arrays import Array, Floats, on_host
 from stoptime.support.checks import positive_number
 
@@ -42,16 +43,11 @@ class _Saved(BaseEstimator):
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(rows @ self.coef_.T + self.intercept_)
 
-    def _take(self, model: Any) -> Self:
+    def _refit(self, model: Any) -> Self:
         """Take over what a fitted estimator has found."""
-        self.method_ = model.method_
-        self.stop_ = model.stop_
-        self.coef_ = np.asarray(on_host(model.coef_), np.float64)
-        self.intercept_ = np.asarray(on_host(model.intercept_), np.float64)
-        self.n_features_in_ = self.coef_.shape[-1]
         self.__dict__.pop("feature_names_in_", None)
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = np.array([*map(str, model.feature_names_in_)], dtype=object)
+        found = vars(estimator_of(content_of(model)))
+        self.__dict__.update({name: one for name, one in found.items() if name.endswith("_")})
         return self
 
 
@@ -66,9 +62,7 @@ class SavedRegressor(RegressorMixin, _Saved):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit new rows by the same method, at the same stop."""
-        self._take(StoppedRegressor(self.method, self.stop).fit(X, y, sample_weight))
-        self.half_widths_ = None
-        return self
+        return self._refit(StoppedRegressor(self.method, self.stop).fit(X, y, sample_weight))
 
     def predict(self, X: Any) -> Floats:
         """Return predictions of shape (n,) or (n, n_targets)."""
@@ -99,10 +93,7 @@ class SavedClassifier(ClassifierMixin, _Saved):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit new rows by the same method, at the same stop."""
-        model = StoppedClassifier(self.method, self.stop).fit(X, y, sample_weight)
-        self.classes_ = model.classes_
-        self.slope_ = model.slope_
-        return self._take(model)
+        return self._refit(StoppedClassifier(self.method, self.stop).fit(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n,) for two classes, else (n, n_classes)."""
@@ -124,10 +115,8 @@ class SavedClassifier(ClassifierMixin, _Saved):
         return np.asarray(softmax(self.slope_ * columns, axis=1))
 
 
-def saved(model: Any) -> Any:
-    """Return a fitted linear estimator of stoptime without its training rows."""
-    if isinstance(model, _Saved):
-        return model
+def content_of(model: Any) -> dict[str, Any]:
+    """Return what a fitted linear estimator predicts by, as types that JSON has."""
     check_is_fitted(model)
     if hasattr(model, "dual_coef_"):
         raise TypeError("Kernel models contain their training rows: pickle them instead.")
@@ -136,23 +125,61 @@ def saved(model: Any) -> Any:
             f"{type(model).__name__} cannot be saved as JSON: only linear regressors and "
             "classifiers of stoptime can, alone or after TablePreparation. Use skops or pickle."
         )
-    if not hasattr(model, "classes_"):
-        found = SavedRegressor(model.method_, model.stop_)._take(model)
-        found.half_widths_ = _half_widths(model)
-        return found
     if getattr(model, "calibration", "sigmoid") == "isotonic":
         raise ValueError(
             'Isotonic probabilities cannot be saved: fit with calibration="sigmoid", or pickle the '
             "model."
         )
-    labels = SavedClassifier(model.method_, model.stop_)._take(model)
-    labels.classes_ = model.classes_
-    labels.slope_ = None if model.slope_ is None else float(model.slope_)
-    return labels
+    names = getattr(model, "feature_names_in_", None)
+    stops = [one if np.isfinite(one) else "inf" for one in np.ravel(model.stop_).tolist()]
+    classes = None
+    if hasattr(model, "classes_"):
+        slope = None if model.slope_ is None else float(model.slope_)
+        classes = {"labels": model.classes_.tolist(), "slope": slope}
+    return {
+        "method": as_content(model.method_),
+        "stop": stops if np.ndim(model.stop_) else stops[0],
+        "coef": np.asarray(on_host(model.coef_), np.float64).tolist(),
+        "intercept": np.asarray(on_host(model.intercept_), np.float64).tolist(),
+        "features": None if names is None else [*map(str, names)],
+        "classes": classes,
+        "half_widths": None if classes is not None else _half_widths(model),
+    }
+
+
+def estimator_of(content: dict[str, Any]) -> SavedRegressor | SavedClassifier:
+    """Return the estimator of such a content; raise a ValueError if its parts do not fit."""
+    method = from_content(dict(content["method"]))
+    stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
+    stop = stop if isinstance(content["stop"], list) else float(stop[0])
+    classes = content["classes"]
+    model: Any = SavedRegressor(method, stop) if classes is None else SavedClassifier(method, stop)
+    model.method_ = method
+    model.stop_ = stop
+    model.coef_ = np.array(content["coef"], dtype=np.float64)
+    model.intercept_ = np.array(content["intercept"], dtype=np.float64)
+    model.n_features_in_ = model.coef_.shape[-1]
+    fits = model.coef_.ndim in {1, 2} and model.intercept_.shape == model.coef_.shape[:-1]
+    if content["features"] is not None:
+        model.feature_names_in_ = np.array([*map(str, content["features"])], dtype=object)
+        fits &= len(model.feature_names_in_) == model.n_features_in_
+    if classes is not None:
+        model.classes_ = np.array(classes["labels"])
+        model.slope_ = None if classes["slope"] is None else float(classes["slope"])
+        fits &= len(model.coef_) == (1 if len(model.classes_) == 2 else len(model.classes_))
+    else:
+        widths = model.half_widths_ = content["half_widths"]
+        shape = (len(LEVELS), *model.intercept_.shape)
+        fits &= widths is None or np.array(widths, dtype=np.float64).shape == shape
+    if not fits:
+        raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
+    return model  # type: ignore[no-any-return]
 
 
 def _half_widths(model: Any) -> list[Any] | None:
     """Return half the width of the jackknife interval at every level, or None without any."""
+    if isinstance(model, SavedRegressor):
+        return model.half_widths_
     if getattr(model, "left_out_residuals_", None) is None:
         return None
     row = np.zeros((1, model.n_features_in_))
@@ -181,7 +208,7 @@ def to_sklearn(model: Any) -> Any:
     """
     if isinstance(model, Pipeline):
         return Pipeline([*model.steps[:-1], (model.steps[-1][0], to_sklearn(model[-1]))])
-    found = saved(model)
+    found = estimator_of(content_of(model))
     plain: Any = LinearRegression()
     slope = 1.0
     if isinstance(found, SavedClassifier):

@@ -54,6 +54,8 @@ class Form:
         if self.unit == "h":
             return "read as times, in hours"
         unit = f" and the unit {self.unit!r}" if self.unit else ""
+        if self.unit in MULTIPLES:
+            unit = ", K for a thousand, M for a million and B for a billion"
         percent = ", not divided by 100" if self.unit == "%" else ""
         return f"read as numbers with the decimal sign {self.decimal!r}{unit}{percent}"
 
@@ -239,7 +241,8 @@ def _numbers(texts: list[str], sign: str) -> tuple[dict[str, float], str]:
         for one, (value, own, multiple) in read_as.items()
         if value is not None and own in units
     }
-    return values, unit
+    multiplied = any(multiple > 1 for _, _, multiple in read_as.values())
+    return values, unit or ("K" if multiplied else "")
 
 
 def _unit(part: re.Match[str]) -> tuple[str, float]:
@@ -325,7 +328,8 @@ def _compact_dates(series: Any) -> tuple[Form, Any] | None:
     known = series.dropna()
     if not len(known) or pd.api.types.is_bool_dtype(known):
         return None
-    if known.min() < 19000000 or known.max() > 21000000 or (known % 1 != 0).any():
+    ends = float(known.min()), float(known.max())
+    if ends[0] < 19000000 or ends[1] > 21000000 or (known % 1 != 0).any():
         return None
     dates = pd.to_datetime(known.astype(np.int64).astype(str), format="%Y%m%d", errors="coerce")
     if dates.isna().any():
