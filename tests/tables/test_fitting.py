@@ -157,7 +157,8 @@ def test_numbers_stay_numbers_where_asked_or_likely(rng):
 
 def test_rows_without_a_target_or_a_value_are_left_out(houses):
     houses.loc[:9, "price"] = np.nan
-    houses.loc[10:11, "size"] = np.nan
+    houses.loc[10, "size"] = np.nan
+    houses.loc[11, "town"] = None
     fit = st.fit_table(houses, "price")
     assert len(fit.y) == 50
     assert '10 rows without a target "price" left out.' in fit.notes

@@ -142,7 +142,12 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         """
         check_is_fitted(self)
         table, notes = self._typed(X)
-        for note in notes:
+        gaps = table.isna().sum()
+        if self.missing == "error" and gaps.any():
+            name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
+            raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
+        table, found = _filled(table, self.kept())
+        for note in notes + found:
             warn_user(note, PreparationWarning)
         return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
 
@@ -292,7 +297,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         return "text", note, (*sorted(levels), *own)
 
     def _typed(self, X: Any) -> tuple[Any, list[str]]:
-        """Return new rows as a frame of floats and words, and what is unusual in them."""
+        """Return new rows as a frame of floats and words, with gaps, and a note on their form."""
         frame = as_frame(X, self.feature_names_in_.tolist())
         kept = self.kept()
         check_columns([one.column for one in kept], list(frame.columns))
@@ -315,15 +320,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
             elif _may_differ(one.form, form):
                 other.append(f"{one.column} ({_example(series)})")
             columns[one.column] = values
-        table = pandas().DataFrame(columns, index=frame.index)
         notes = [f"{OTHER_FORM}: {', '.join(other)}."] if other else []
-        if self.missing == "error" and (gaps := table.isna().sum()).any():
-            return table, [
-                *notes,
-                f"{int(gaps.sum())} values are missing, which were in no row of the fit.",
-            ]
-        table, found = _filled(table, kept)
-        return table, notes + found
+        return pandas().DataFrame(columns, index=frame.index), notes
 
 
 OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
