@@ -101,7 +101,9 @@ def test_a_report_of_arrays_names_the_rule_that_gave_the_error(tmp_path, rng, op
 
 def test_a_report_of_a_pipeline_takes_its_frame(tmp_path, rng):
     frame = pd.DataFrame({"size": rng.normal(size=70), "town": rng.choice(["Oslo", "Rome"], 70)})
-    encode = make_column_transformer((OneHotEncoder(), ["town"]), (StandardScaler(), ["size"]))
+    encode = make_column_transformer(
+        (OneHotEncoder(), ["town"]), (StandardScaler(), ["size"]), sparse_threshold=1.0
+    )
     y = frame["size"] + (frame["town"] == "Oslo") + rng.normal(size=70)
     model = make_pipeline(encode, st.StoppedRegressorCV()).fit(frame, y)
     report.write(tmp_path / "r.html", model, frame, y)
@@ -120,6 +122,9 @@ def test_reports_check_what_they_get(tmp_path, rng):
     model = st.StoppedRegressorCV().fit(X, X)
     with pytest.raises(ValueError, match="one target y"):
         report.write(tmp_path / "r.html", model, X, X)
+    for other in (st.StoppedRegressor(stop=1.0), st.StoppedKernelRegressorCV()):
+        with pytest.raises(TypeError, match=f"got {type(other).__name__}"):
+            report.write(tmp_path / "r.html", other.fit(X, X[:, 0]), X, X[:, 0])
     assert not list(tmp_path.iterdir())
 
 

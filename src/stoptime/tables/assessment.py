@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from scipy.special import softmax
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
@@ -123,16 +125,17 @@ class TableFit:
         whole = isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1
         with warnings_noted():  # which are for new rows
             rows = self.pipeline[:-1].transform(self.X) if whole else self.X
-        return np.asarray(rows, np.float64)
+        return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
     @cached_property
     def feature_names(self) -> list[str]:
         """The names of the features."""
-        p = self.features.shape[1]
         names = getattr(self.model, "feature_names_in_", None)
         if isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1:
-            names = self.pipeline[:-1].get_feature_names_out()
-        return [f"x{i}" for i in range(p)] if names is None else [str(one) for one in names]
+            with suppress(AttributeError, ValueError):  # a step may have no names
+                names = self.pipeline[:-1].get_feature_names_out()
+        count = self.features.shape[1]
+        return [f"x{i}" for i in range(count)] if names is None else [str(one) for one in names]
 
     @property
     def weights(self) -> Array:

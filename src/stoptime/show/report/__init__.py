@@ -72,6 +72,11 @@ def write(
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         code = f"X, y = ...  # your data\nmodel = {model!r}.fit(X, y)\n"
         fit = TableFit(model, X, response, name, weights, code=code)
+        if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
+            raise TypeError(
+                "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at the "
+                f"end of a Pipeline; got {type(fit.model).__name__}."
+            )
         with warnings_noted():  # the fit itself has warned
             fit = replace(fit, scores=compared(fit))
     with warnings_noted():
