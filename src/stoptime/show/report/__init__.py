@@ -74,8 +74,8 @@ def write(
         fit = TableFit(model, X, response, name, weights, code=code)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
-                "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at the "
-                f"end of a Pipeline; got {type(fit.model).__name__}."
+                "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at "
+                f"the end of a Pipeline; got {type(fit.model).__name__}."
             )
         with warnings_noted():  # the fit itself has warned
             fit = replace(fit, scores=compared(fit))
