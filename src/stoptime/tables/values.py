@@ -359,4 +359,5 @@ def _date_in_words(form: str) -> str:
     if form == "ISO8601":
         return "year-month-day"
     time = re.sub("%[HIMSfp](.*%[HIMSfpz])*", "time", form)
-    return re.sub("%([a-zA-Z])", lambda match: DATE_WORDS.get(match[1], "time"), time)
+    words_of = re.sub("%([a-zA-Z])", lambda match: f"{DATE_WORDS.get(match[1], 'time')} ", time)
+    return re.sub(r" (?=\W|$)", "", words_of)
