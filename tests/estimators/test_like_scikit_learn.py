@@ -52,3 +52,12 @@ def test_classifiers_have_logarithms_and_a_summary_with_names(rng, count):
     assert all(name in repr(table) for name in names)
     both = st.StoppedRegressorCV().fit(X, X[:, :2]).summary()
     assert both.targets == ["target 0", "target 1"]
+
+
+def test_frames_of_sparse_columns_are_sparse_matrices(rng):
+    X = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.5)
+    frame = pd.DataFrame(X).astype(pd.SparseDtype("float64", 0.0))
+    model = st.StoppedRegressorCV().fit(frame, X[:, 0] + rng.normal(size=40))
+    np.testing.assert_allclose(model.predict(frame), model.predict(X))
+    labels = st.StoppedClassifierCV().fit(frame, X[:, 0] > 0)
+    np.testing.assert_array_equal(labels.predict(frame), labels.predict(X))
