@@ -143,11 +143,6 @@ def squared(value: arb) -> arb:
     return value * value
 
 
-def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
-    """Return the enclosure of an inflation 1 + D², given the ends of D²."""
-    return Enclosure(downward(1 + exact(excess)), upward(1 + exact(cap)), float(stop))
-
-
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:
     """Return the centre and the radius of an interval."""
     low, high = map(exact, interval)

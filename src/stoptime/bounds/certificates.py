@@ -9,26 +9,22 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
+    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
-from stoptime.bounds.adaptive import flow_ratio
-from stoptime.bounds.adaptive_heavy_ball import heavy_ball_ratio
-from stoptime.bounds.adaptive_iterations import iteration_ratio
-from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_inflation
-
 from stoptime.bounds.filters import (  # isort: skip
     BesselFilter, ButterworthFilter, GaussianFilter, MaternFilter, PowerFilter,
 )  # fmt: skip
+from stoptime.bounds.flows import (  # isort: skip
+    flow_bias, flow_error, flow_inflation, flow_ratio, flow_variance, ridge_error, ridge_inflation,
+    ridge_ratio,
+)  # fmt: skip
 from stoptime.bounds.heavy_ball import (  # isort: skip
-    heavy_ball_error, heavy_ball_inflation, heavy_ball_variance,
+    heavy_ball_error, heavy_ball_inflation, heavy_ball_ratio, heavy_ball_variance,
 )  # fmt: skip
-from stoptime.bounds.iterates import Iterates
-from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
-
-from stoptime.bounds.one_variable import (  # isort: skip
-    flow_bias, flow_error, flow_inflation, flow_variance, ridge_error, ridge_inflation, ridge_ratio,
-)  # fmt: skip
+from stoptime.bounds.iterates import LONGEST_LOOP, HeavyBallIterates, Iterates, loop_excess
+from stoptime.bounds.iterations import iteration_inflation, iteration_ratio
+from stoptime.bounds.minimax import enclosure
 from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -39,7 +35,7 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
-HEAVY_BALL_TOLERANCE = 1e-6
+HEAVY_BALL_TOLERANCE = 1e-4
 ITERATION_TOLERANCE = 1e-4
 PLAN_TOLERANCE = 1e-5
 ADAPTIVE_TOLERANCE = 1e-4
@@ -302,7 +298,7 @@ def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Inte
     else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    return inflation_between(found.attained, found.cap, stop)
+    return enclosure(found.attained, found.cap, stop, 2 * PLAN_TOLERANCE)
 
 
 class Proofs(NamedTuple):
@@ -399,14 +395,6 @@ def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
     return method, HeavyBallIterates(method.eta)
 
 
-def _iteration_inflation(
-    method: Any, iterates: AnyIterates, argument: float | None, tolerance: float
-) -> Enclosure:
-    if not method.is_tuned:
-        return every_step_inflation(method, iterates, argument, tolerance)
-    return step_inflation(method, iterates, argument, tolerance)
-
-
 # The powers and degrees of the polynomials of each iteration.
 POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
@@ -441,7 +429,7 @@ PROOFS: dict[type[Method], Proofs] = {
     ),
     HeavyBall: Proofs(
         _given_momentum,
-        _iteration_inflation,
+        iteration_inflation,
         None,
         iteration_ratio,
         ITERATION_TOLERANCE,
@@ -451,7 +439,7 @@ PROOFS: dict[type[Method], Proofs] = {
         POLYNOMIALS,
         Proofs(
             _polynomials,
-            _iteration_inflation,
+            iteration_inflation,
             None,
             iteration_ratio,
             ITERATION_TOLERANCE,

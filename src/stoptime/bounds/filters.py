@@ -188,7 +188,7 @@ class PowerFilter(CosineFilter):
 
     def in_floats(self, u: Array) -> Array:
         """Return g at many points in floating point, for a search."""
-        return np.asarray((1 + u**2 / self.times) ** -float(self.times))
+        return np.asarray(np.exp(-self.times * np.log1p(u**2 / self.times)))
 
     def shrinkage(self, u: arb) -> arb:
         """Return (1 + u²/q)^(-q)."""

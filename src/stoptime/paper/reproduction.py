@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
-from stoptime.bounds.heavy_ball_plan import make_plan
+from stoptime.bounds.heavy_ball import estimated_heavy_ball
 
 from stoptime.bounds.summary import (  # isort: skip
     BEST_STOP, ONE_STOP, TABLE_CONDITION_NUMBERS, BoundsRow, BoundsTable, Claim, claims,
@@ -144,11 +144,8 @@ def _sharp_heavy_ball(kappa: float, tolerance: float | None) -> tuple[float, flo
         width = PROVEN_CURVE_TOLERANCE
         enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=width)
         return enclosure.lower, enclosure.upper
-    # One eigenvalue: some stop has exactly ridge's shrinkage, and the search has no interval.
-    if kappa == 1:
-        return 1.0, 1.0
-    plan = make_plan(kappa, tolerance)
-    return 1 + plan.floor, 1 + plan.cap
+    found = estimated_heavy_ball(kappa, adaptive=False, tolerance=tolerance)
+    return found, found
 
 
 def friction_tradeoff() -> Experiment:
