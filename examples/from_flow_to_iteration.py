@@ -103,10 +103,8 @@ def _risks(ax):
         ax.plot(k, curve.total, color=color, linewidth=1.4, label=label)
         ax.errorbar(k[::3], mean[::3], error[::3], color=color, **dots)
         ax.plot(curve.best, curve.best_total, "*", color=color, markersize=11)
-        rows += [
-            ("risk", label, *map(float, row))
-            for row in zip(k, curve.total, mean, error, strict=True)
-        ]
+        numbers = zip(k, curve.total, mean, error, strict=True)
+        rows += [("risk", label, *map(float, row)) for row in numbers]
     ax.plot([], [], "o", color="0.3", ms=3, mfc="white", label=f"mean of {RUNS} runs ± 2 s.e.")
     ax.set(xlabel="iteration k", ylabel="risk", ylim=(0, None))
     ax.set_title("Exact risk; stars: best stop")

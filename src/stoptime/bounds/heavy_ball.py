@@ -177,9 +177,10 @@ class Problems(Family):
 
     def worst_problem(self, tolerance: float) -> float:
         """Return the problem with the largest value, unless all values are below a tolerance."""
-        # The limit of late stops has D² ≤ 1/a², and no larger problem is the worst one.
-        least = max(tolerance, 1e-6)
-        return self.worst(math.sqrt(least / self.kappa), 1 / math.sqrt(least), tolerance)
+        # The stop 0 has D² ≤ a²κ, and the limit of late stops has D² ≤ 1/a²: where one of them is
+        # below the value of another problem, the worst one is not.
+        least = max(self.estimate(self.kappa**-0.25), tolerance, 1e-6)
+        return self.worst(math.sqrt(least / self.kappa), 1 / math.sqrt(least), tolerance / 10)
 
     def prove_cap(self, cap: float, room: float) -> None:
         """Prove that every problem a > 0 has a mixture with at most this excess at all places."""
@@ -293,7 +294,9 @@ def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-
     """Return the constant of heavy-ball flow in floating point, without a proof."""
     if kappa == 1:
         return 1.0
-    problems = (AdaptiveProblems if adaptive else Problems)(kappa, tolerance / 4)
+    problems = (
+        AdaptiveProblems(kappa, tolerance / 4) if adaptive else Problems(kappa, tolerance / 40)
+    )
     return 1 + problems.answer(problems.worst_problem(tolerance))[1]
 
 
