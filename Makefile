@@ -66,6 +66,7 @@ $(FIGURES): $(wildcard src/stoptime/paper/*.py examples/*.py) | $(VENV)/.install
 	$(BIN)/python tools/figures.py docs/figures
 
 docs: $(VENV)/.installed-docs $(FIGURES)  ## build the documentation into docs/_build/html
+	$(BIN)/python tools/constants.py --check
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 ifneq ($(and $(shell command -v latexmk),$(shell command -v xelatex)),)

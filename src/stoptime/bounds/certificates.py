@@ -35,8 +35,7 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
-HEAVY_BALL_TOLERANCE = 1e-4
-ITERATION_TOLERANCE = 1e-4
+ITERATION_TOLERANCE = 1e-4  # of heavy-ball flow too
 PLAN_TOLERANCE = 1e-5
 ADAPTIVE_TOLERANCE = 1e-4
 COARSE_ADAPTIVE_TOLERANCE = 1e-3  # of heavy-ball flow and of iterations
@@ -99,15 +98,15 @@ def risk_inflation(
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
         of at most 2000, and an iteration needs a step.
     tolerance : float, optional
-        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-4 for
-        iterations, and 1e-6 for heavy-ball flow; if adaptive, 1e-4, and 1e-3 for iterations and
-        heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
+        Largest width of the enclosure relative to the constant: by default 1e-10 for flows, 1e-4
+        for iterations and heavy-ball flow; if adaptive, 1e-4 for flows and 1e-3 for the others. If
+        the proof would need too much work, WorkLimitError is raised.
 
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
-    [1.59910940072, 1.5991...] at stop 1.75535
+    [1.59910..., 1.59910...] at stop 1.755...
     >>> print(risk_inflation(AcceleratedFlow(), adaptive=True))
     [1.2675..., 1.2676...] with the stop chosen for each spectrum
     >>> from stoptime import Nesterov
@@ -424,7 +423,7 @@ PROOFS: dict[type[Method], Proofs] = {
         heavy_ball_inflation,
         heavy_ball_error,
         heavy_ball_ratio,
-        HEAVY_BALL_TOLERANCE,
+        ITERATION_TOLERANCE,
         by_condition_number=True,
     ),
     HeavyBall: Proofs(

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -151,6 +152,8 @@ class Problems(Family):
     kappa: float
     width: float
     """To which the logarithms of stops are searched, or values of games solved."""
+    step: ClassVar[float] = 0.02
+    """The distance of problems at which values are estimated first."""
 
     def game(self, a: float) -> HeavyBallGame:
         """Return the game of one problem."""
@@ -180,7 +183,8 @@ class Problems(Family):
         # The stop 0 has D² ≤ a²κ, and the limit of late stops has D² ≤ 1/a²: where one of them is
         # below the value of another problem, the worst one is not.
         least = max(self.estimate(self.kappa**-0.25), tolerance, 1e-6)
-        return self.worst(math.sqrt(least / self.kappa), 1 / math.sqrt(least), tolerance / 10)
+        low, high = math.sqrt(least / self.kappa), 1 / math.sqrt(least)
+        return self.worst(low, high, tolerance / 10, self.step)
 
     def prove_cap(self, cap: float, room: float) -> None:
         """Prove that every problem a > 0 has a mixture with at most this excess at all places."""
@@ -217,7 +221,7 @@ def _best_stop(problems: Problems, a: float) -> tuple[float, float]:
 class AdaptiveProblems(Problems):
     """All problems of a condition number, each with the best stop of each spectrum."""
 
-    scan_step = 0.15  # because every estimate solves a game
+    step: ClassVar[float] = 0.15  # because every estimate solves a game
 
     def answer(self, a: float) -> tuple[Strategy, float]:
         """Return the best mixture, and the value that its spectrum proves."""
@@ -227,6 +231,10 @@ class AdaptiveProblems(Problems):
     def estimate(self, a: float) -> float:
         """Return the value of one problem."""
         return self.answer(a)[1]
+
+    def worst_near(self, a: float, width: float) -> float:
+        """Return the parameter with the largest value near one that a search has missed."""
+        return self.worst(0.95 * a, 1.05 * a, width, 0.05)
 
     def highest(self, claim: Claim) -> float:
         """Return the largest mean of the excess in a claim."""
@@ -312,8 +320,7 @@ def _prove(problems: Problems, tolerance: float) -> tuple[float, float, float]:
             problems.prove_cap(cap, 0.2 * room)
         except WorseParameter as worse:
             # The search has missed a maximum, which the cover has found.
-            log_a = math.log(worse.a)
-            worst = problems.worst_between(log_a - 0.05, log_a + 0.05, tolerance)
+            worst = problems.worst_near(worse.a, tolerance / 10)
         else:
             break
     else:

@@ -122,9 +122,10 @@ class EarlySteps(Family):
 
     def answer(self, a: float) -> tuple[Strategy, float]:
         """Return the best number of iterations, and its excess."""
-        # Late numbers are tried only near the scale that is best for the flow.
+        # Late numbers follow the flow, and are tried only near the scale that is best for it.
         near = np.abs(self._phases / (a * self.scale) - 1) < 0.2
-        tried = np.flatnonzero(near | (np.array(self.numbers) <= 64)).tolist()
+        early = np.array(self.numbers) <= max(64, self.iterates.oscillates_until)
+        tried = np.flatnonzero(near | early).tolist()
         heights = largest([_points(self.iterates, self.numbers[i]) for i in tried], a)
         best = int(heights.argmin())
         return Strategy.single(self.numbers[tried[best]]), float(heights[best] ** 2)
@@ -161,21 +162,17 @@ def _every_step(
     end = float(iterates.phase(every)) / best
     # The stop 0 has D = a·sin θ, and the constant is at least that of the flow.
     worst = steps.worst(max(0.5 * math.sqrt(limit.lower - 1), nearest), max(end, nearest), 1e-7)
-    value = max(steps.answer(worst)[1], limit.upper - 1)
-    level = (1 + value) * (1 + 0.2 * tolerance) - 1
-    cap = (1 + value) * (1 + 0.6 * tolerance) - 1
-    # The scales at which the flow is good enough lie around the best one, not evenly.
-    game = one_stop_game(iterates.flow)
-
-    def excess(log_ratio: float) -> float:
-        return game.highest(Strategy.single(best * math.exp(log_ratio))) - level
-
-    centre = best * math.exp((brentq(excess, 0, 5) + brentq(excess, -5, 0)) / 2)
-    last, sigmas = _prove_late(iterates, every, centre, exact(cap).sqrt())
-    low = max(downward(exact(level).sqrt()), nearest)
-    high = upward(iterates.phase(last) / sigmas[1])
-    if low < high:
-        _prove_early(steps, last, (low, high), level, cap)
+    for _ in range(10):
+        value = max(steps.answer(worst)[1], limit.upper - 1)
+        try:
+            cap = _prove_cap(steps, nearest, value, tolerance)
+        except WorseParameter as worse:
+            # The search has missed a maximum, which the cover has found.
+            worst = steps.worst_near(worse.a, 1e-7)
+        else:
+            break
+    else:
+        raise WorkLimitError("The worst of all steps was not found; use a larger tolerance.")
     floor = downward(exact(limit.lower) - 1)
     stop = math.inf
     if value > (1 + 1e-6) * (limit.upper - 1):
@@ -184,6 +181,26 @@ def _every_step(
         floor = downward(exact(hardest.lower) - 1)
         stop = hardest.stop
     return enclosure(floor, cap, stop, tolerance)
+
+
+def _prove_cap(steps: EarlySteps, nearest: float, value: float, tolerance: float) -> float:
+    """Return a proven cap on the excess for all parameters from the nearest on, above a value."""
+    level = (1 + value) * (1 + 0.2 * tolerance) - 1
+    cap = (1 + value) * (1 + 0.6 * tolerance) - 1
+    # The scales at which the flow is good enough lie around the best one, not evenly.
+    game = one_stop_game(steps.iterates.flow)
+
+    def excess(log_ratio: float) -> float:
+        return game.highest(Strategy.single(steps.scale * math.exp(log_ratio))) - level
+
+    centre = steps.scale * math.exp((brentq(excess, 0, 5) + brentq(excess, -5, 0)) / 2)
+    last, sigmas = _prove_late(steps.iterates, steps.numbers[-1], centre, exact(cap).sqrt())
+    # The stop 0 serves a² ≤ cap, and late iterates serve all later parameters.
+    low = max(downward(exact(level).sqrt()), nearest)
+    high = upward(steps.iterates.phase(last) / sigmas[1])
+    if low < high:
+        _prove_early(steps, last, (low, high), level, cap)
+    return cap
 
 
 def _prove_late(
@@ -215,10 +232,10 @@ def _prove_early(steps: EarlySteps, last: int, between: Interval, level: float, 
         try:
             claims = replace(steps, numbers=numbers).cover(*between, level)
         except WorseParameter:
-            continue
-        break
-    else:
-        raise WorkLimitError("The cover of all steps has a gap; use a larger tolerance.")
+            if stride == 1:
+                raise
+        else:
+            break
     for ((a, mixture),) in claims:
         steps.iterates.at(int(mixture.points[0])).prove_excess(1 / exact(a), cap)
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -374,9 +374,6 @@ class WorseParameter(Exception):  # noqa: N818 - it is news, and not an error
 class Family(ABC):
     """The games of all parameters a > 0; the worst of their values is the constant."""
 
-    scan_step: ClassVar[float] = 0.02
-    """The distance of the logarithms of parameters at which values are estimated first."""
-
     @abstractmethod
     def answer(self, a: float) -> tuple[Strategy, float]:
         """Return the best mixture of one parameter, and a lower estimate of its value."""
@@ -402,23 +399,25 @@ class Family(ABC):
         mixture = self.good_answer(math.sqrt(low * high), cap)
         return [((low, mixture),), ((high, mixture),)]
 
-    def worst(self, low: float, high: float, width: float) -> float:
-        """Return the parameter with the largest value, found by a search in floating point."""
-        count = 2 + int(math.log(high / low) / self.scan_step)
-        logs = np.linspace(math.log(low), math.log(high), count)
-        best = int(np.argmax([self.estimate(math.exp(log_a)) for log_a in logs.tolist()]))
-        left = float(logs[max(best - 1, 0)])
-        right = float(logs[min(best + 1, len(logs) - 1)])
-        return self.worst_between(left, right, width)
+    def worst(self, low: float, high: float, width: float, step: float = 0.02) -> float:
+        """Return the parameter with the largest value, found by a search in floating point.
 
-    def worst_between(self, low: float, high: float, width: float) -> float:
-        """Return the parameter with the largest value between two logarithms of parameters."""
+        Values are estimated first at logarithms of parameters at the distance ``step``.
+        """
+        logs = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / step))
+        best = int(np.argmax([self.estimate(math.exp(log_a)) for log_a in logs.tolist()]))
+
+        def value(log_a: float) -> float:
+            return self.answer(math.exp(log_a))[1]
 
         # At the worst parameter two different mixtures may meet in a kink.
-        def depth(log_a: float) -> float:
-            return -self.answer(math.exp(log_a))[1]
+        around = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
+        found = lowest_between(lambda log_a: -value(log_a), *around, width)
+        return math.exp(max((found, float(logs[best])), key=value))
 
-        return math.exp(lowest_between(depth, low, high, width))
+    def worst_near(self, a: float, width: float) -> float:
+        """Return the parameter with the largest value near one that a search has missed."""
+        return self.worst(0.95 * a, 1.05 * a, width, 1e-3)
 
     def cover(self, low: float, high: float, cap: float) -> list[Claim]:
         """Return claims that prove the cap between two parameters, checked in floating point."""
