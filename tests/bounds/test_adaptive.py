@@ -24,7 +24,6 @@ flint = pytest.importorskip("flint")
 FLOWS = [
     (st.GradientFlow(), lambda v: np.exp(-v), 1.07485),
     (st.CriticalFlow(), lambda v: matern(np.sqrt(v)), 1.02772),
-    (st.AcceleratedFlow(2.5), lambda v: bessel(2.5, np.sqrt(v)), 1.32663),
     (st.AcceleratedFlow(3), lambda v: bessel(3.0, np.sqrt(v)), 1.26760),
     (st.AcceleratedFlow(5), lambda v: bessel(5.0, np.sqrt(v)), 1.15813),
     (st.AcceleratedFlow(9), lambda v: bessel(9.0, np.sqrt(v)), 1.10858),
@@ -285,6 +284,7 @@ def test_a_search_for_the_largest_value_ends(monkeypatch):
     ("method", "options", "value"),
     [
         (st.AcceleratedFlow(2.0), {}, 1.41789),
+        (st.AcceleratedFlow(2.5), {}, 1.32663),
         (st.Butterworth(30), {}, 1.68921),
         (st.HeavyBallFlow(), {"condition_number": 1000.0}, 3.3768),
     ],

@@ -3,6 +3,7 @@
 import csv
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -154,12 +155,17 @@ def test_command_line_reproduces(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "summary.md").exists()
 
 
-def test_command_line_bounds():
+def test_command_line_bounds(monkeypatch):
+    """Both readings of the theorem are printed; large condition numbers take longer."""
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
+    monkeypatch.setattr(stoptime.bounds, "statements", partial(stoptime.bounds.statements, (10.0,)))
+    monkeypatch.setattr(stoptime.bounds, "table", partial(stoptime.bounds.table, (10.0,)))
     result = run("bounds")
     assert result.exit_code == 0
-    assert "1.5991" in result.output
-    assert "κ = 1000" in result.output
+    lines = {line.split("  ")[0]: line for line in result.output.splitlines()}
+    assert "1.2676" in lines["accelerated flow / ridge, best stop of each spectrum"]
+    assert "1.59910940" in lines["accelerated flow / ridge, one stop for all spectra"]
+    assert "1.61" in lines["heavy-ball flow / ridge, κ = 10, one stop for each μ/λ*"]
 
 
 def test_command_line_help_version_and_mistakes():

@@ -24,7 +24,6 @@ else:
     arb = Any  # python-flint is optional
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
-ENCLOSURE_DIGITS = 12
 WORK_LIMIT = 400_000  # boxes examined before a proof is given up: about half a minute
 
 Interval = tuple[float, float]
@@ -70,7 +69,7 @@ class Enclosure:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
-    def printed(self, digits: int = ENCLOSURE_DIGITS) -> tuple[str, str]:
+    def printed(self, digits: int = 12) -> tuple[str, str]:
         """Return both ends in decimal digits, still rounded outwards."""
         lower = Context(digits, ROUND_FLOOR).create_decimal(Decimal(self.lower))
         upper = Context(digits, ROUND_CEILING).create_decimal(Decimal(self.upper))

@@ -37,8 +37,6 @@ from stoptime.support.checks import positive_number, whole_number
 FLOW_TOLERANCE = 1e-10
 ITERATION_TOLERANCE = 1e-4  # of heavy-ball flow too
 PLAN_TOLERANCE = 1e-5
-ADAPTIVE_TOLERANCE = 1e-4
-COARSE_ADAPTIVE_TOLERANCE = 1e-3  # of heavy-ball flow and of iterations
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -157,7 +155,7 @@ def _adaptive(
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
     coarse = proofs.by_step or proofs.by_condition_number
-    width = COARSE_ADAPTIVE_TOLERANCE if coarse else ADAPTIVE_TOLERANCE
+    width = 1e-3 if coarse else 1e-4
     width = positive_number("tolerance", width if tolerance is None else tolerance)
     return _proven(proofs.ratio, *proofs.filter(method), argument, width)
 

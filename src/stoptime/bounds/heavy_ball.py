@@ -37,7 +37,7 @@ from stoptime.bounds.minimax import (  # isort: skip
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
-from stoptime.theory.search import ROUGHLY, lowest_between
+from stoptime.theory.search import lowest_between
 
 STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact ridge at a = 1
 
@@ -232,10 +232,6 @@ class AdaptiveProblems(Problems):
         """Return the value of one problem."""
         return self.answer(a)[1]
 
-    def worst_near(self, a: float, width: float) -> float:
-        """Return the parameter with the largest value near one that a search has missed."""
-        return self.worst(0.95 * a, 1.05 * a, width, 0.05)
-
     def highest(self, claim: Claim) -> float:
         """Return the largest mean of the excess in a claim."""
         places = self.game(1.0).places
@@ -320,7 +316,7 @@ def _prove(problems: Problems, tolerance: float) -> tuple[float, float, float]:
             problems.prove_cap(cap, 0.2 * room)
         except WorseParameter as worse:
             # The search has missed a maximum, which the cover has found.
-            worst = problems.worst_near(worse.a, tolerance / 10)
+            worst = problems.worst_near(worse.a, tolerance / 10, problems.step / 4)
         else:
             break
     else:
@@ -387,7 +383,7 @@ def _distance(calibration: float, tolerance: float, shift: int) -> Enclosure:
     origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), shift + c / 2 - 1, exact(0))
     # Without damping h is largest; its peak, found in floating point, is a good first value.
     peak = lowest_between(
-        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, horizon, ROUGHLY
+        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, horizon, 1e-5
     )
     undamped = bracket(((0.0, 0.0), (peak, peak)))
     best = max(origin, undamped, key=lambda found: found.attained)

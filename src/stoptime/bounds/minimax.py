@@ -415,9 +415,10 @@ class Family(ABC):
         found = lowest_between(lambda log_a: -value(log_a), *around, width)
         return math.exp(max((found, float(logs[best])), key=value))
 
-    def worst_near(self, a: float, width: float) -> float:
+    def worst_near(self, a: float, width: float, step: float = 1e-3) -> float:
         """Return the parameter with the largest value near one that a search has missed."""
-        return self.worst(0.95 * a, 1.05 * a, width, 1e-3)
+        found = self.worst(0.95 * a, 1.05 * a, width, step)
+        return max((found, a), key=lambda one: self.answer(one)[1])
 
     def cover(self, low: float, high: float, cap: float) -> list[Claim]:
         """Return claims that prove the cap between two parameters, checked in floating point."""
