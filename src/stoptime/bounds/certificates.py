@@ -24,7 +24,6 @@ from stoptime.bounds.heavy_ball import (  # isort: skip
 )  # fmt: skip
 from stoptime.bounds.iterates import LONGEST_LOOP, HeavyBallIterates, Iterates, loop_excess
 from stoptime.bounds.iterations import iteration_inflation, iteration_ratio
-from stoptime.bounds.minimax import enclosure
 from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -295,7 +294,8 @@ def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Inte
     else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    return enclosure(found.attained, found.cap, stop, 2 * PLAN_TOLERANCE)
+    # A plan promises no width: only the upper end is used.
+    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
 
 
 class Proofs(NamedTuple):
