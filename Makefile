@@ -59,13 +59,14 @@ bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minu
 study: $(VENV)/.installed-bench  ## compare prediction errors on many data sets, and write docs/datasets.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.datasets
 
-# Drawn again when an experiment changes: the pages quote numbers of the figures.
+# Drawn again when an experiment or an example changes: the pages quote numbers of the figures.
 FIGURES := docs/figures/summary.md
 
-$(FIGURES): $(wildcard src/stoptime/paper/*.py) | $(VENV)/.installed
-	$(BIN)/stoptime reproduce --dark --out docs/figures
+$(FIGURES): $(wildcard src/stoptime/paper/*.py examples/*.py) | $(VENV)/.installed
+	$(BIN)/python tools/figures.py docs/figures
 
 docs: $(VENV)/.installed-docs $(FIGURES)  ## build the documentation into docs/_build/html
+	$(BIN)/python tools/constants.py --check
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 ifneq ($(and $(shell command -v latexmk),$(shell command -v xelatex)),)

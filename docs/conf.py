@@ -23,7 +23,6 @@ extensions = [
     "dark_figures",
     "first_uses",
     "tidy",
-    "values",
 ]
 # a button copies the code alone, without prompts and output
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -6,7 +6,6 @@ import stoptime.show.plots as plots
 import stoptime.show.report as report
 import stoptime.theory.stochastic as stochastic
 from stoptime import tables as tables
-from stoptime.bounds.plan import Plan, plan
 from stoptime.estimators.banded import BandedRegressorCV
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV
 from stoptime.estimators.kernel import (
@@ -47,6 +46,7 @@ from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.torch_optimiser import from_torch
 from stoptime.paths import Path, path
+from stoptime.show.plan import Plan, plan
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel

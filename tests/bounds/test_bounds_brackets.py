@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bounds.formulas import risk_ratio
-from stoptime.bounds import balls, filters, heavy_ball, one_variable
+from stoptime.bounds import balls, filters, flows, heavy_ball
 
 pytest.importorskip("flint")
 
@@ -56,7 +56,7 @@ def brackets(monkeypatch):
         monkeypatch.setattr(module, "supremum", supremum)
 
     spy(heavy_ball)
-    spy(one_variable)
+    spy(flows)
     with balls.working_precision():
         yield seen
 
@@ -73,7 +73,7 @@ def assert_is_mean_value_form(bracket, box, value, reach):
 @pytest.mark.parametrize("calibration", [0.6, 5.0])
 @pytest.mark.parametrize("friction", [None, "critical", "ridge 3 times", 0.7, 3.0, 8.0])
 def test_boxes_of_the_parameter_error(brackets, friction, calibration):
-    one_variable.flow_error(cosine_filter(friction), calibration, 1e-3)
+    flows.flow_error(cosine_filter(friction), calibration, 1e-3)
     ((bracket, _, _),) = brackets
     with mp.workdps(40):
         bend, _, gain_bend = caps(friction)
@@ -101,42 +101,34 @@ def test_a_head_ends_where_the_value_at_the_origin_may_be_used_up(brackets, fric
         start, bend = share - 1, g[2] - calibration * g[4] / 12
         curvature, fourth = calibration * g[4] / 12 + g[2], calibration * g[6] / 30 + g[4]
         head = min(mp.sqrt(abs(bend) / fourth), mp.sqrt(2 * abs(start) / curvature))
-    one_variable.flow_error(cosine_filter(friction), float(calibration), 1e-3)
+    flows.flow_error(cosine_filter(friction), float(calibration), 1e-3)
     ((_, ((first, _),), _),) = brackets
     assert first == pytest.approx(float(head) if start * bend < 0 else 0.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("stop", [0.4, 1.7])
 @pytest.mark.parametrize("friction", [None, "critical", "ridge 3 times", 2.0, 5.0])
-def test_boxes_of_the_inflation(brackets, friction, stop):
-    one_variable.flow_inflation(cosine_filter(friction), stop, 1e-3)
-    ((bracket, ((start, end),), known),) = brackets
-    assert start == 0
-    with mp.workdps(40):
-        bend, gain_slope, gain_bend = caps(friction)
-        sigma = mp.sqrt(stop) if cosine_filter(friction).order == 1 else mp.mpf(stop)
-
-        def curvature(u):
-            return 2 * sigma * gain_slope + 3 * u * (bend / sigma + sigma * gain_bend)
+def test_cells_of_the_imbalance(friction, stop):
+    """The value at the centre, and slopes that contain all slopes and shrink with the cell."""
+    shape = cosine_filter(friction)
+    with mp.workdps(40), balls.working_precision():
 
         def imbalance(u):
             g = decay(friction, u)
-            return u * g / sigma - sigma * (1 - g) / u
+            return u * g / stop - stop * (1 - g) / u
 
         for low, high in BOXES:
-            middle, radius = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2
-            slope = mp.diff(imbalance, middle)
-            first = abs(imbalance(middle)) + abs(slope) * radius
-            reach = first + curvature(high) * radius**2 / 2
-            assert_is_mean_value_form(bracket, ((low, high),), imbalance(middle), reach)
-            x = (middle / sigma) ** 2
-            ratio = risk_ratio(x, decay(friction, middle))
-            assert float(ratio) == pytest.approx(float(1 + imbalance(middle) ** 2), rel=1e-13)
-            for u in np.linspace(low, high, 5)[1:]:
-                assert abs(mp.diff(imbalance, u, 2)) <= curvature(u)
-        ((peak, _),) = known.box
-        assert known.attained == pytest.approx(float(imbalance(peak) ** 2), rel=1e-12)
-        assert known.cap >= max(imbalance(end + k) ** 2 for k in range(20))
+            u, radius = balls.centre_and_radius((low, high))
+            value, slopes = flows.imbalance(shape, balls.exact(stop), u, radius)
+            middle = (low + high) / 2
+            assert float(value) == pytest.approx(float(imbalance(mp.mpf(middle))), rel=1e-12)
+            ratio = risk_ratio(mp.mpf(middle / stop) ** 2, decay(friction, mp.mpf(middle)))
+            assert float(ratio) == pytest.approx(float(1 + value**2), rel=1e-13)
+            for at in np.linspace(low, high, 7)[1:].tolist():
+                slope = balls.exact(float(mp.diff(imbalance, at)))
+                assert (slopes - slope).contains(0) or abs(slopes - slope) < 1e-12
+            thin = flows.imbalance(shape, balls.exact(stop), u, radius / 1000)[1]
+            assert low == 0 or float(thin.rad()) <= 0.01 * float(slopes.rad())
 
 
 def damped(a, b):
@@ -170,16 +162,6 @@ def test_boxes_of_the_parameter_error_of_the_heavy_ball(brackets, calibration):
         assert known.cap == pytest.approx((1 + 2 * calibration / 16) ** 2, rel=1e-15)
 
 
-@pytest.mark.parametrize("stop", [0.05, 1.0, 40.0])
-def test_tail_of_the_imbalance(brackets, stop):
-    one_variable.flow_inflation(filters.GaussianFilter(), stop, 1e-3)
-    ((_, ((_, end),), known),) = brackets
-    g = np.exp(-(end**2))
-    sigma = np.sqrt(stop)
-    assert g > 1e-4
-    assert known.cap == pytest.approx((end * g / sigma + sigma * (1 + g) / end) ** 2, rel=1e-14)
-
-
 @pytest.mark.parametrize("friction", [0.4, 1.5, 2.0, 2.5, 3.0, 6.5, 300.0])
 def test_tail_is_the_envelope_of_an_oscillator(friction):
     """With p = u·g, the equation p'' + (r - 2)p'/u + qp = 0 gives q."""
@@ -196,26 +178,28 @@ def test_tail_is_the_envelope_of_an_oscillator(friction):
         assert float(found) == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.parametrize("a", [0.01, 0.7, 100.0])
 @pytest.mark.parametrize("c", [0.0, 0.2, 0.7, 1.5, 4.0])
 @pytest.mark.parametrize("alpha", [0.1, 0.6, 2.0])
-def test_the_heavy_ball_has_the_values_and_slopes_of_its_imbalance(alpha, c):
+def test_the_heavy_ball_has_the_values_and_slopes_of_its_imbalance(alpha, c, a):
     radius = 2.0**-31
+    game = heavy_ball.HeavyBallGame(25.0, a)
 
-    def imbalance(a, c):
+    def imbalance(alpha, c):
         g = damped(alpha, alpha * c)
         ay = a * mp.sqrt(1 + c**2)
         return ay * g - (1 - g) / ay
 
-    problems = (0.01, 0.7, 100.0)
     with mp.workdps(40), balls.working_precision():
-        stop = balls.exact(alpha)
-        cell = (c, c + 2 * radius)
-        found = heavy_ball.over_places(stop, cell, [balls.exact(a) for a in problems])
-        for a, (value, distance) in zip(problems, found, strict=True):
-            centre = mp.mpf(c + radius)
-            slope = mp.diff(lambda c, a=a: imbalance(a, c), centre)
-            assert float(value) == pytest.approx(float(imbalance(a, centre)), rel=1e-13)
-            scale = radius * (a + 1 / a)
-            assert float(distance.upper()) == pytest.approx(
-                abs(float(slope)) * radius, abs=1e-7 * scale
-            )
+        c += radius  # places are not negative
+        for order, found in [
+            ((0, 1), game.over_places(*map(balls.exact, (alpha, c, radius)))),
+            ((1, 0), game.over_stops(*map(balls.exact, (c, alpha, radius)))),
+        ]:
+            at = mp.mpf(alpha), mp.mpf(c)
+            value = float(imbalance(*at))
+            assert float(found.centre) == pytest.approx(value, rel=1e-12)
+            slope = float(mp.diff(imbalance, at, order))
+            assert float(found.slope) == pytest.approx(slope, abs=1e-7 * (a + 1 / a))
+            excess = game.payoff(np.array([c]), np.array([alpha])).item()
+            assert excess == pytest.approx(value**2, rel=1e-9)

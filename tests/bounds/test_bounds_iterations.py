@@ -10,11 +10,11 @@ import pytest
 
 from bounds.formulas import bessel, risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, certificates, every_step, iterates, loops
-from stoptime.bounds.plan import plan
+from stoptime.bounds import balls, certificates, iterates, iterations
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.schedules import Cosine
+from stoptime.show.plan import plan
 from stoptime.theory.calibration import calibrate
 
 flint = pytest.importorskip("flint")
@@ -110,8 +110,8 @@ def test_elementary_inequalities_of_the_proofs():
     assert np.all(w <= np.pi / 2 * t + 1e-12)
     assert np.all(slope <= np.pi + 1e-12)
     assert np.all(curvature <= 3 * t)
-    assert np.all(1 / t - c / s <= iterates.COT_SLOPE * t)
-    assert 4 / np.pi**2 < iterates.COT_SLOPE
+    assert np.all(1 / t - c / s <= 0.4053 * t)
+    assert 4 / np.pi**2 < 0.4053
     small = t[t <= 1]
     assert np.all(np.log(np.cos(small)) >= -(small**2) / 2 - small**4 / 8)
     assert np.all(c <= np.exp(-(t**2) / 2))
@@ -138,7 +138,7 @@ def test_brackets_cap_the_imbalance_on_the_whole_interval():
 
 @each_method
 def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
-    found = every_step.LateIterates(polynomials(method), 64)
+    found = iterations.LateIterates(polynomials(method), 64)
     u = np.linspace(0.05, 12.0, 60)
     for k in (64, 90, 1000):
         with balls.working_precision():
@@ -169,7 +169,7 @@ def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
 @pytest.mark.parametrize("eta", [0.0, 0.3, 0.9, 0.99])
 @pytest.mark.parametrize("k", [0, 1, 6, 70])
 def test_the_heavy_ball_in_closed_form(eta, k):
-    iterate = loops.HeavyBallIterates(eta).at(k)
+    iterate = iterates.HeavyBallIterates(eta).at(k)
     method = HeavyBall(1.0, eta)
     theta = np.linspace(0.01, np.pi / 2, 40)
     later = np.abs(loop(method, theta[:, None], np.arange(k, k + 200))).max(axis=1)
@@ -201,7 +201,7 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
             step = method.epsilon
             steps = [method.update(j) for j in range(1, k + 1)]
             rho = balls.exact(step * penalty).sqrt()
-            found = loops.loop_excess(steps, rho, (step * low, step * high), 1e-5)
+            found = iterates.loop_excess(steps, rho, (step * low, step * high), 1e-5)
         assert worst <= found.cap * (1 + 1e-12)
         assert found.attained <= worst * (1 + 1e-5) + 1e-9
         assert found.cap - found.attained <= 3e-5 * max(1, found.cap)
@@ -209,7 +209,7 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 0.97])
 def test_late_iterates_of_the_heavy_ball_are_close_to_gradient_flow(eta):
-    found = loops.HeavyBallIterates(eta)
+    found = iterates.HeavyBallIterates(eta)
     method = HeavyBall(1.0, eta)
     first = math.ceil(16 / (1 - math.sqrt(eta)))
     u = np.linspace(0.05, 4.0, 60)
@@ -265,7 +265,7 @@ HARD_STEP = 0.003979  # for the momentum 0.99; its best stops are 217 and 221
 
 def test_peaks_of_fast_oscillations_are_found_between_the_angles():
     method = HeavyBall(HARD_STEP, 0.99)
-    _, heights = every_step._peaks(method, loops.HeavyBallIterates(0.99), 230)
+    _, heights = iterations._peaks(method, iterates.HeavyBallIterates(0.99), 230)
     y = np.sin(np.linspace(1e-4, np.pi / 2, 200_001)) ** 2
     close = np.flatnonzero(heights <= 1.001 * heights.min())
     assert set(close) == {217, 221}
@@ -319,14 +319,14 @@ def test_one_iterate_at_one_step():
 def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
     with balls.working_precision():
         found = polynomials(Nesterov())
-        angles, heights = every_step._peaks(Nesterov(0.05), found, 200)
+        angles, heights = iterations._peaks(Nesterov(0.05), found, 200)
         rho = balls.exact(0.05).sqrt()
-        every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
+        iterations._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            every_step._prove_floor(found, rho, balls.exact(1.001 * heights.min()), angles)
+            iterations._prove_floor(found, rho, balls.exact(1.001 * heights.min()), angles)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
-            every_step._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles[:6])
-        late = every_step.LateIterates(found, 500)
+            iterations._prove_floor(found, rho, balls.exact(0.999 * heights.min()), angles[:6])
+        late = iterations.LateIterates(found, 500)
         sigmas = (balls.exact(1.75), balls.exact(1.76))
         late.prove(sigmas, balls.exact(0.79))
         with pytest.raises(bounds.WorkLimitError):
@@ -382,7 +382,7 @@ def test_loops_of_any_kind_are_proven(options):
 
 def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
     unproven = plan(1e-4, step=0.5, momentum=0.9)
-    assert unproven.iterations > loops.LONGEST_LOOP
+    assert unproven.iterations > iterates.LONGEST_LOOP
     assert not unproven.run.proven
     assert unproven.descent.proven
     assert str(unproven).endswith("not proven for nesterov (lr 0.5, momentum 0.9)")

@@ -6,9 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from bounds.formulas import oscillation
 from stoptime import bounds
-from stoptime.bounds import balls, filters, heavy_ball, heavy_ball_plan, one_variable
+from stoptime.bounds import balls, filters, flows
 from stoptime.methods.flows import GradientFlow
 
 flint = pytest.importorskip("flint")
@@ -121,18 +120,6 @@ def test_slope_and_moments_belong_to_the_shrinkage(cosine_filter):
         assert float(rest / (sixth * h**6 / 720)) == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize("side", [1, -1])
-def test_a_lower_bound_of_the_witnesses_holds_at_every_stop(side):
-    rng = np.random.default_rng(1)
-    factors = np.geomspace(1, 1e3, 20_001) ** -side
-    with balls.working_precision():
-        for a, b, sigma in rng.uniform([-2, 0.01, 0.1], [2, 2, 3], (200, 3)).tolist():
-            least = np.abs(a / (sigma * factors) - sigma * factors * b).min()
-            found = float(one_variable._least(*map(balls.exact, (a, b, sigma)), side=side))
-            assert found == pytest.approx(least, rel=1e-5, abs=1e-2)
-            assert found <= least + 1e-12
-
-
 def test_supremum_encloses_and_gives_up(monkeypatch):
     def bracket(box):
         u, radius = balls.centre_and_radius(box[0])
@@ -171,9 +158,9 @@ def test_supremum_ends_at_its_tolerance_and_goes_on_while_the_inside_matters():
 
 
 def test_a_horizon_lies_where_the_cap_is_below_the_level():
-    assert one_variable.horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
+    assert flows.horizon(lambda at: balls.exact(1) / balls.exact(at), 1.0, 0.9) == 1.25
     with pytest.raises(bounds.WorkLimitError, match="not proven to stay below 1"):
-        one_variable.horizon(lambda _: balls.exact(1), 1.0, 1.0)
+        flows.horizon(lambda _: balls.exact(1), 1.0, 1.0)
 
 
 def test_verify_covers_everything_or_gives_up(monkeypatch):
@@ -232,123 +219,3 @@ def test_precision_is_restored():
         fail_inside()
     bounds.parameter_error(GradientFlow(), calibration=0.123)
     assert flint.ctx.prec == before
-
-
-def test_caps_of_the_oscillator_hold_for_every_value():
-    rng = np.random.default_rng(0)
-    with balls.working_precision():
-        for alpha, low, width, a in rng.uniform([0.01, 0, 0, 0.2], [3, 8, 1, 4], (60, 4)).tolist():
-            cell = (low / alpha, (low + width) / alpha)
-            y = np.hypot(1, np.linspace(*cell, 301))
-            g = oscillation(alpha, alpha * y)
-            values = np.abs(a * y * g - (1 - g) / (a * y))
-            stop = balls.exact(alpha)
-            ((value, distance),) = heavy_ball.over_places(stop, cell, [balls.exact(a)])
-            cap = balls.upward(abs(value) + distance)
-            tau = alpha / a
-            assert values.max() <= cap + 1e-12
-            assert cap <= values.max() + 6 * (tau + 9 / tau) * width
-
-
-def test_a_false_cover_and_a_false_floor_are_refused():
-    with balls.working_precision():
-        piece = heavy_ball.Piece(0.5, 1.2, 0.7)
-        with pytest.raises(bounds.WorkLimitError, match="gap"):
-            heavy_ball._prove_cover(None, [piece], 100.0, balls.exact(1.0))
-        early = heavy_ball.Piece(0.05, 0.2, 0.7)
-        with pytest.raises(bounds.WorkLimitError, match="largest a"):
-            heavy_ball._prove_cover(None, [early], 100.0, balls.exact(1.0))
-        # the second one was true to rounding at a point, and its proof once went on forever
-        for kappa, level in ((100.0, 0.5), (5.0, 0.7)):
-            with pytest.raises(bounds.WorkLimitError, match="double precision"):
-                heavy_ball._prove_piece(piece, kappa, balls.exact(level))
-        late = heavy_ball.Piece(0.05, 30.0, 0.7)
-        with pytest.raises(bounds.WorkLimitError, match="double precision"):
-            heavy_ball._prove_cover(None, [late], 100.0, balls.exact(1.0))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_floor(1.0, 10.0, balls.exact(0.9))
-
-
-@pytest.mark.parametrize("kappa", [1.001, 1.3, 1.9])
-def test_caps_at_balanced_problems_hold_for_every_value(kappa):
-    rng = np.random.default_rng(1)
-    end = np.sqrt(kappa - 1)
-    with balls.working_precision():
-        for alpha, width in rng.uniform([1e-3, 0], [3, 0.1], (40, 2)).tolist():
-            low, high = np.sort(rng.uniform(0, end, 2)).tolist()
-            stops = np.linspace(alpha, alpha + width, 41)
-            g1, g2 = (oscillation(stops, stops * y) for y in (1.0, np.sqrt(kappa)))
-            problems = np.sqrt((1 - g1 + (1 - g2) / np.sqrt(kappa)) / (g1 + np.sqrt(kappa) * g2))
-            y = np.hypot(1, np.linspace(low, high, 31))[:, None]
-            g = oscillation(stops, stops * y)
-            values = np.abs(problems * y * g - (1 - g) / (problems * y))
-            first, _ = heavy_ball.balanced(balls.exact(kappa), balls.exact(alpha))
-            assert float(first) == pytest.approx(problems[0])
-            cell = ((alpha, alpha + width), (low, high))
-            cap = balls.upward(heavy_ball.moving_cap(balls.exact(kappa), *cell))
-            assert values.max() <= cap + 1e-12
-            assert cap <= values.max() + 5 * (width + high - low)
-
-
-def test_a_false_curve_of_stops_is_refused(monkeypatch):
-    monkeypatch.setattr(balls, "WORK_LIMIT", 2000)
-    plan = heavy_ball_plan.make_plan(1.3, 1e-4)
-    assert not plan.pieces
-    first, last = plan.moving
-    with balls.working_precision():
-        d = balls.exact(plan.cap).sqrt()
-        heavy_ball._prove_cover(plan.moving, [], 1.3, d)
-        for moving, level, message in [
-            ((2 * first, last), d, "smallest a"),
-            ((first, last - 1), d, "largest a"),
-            (plan.moving, 0.99 * d, "boxes"),
-        ]:
-            with pytest.raises(bounds.WorkLimitError, match=message):
-                heavy_ball._prove_cover(moving, [], 1.3, level)
-
-
-@pytest.mark.parametrize("kappa", [5.0, 100.0])
-@pytest.mark.parametrize("a", [0.5, 1.0, 1.7])
-def test_a_floor_is_proven_just_below_the_best_stop_and_refused_just_above(a, kappa):
-    y = np.linspace(1, np.sqrt(kappa), 2001)
-    stops = np.concatenate([np.linspace(1e-3, 3, 1500), np.linspace(3, 15, 300)])
-    g = np.array([oscillation(alpha, alpha * y) for alpha in stops])
-    least = np.abs(a * y * g - (1 - g) / (a * y)).max(axis=1).min()
-    with balls.working_precision():
-        heavy_ball._prove_floor(a, kappa, balls.exact(0.99 * least))
-        with pytest.raises(bounds.WorkLimitError):
-            heavy_ball._prove_floor(a, kappa, balls.exact(1.01 * least))
-
-
-@pytest.mark.parametrize("stops", [[0.5, 0.8, 1.0], [0.3, 0.5, 0.8, 1.0], [0.5, 0.8, 1.0, 1.1]])
-def test_the_best_of_a_few_stops_is_refined_between_its_neighbours(stops):
-    family = heavy_ball_plan.Family(9.0, stops)
-    between = np.linspace(0.5, 1.0, 2001)
-    points = [
-        heavy_ball_plan.parts(alpha, heavy_ball_plan.phases(alpha, 9.0, 0.01)) for alpha in between
-    ]
-    heights = [np.abs(np.subtract(*at)).max() for at in points]
-    (least, best), *_ = family.best_stops(1.0)
-    assert least <= min(heights) + 1e-9
-    assert best == pytest.approx(between[np.argmin(heights)], abs=1e-3)
-
-
-@pytest.mark.parametrize("d", [0.3, 0.7, 1.1])
-@pytest.mark.parametrize("alpha", [0.2, 0.9, 2.5])
-def test_the_problems_of_one_stop_end_where_the_imbalance_reaches_the_level(alpha, d):
-    low, high = heavy_ball_plan.refined_interval(alpha, 25.0, d)
-    if low > high:
-        a = np.geomspace(1e-2, 1e2, 400)
-        assert min(heavy_ball_plan.highest(one, alpha, 25.0)[1] for one in a) > d
-    else:
-        ends = [heavy_ball_plan.highest(a, alpha, 25.0)[1] for a in (low, high)]
-        assert ends == pytest.approx([d, d], rel=1e-9)
-
-
-@pytest.mark.parametrize("kappa", [1.2, 9.0, 60.0])
-def test_a_plan_stops_its_worst_problem_between_floor_and_cap(kappa):
-    plan = heavy_ball_plan.make_plan(kappa, 1e-2)
-    y = np.linspace(1, np.sqrt(kappa), 20_001)
-    g = oscillation(plan.stop * plan.worst, plan.stop * plan.worst * y)
-    D = plan.worst * y * g - (1 - g) / (plan.worst * y)
-    assert plan.floor <= (D**2).max() <= plan.cap

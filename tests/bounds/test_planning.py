@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 import stoptime as st
-from stoptime.bounds.plan import plan
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.show.plan import plan
 from stoptime.theory.search import risk_ratio
 
 

@@ -9,7 +9,6 @@ from iteration_cases import make_data
 from stoptime.bounds.plan import isotropic_eigenvalues
 from stoptime.methods.iterations import HeavyBall, Nesterov
 from stoptime.support import progress
-from stoptime.theory import fluctuations
 from stoptime.theory.fluctuations import RowSource, SpectrumSource
 from theory.batch_cases import problem, simulated, worst_deviation
 
@@ -255,16 +254,6 @@ def test_moments_equal_the_recursion_in_the_given_columns(case):
     sizes = np.linalg.norm(spread, axis=(1, 2))
     errors = np.linalg.norm(found.covariance - spread, axis=(1, 2))
     assert np.all(errors <= 1e-12 * np.maximum(sizes, floor))
-
-
-def test_rows_in_blocks_give_the_same_moments(monkeypatch):
-    X, y, _ = problem(2, 30, 3)
-    step = 0.3 * st.stochastic.largest_step(X, 3)
-    whole = st.stochastic.moments(X, y, step, 3, [500])
-    monkeypatch.setattr(fluctuations, "BLOCK_ENTRIES", 21)  # seven rows, and two at the end
-    blocks = st.stochastic.moments(X, y, step, 3, [500])
-    np.testing.assert_allclose(blocks.covariance, whole.covariance, rtol=1e-12)
-    assert st.stochastic.largest_step(X, 3) == pytest.approx(step / 0.3, rel=1e-6)
 
 
 def test_lookahead_and_schedules_follow_the_iteration():

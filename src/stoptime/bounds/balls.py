@@ -24,7 +24,6 @@ else:
     arb = Any  # python-flint is optional
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
-ENCLOSURE_DIGITS = 12
 WORK_LIMIT = 400_000  # boxes examined before a proof is given up: about half a minute
 
 Interval = tuple[float, float]
@@ -70,7 +69,7 @@ class Enclosure:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
-    def printed(self, digits: int = ENCLOSURE_DIGITS) -> tuple[str, str]:
+    def printed(self, digits: int = 12) -> tuple[str, str]:
         """Return both ends in decimal digits, still rounded outwards."""
         lower = Context(digits, ROUND_FLOOR).create_decimal(Decimal(self.lower))
         upper = Context(digits, ROUND_CEILING).create_decimal(Decimal(self.upper))
@@ -141,11 +140,6 @@ def exact(value: float) -> arb:
 def squared(value: arb) -> arb:
     """Return the square of a ball that may contain zero, for which ``**`` may give NaN."""
     return value * value
-
-
-def inflation_between(excess: float, cap: float, stop: float) -> Enclosure:
-    """Return the enclosure of an inflation 1 + D², given the ends of D²."""
-    return Enclosure(downward(1 + exact(excess)), upward(1 + exact(cap)), float(stop))
 
 
 def centre_and_radius(interval: Interval) -> tuple[arb, arb]:

@@ -11,26 +11,21 @@ from typing import Any, NamedTuple
 from stoptime.methods.base import as_filter
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
+    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
-from stoptime.bounds.adaptive import flow_ratio
-from stoptime.bounds.adaptive_heavy_ball import heavy_ball_ratio
-from stoptime.bounds.adaptive_iterations import iteration_ratio
-from stoptime.bounds.every_step import AnyIterates, every_step_inflation, step_inflation
-
 from stoptime.bounds.filters import (  # isort: skip
     BesselFilter, ButterworthFilter, GaussianFilter, MaternFilter, PowerFilter,
 )  # fmt: skip
+from stoptime.bounds.flows import (  # isort: skip
+    flow_bias, flow_error, flow_inflation, flow_ratio, flow_variance, ridge_error, ridge_inflation,
+    ridge_ratio,
+)  # fmt: skip
 from stoptime.bounds.heavy_ball import (  # isort: skip
-    heavy_ball_error, heavy_ball_inflation, heavy_ball_variance,
+    heavy_ball_error, heavy_ball_inflation, heavy_ball_ratio, heavy_ball_variance,
 )  # fmt: skip
-from stoptime.bounds.iterates import Iterates
-from stoptime.bounds.loops import LONGEST_LOOP, HeavyBallIterates, loop_excess
-
-from stoptime.bounds.one_variable import (  # isort: skip
-    flow_bias, flow_error, flow_inflation, flow_variance, ridge_error, ridge_inflation, ridge_ratio,
-)  # fmt: skip
+from stoptime.bounds.iterates import LONGEST_LOOP, HeavyBallIterates, Iterates, loop_excess
+from stoptime.bounds.iterations import iteration_inflation, iteration_ratio
 from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -41,11 +36,8 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
-HEAVY_BALL_TOLERANCE = 1e-6
-ITERATION_TOLERANCE = 1e-4
+ITERATION_TOLERANCE = 1e-4  # of heavy-ball flow too
 PLAN_TOLERANCE = 1e-5
-ADAPTIVE_TOLERANCE = 1e-4
-COARSE_ADAPTIVE_TOLERANCE = 1e-3  # of heavy-ball flow and of iterations
 LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
 
 
@@ -105,15 +97,15 @@ def risk_inflation(
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
         of at most 2000, and an iteration needs a step.
     tolerance : float, optional
-        Largest width of the enclosure relative to the constant: 1e-10 by default, 1e-4 for
-        iterations, and 1e-6 for heavy-ball flow; if adaptive, 1e-4, and 1e-3 for iterations and
-        heavy-ball flow. If the proof would need too much work, WorkLimitError is raised.
+        Largest width of the enclosure relative to the constant: by default 1e-10 for flows, 1e-4
+        for iterations and heavy-ball flow; if adaptive, 1e-4 for flows and 1e-3 for the others. If
+        the proof would need too much work, WorkLimitError is raised.
 
     Examples
     --------
     >>> from stoptime import AcceleratedFlow
     >>> print(risk_inflation(AcceleratedFlow(), tolerance=1e-6))
-    [1.59910940072, 1.5991...] at stop 1.75535
+    [1.59910..., 1.59910...] at stop 1.755...
     >>> print(risk_inflation(AcceleratedFlow(), adaptive=True))
     [1.2675..., 1.2676...] with the stop chosen for each spectrum
     >>> from stoptime import Nesterov
@@ -164,7 +156,7 @@ def _adaptive(
     elif condition_number is not None:
         raise ValueError("condition_number is for HeavyBallFlow only.")
     coarse = proofs.by_step or proofs.by_condition_number
-    width = COARSE_ADAPTIVE_TOLERANCE if coarse else ADAPTIVE_TOLERANCE
+    width = 1e-3 if coarse else 1e-4
     width = positive_number("tolerance", width if tolerance is None else tolerance)
     return _proven(proofs.ratio, *proofs.filter(method), argument, width)
 
@@ -304,7 +296,8 @@ def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Inte
     else:
         steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
         found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    return inflation_between(found.attained, found.cap, stop)
+    # A plan promises no width: only the upper end is used.
+    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
 
 
 class Proofs(NamedTuple):
@@ -402,14 +395,6 @@ def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
     return method, HeavyBallIterates(method.eta)
 
 
-def _iteration_inflation(
-    method: Any, iterates: AnyIterates, argument: float | None, tolerance: float
-) -> Enclosure:
-    if not method.is_tuned:
-        return every_step_inflation(method, iterates, argument, tolerance)
-    return step_inflation(method, iterates, argument, tolerance)
-
-
 # The powers and degrees of the polynomials of each iteration.
 POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
     GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
@@ -439,12 +424,12 @@ PROOFS: dict[type[Method], Proofs] = {
         heavy_ball_inflation,
         heavy_ball_error,
         heavy_ball_ratio,
-        HEAVY_BALL_TOLERANCE,
+        ITERATION_TOLERANCE,
         by_condition_number=True,
     ),
     HeavyBall: Proofs(
         _given_momentum,
-        _iteration_inflation,
+        iteration_inflation,
         None,
         iteration_ratio,
         ITERATION_TOLERANCE,
@@ -454,7 +439,7 @@ PROOFS: dict[type[Method], Proofs] = {
         POLYNOMIALS,
         Proofs(
             _polynomials,
-            _iteration_inflation,
+            iteration_inflation,
             None,
             iteration_ratio,
             ITERATION_TOLERANCE,

@@ -22,10 +22,7 @@ from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.support.arrays import Array
 
-ENOUGH_BITS = 80
-SERIES_REACH = 20.0  # flint sums the series of 0F1 accurately for u up to here
 SERIES_TERMS = 20_000
-PRECISION_RAISES = (1, 4, 16)
 
 
 class ScaleFreeFilter(ABC):
@@ -188,7 +185,7 @@ class PowerFilter(CosineFilter):
 
     def in_floats(self, u: Array) -> Array:
         """Return g at many points in floating point, for a search."""
-        return np.asarray((1 + u**2 / self.times) ** -float(self.times))
+        return np.asarray(np.exp(-self.times * np.log1p(u**2 / self.times)))
 
     def shrinkage(self, u: arb) -> arb:
         """Return (1 + u²/q)^(-q)."""
@@ -414,15 +411,16 @@ def _bessel_shrinkage(nu: arb, u: arb) -> arb:
     # |g| ≤ 1 always, because g is the mean of cosines.
     anything = ball(0, 1)
     # The alternating series cancels for large u, so the precision is raised until enough bits stay.
-    for factor in PRECISION_RAISES:
+    for factor in (1, 4, 16):
         with working_precision(factor * PRECISION):
-            if u < SERIES_REACH:
+            # flint sums the series of 0F1 accurately up to here
+            if u < 20:
                 value = (-u * u / 4).hypgeom_0f1(nu + 1)
             elif u < nu:
                 value = _series(nu, u)
             else:
                 value = (nu + 1).gamma() * (2 / u) ** nu * u.bessel_j(nu)
-        if value.rel_one_accuracy_bits() > ENOUGH_BITS:
+        if value.rel_one_accuracy_bits() > 80:
             return value
     return value.intersection(anything) if value.is_finite() else anything
 

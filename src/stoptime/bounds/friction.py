@@ -23,7 +23,7 @@ from stoptime.bounds.balls import (  # isort: skip
     Enclosure, WorkLimitError, arb, downward, exact, require_flint, upward, working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import BesselBand, BesselFilter
-from stoptime.bounds.one_variable import best_stop, horizon, imbalance, inflation_at
+from stoptime.bounds.flows import flow_inflation, horizon, imbalance, one_stop_game
 from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number
 
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDEST_CELL = 0.1  # relative to its friction
-STEP_SHARE = 0.9  # of the width that is expected to meet the tolerance
 MOST_CELLS = 3000
-NODE_SHARE = 0.05  # of the tolerance, for the supremum at an end of a cell
-INTERPOLATION_ERROR = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +59,7 @@ class FrictionCurve:
             for values in (self.lower, self.upper, self.stops)
         )
         # The interpolation itself rounds a few times.
-        return Enclosure(lower - INTERPOLATION_ERROR, upper + INTERPOLATION_ERROR, stop)
+        return Enclosure(lower - 1e-12, upper + 1e-12, stop)
 
     @property
     def least_at(self) -> tuple[float, float]:
@@ -166,7 +163,7 @@ def _curve(
                 frictions, sigmas = (np.array([node[i] for node in nodes]) for i in (0, 1))
                 return FrictionCurve(frictions, np.array(lower), np.array(upper), sigmas)
         # The distance of a chord grows like the square of the width of its cell.
-        step = min(step * min(STEP_SHARE * math.sqrt(tolerance / 2 / gap), 2.0), WIDEST_CELL)
+        step = min(step * min(0.9 * math.sqrt(tolerance / 2 / gap), 2.0), WIDEST_CELL)
     raise WorkLimitError(
         f"Only frictions up to {nodes[-1].friction:g} are proven within {MOST_CELLS} cells; use a "
         f"larger tolerance than {tolerance:g} or a shorter interval."
@@ -176,10 +173,15 @@ def _curve(
 @lru_cache(maxsize=256)
 def _node(friction: float, tolerance: float) -> Node:
     """Prove a cap on |D| at one friction and a good scale."""
-    found = BesselFilter(friction)
-    sigma, places = best_stop(found)
-    cap = exact(inflation_at(found, sigma, NODE_SHARE * tolerance).upper) - 1
-    return Node(friction, sigma, cap.sqrt(), min(places), max(places))
+    shape = BesselFilter(friction)
+    game = one_stop_game(shape)
+    sigma, _ = game.best_stop(1e-3 * tolerance)
+    cap = exact(flow_inflation(shape, sigma, 0.05 * tolerance).upper) - 1
+    y = game.places[:-1]
+    g = shape.in_floats(sigma * y)
+    D = y * g - (1 - g) / y
+    early, late = (sigma * float(y[i]) for i in (D.argmax(), D.argmin()))
+    return Node(friction, sigma, cap.sqrt(), early, late)
 
 
 def _chords(first: Node, last: Node) -> tuple[Array, Array]:
@@ -225,7 +227,9 @@ def _floors(band: BesselBand, first: Node, last: Node, rise: arb) -> list[arb]:
     for node in (first, last):
         found = BesselFilter(node.friction)
         overshoots.append(-found.shrinkage(exact(late)) - band.friction_bend * band.width**2 / 8)
-        height, depth = (imbalance(found, exact(node.sigma), (at, at))[0] for at in (early, late))
+        height, depth = (
+            imbalance(found, exact(node.sigma), exact(at), exact(0)).centre for at in (early, late)
+        )
         double.append(height.min(-depth) - rise)
     # The overshoot alone bounds |D| by 2·sqrt(m(1 + m)) at every scale, a concave function of m. A
     # chord of m that reaches zero proves nothing.

@@ -15,7 +15,6 @@ from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.theory.risk import FILTER_ENTRIES, risk
 from stoptime.theory.signals import PowerSignal
 
-CONJUGATE_GRADIENT_FACTOR = 1 + np.sqrt(2)
 OVERSAMPLING = 16  # points for each half oscillation that a polynomial filter can have
 
 
@@ -124,7 +123,7 @@ def conjugate_gradient_risk(
     noise: float,
     n_samples: float,
 ) -> Array:
-    r"""Return an upper bound of the in-sample prediction risk of conjugate gradients.
+    r"""Return an upper bound, up to rounding, of the prediction risk of conjugate gradients.
 
     .. math:: \frac1n E\|X(\hat\beta_T - \beta_0)\|^2 \le (1 + \sqrt2)\Bigl(
         \sum_i s_i (v_i^T\beta_0)^2 e^{-T s_i} + \frac{\sigma^2}{n}\sum_i \min(1, T s_i)\Bigr)
@@ -162,4 +161,4 @@ def conjugate_gradient_risk(
     s = flow.model.eigenvalues
     with np.errstate(invalid="ignore"):  # an infinite gain learns nothing where s = 0
         learned = np.where(s > 0, np.minimum(1, np.multiply.outer(T, s)), 0.0).sum(axis=1)
-    return np.asarray(CONJUGATE_GRADIENT_FACTOR * (flow.bias + noise / n_samples * learned))
+    return np.asarray((1 + np.sqrt(2)) * (flow.bias + noise / n_samples * learned))

@@ -11,15 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.bounds.adaptive_heavy_ball import HeavyBallGame
-from stoptime.methods.base import Filter
-
 from stoptime.bounds.balls import (  # isort: skip
     PRECISION, AdaptiveEnclosure, Enclosure, WorkLimitError, exact, working_precision,
 )  # fmt: skip
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
-from stoptime.bounds.games import estimated_game
-from stoptime.bounds.heavy_ball_plan import make_plan
+from stoptime.bounds.heavy_ball import estimated_heavy_ball
+from stoptime.bounds.minimax import estimated_game
+from stoptime.methods.base import Filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
@@ -246,16 +244,6 @@ def _heavy_ball(kappa: float) -> list[Claim]:
             lambda: estimated_heavy_ball(kappa, adaptive=False),
         ),
     ]
-
-
-def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:
-    """Return the constant of heavy-ball flow in floating point, without a proof."""
-    # With one eigenvalue some stop has exactly the shrinkage of ridge.
-    if kappa == 1:
-        return 1.0
-    if adaptive:
-        return 1 + HeavyBallGame(kappa).worst_problem(tolerance)[1].upper
-    return 1 + make_plan(kappa, tolerance).cap
 
 
 def _estimated_heavy_ball_error() -> float:

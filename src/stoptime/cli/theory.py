@@ -38,9 +38,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
 
     Example: stoptime plan --penalty 0.001 --lr 0.5
     """
-    from stoptime.bounds.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
-    from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
+    from stoptime.bounds.plan import isotropic_eigenvalues  # noqa: PLC0415
     from stoptime.show import plots  # noqa: PLC0415 - starts faster
+    from stoptime.show.plan import plan as make_plan  # noqa: PLC0415
+    from stoptime.show.plan import with_batches  # noqa: PLC0415
     from stoptime.support.checks import whole_number  # noqa: PLC0415
     from stoptime.support.files import atomic  # noqa: PLC0415
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoptime.bounds.games import Solution, estimated_game
-from stoptime.bounds.summary import estimated_heavy_ball, heavy_ball_theorem
+from stoptime.bounds.heavy_ball import estimated_heavy_ball
+from stoptime.bounds.minimax import Solution, estimated_game
+from stoptime.bounds.summary import heavy_ball_theorem
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.show import plots
@@ -52,7 +53,8 @@ def _by_stop(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
         label = "random spectra, • best stop" if number == 0 else None
         ax.plot(TAU, ratio, color="0.82", linewidth=0.7, zorder=0, label=label)
         ax.plot(TAU[best], ratio[best], ".", color="0.45", markersize=4, zorder=1)
-    worst = game.spectrum.weights @ risk_ratio(FLOW, (game.spectrum.points**2)[:, None], TAU)
+    places = np.array(game.spectrum.points)
+    worst = game.spectrum.mean(risk_ratio(FLOW, (places**2)[:, None], TAU).T)
     ax.plot(TAU, worst, color="#D55E00", linewidth=2, label="the worst spectrum")
     _levels(ax, game, one_stop)
     ax.set(xscale="log", ylim=(0.98, 2.2), xlabel="stop  t√λ*", ylabel="risk over best ridge risk")
@@ -69,7 +71,7 @@ def _by_eigenvalue(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
     curves: dict[str, tuple[Array, str]] = {
         "the best single stop": (risk_ratio(FLOW, x, one_stop.stop), "#0072B2"),
         "the best mixture of stops": (
-            risk_ratio(FLOW, x[:, None], game.mixture.points) @ game.mixture.weights,
+            game.mixture.mean(risk_ratio(FLOW, x[:, None], np.array(game.mixture.points))),
             "#D55E00",
         ),
     }
@@ -79,8 +81,8 @@ def _by_eigenvalue(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
         rows += [
             ("eigenvalue", label, *row) for row in zip(x.tolist(), ratio.tolist(), strict=True)
         ]
-    eigenvalues = game.spectrum.points**2
-    shares = game.spectrum.weights * (1 + eigenvalues)
+    eigenvalues = np.array(game.spectrum.points) ** 2
+    shares = np.array(game.spectrum.weights) * (1 + eigenvalues)
     height = 0.16 * shares / shares.max()
     ax.vlines(eigenvalues, 0.82, 0.82 + height, color="0.35", linewidth=2.5)
     ax.annotate("worst spectrum", (0.035, 0.84), color="0.35", fontsize="small")

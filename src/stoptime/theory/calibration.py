@@ -36,10 +36,8 @@ CALIBRATION_POINTS = 80  # of its first grid
 LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
 FIRST_LOOK = 8  # every so many phases are looked at first
 SLOPE_STEP = 1e-5  # of a logarithm
-MATCH_ROUNDS = 2  # each looks up to a hundred times closer at the worst eigenvalues
 COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the best stop of the flow is good for the iteration
-LATE_MARGIN = 4.0  # divided by k: the guarantees of iterate k and of its flow differ by less
 
 
 class Match(NamedTuple):
@@ -150,7 +148,8 @@ def _not_below(method: Iteration, found: Calibration, low: float, high: float) -
     """Return guarantees of an iteration: computed, or those of its flow raised by its distance."""
     if _is_computed(method, found.stop):
         return guarantee(method, found.stop, low, high)
-    raised = 1 + LATE_MARGIN / found.stop
+    # the guarantees of iterate k and of its flow differ by less than 4/k
+    raised = 1 + 4 / found.stop
     numbers = [found.inflation * raised, found.parameter_error * raised]
     if not method.as_flow().universal_guarantee:
         numbers = np.maximum(numbers, search.out_of_phase(method, found.stop, low, high)).tolist()
@@ -394,8 +393,9 @@ def _best_match(method: Filter, stop: float, kind: Kind, low: float, high: float
     start = int(np.argmin(first))
     place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
     # every round of an iteration repeats its run
+    # each round looks up to a hundred times closer at the worst eigenvalues
     runs_steps = isinstance(method, Iteration) and method.runs_steps
-    for _ in range(1 if runs_steps else MATCH_ROUNDS):
+    for _ in range(1 if runs_steps else 2):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
         table = np.hstack([table, [closer, method.gain(closer, stop)]])

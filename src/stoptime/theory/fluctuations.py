@@ -15,12 +15,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas
 from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -30,11 +28,6 @@ from stoptime.support.checks import iteration_numbers
 from stoptime.support.progress import progress
 
 Moves = Callable[[int], Coefficients]
-
-BLOCK_ENTRIES = 2**24  # of a temporary array of rows
-STEP_TOLERANCE = 1e-6  # relative error of the largest stable step
-EIGENVALUE_TOLERANCE = 1e-6  # of an eigenvector; the eigenvalue is known to the square of this
-EDGE = 1e-9  # relative distance from the step at which the full gradient itself diverges
 
 
 class State(NamedTuple):
@@ -170,14 +163,14 @@ class Source(ABC):
             # the growth has a pole at the end of the bracket, and its reciprocal a zero
             return 1 - 1 / max(self.loop_growth(step, momentum, decay, batch_size), 1e-300)
 
-        highest = end * (1 - EDGE)
+        highest = end * (1 - 1e-9)
         if excess(highest) <= 0:
             return end
         lowest = highest / 2
         while excess(lowest) > 0:
             highest = lowest
             lowest /= 2
-        return float(brentq(excess, lowest, highest, rtol=STEP_TOLERANCE))
+        return float(brentq(excess, lowest, highest, rtol=1e-6))
 
     def check_stable(self, step: float, momentum: float, decay: float, batch_size: float) -> None:
         """Raise a ValueError with the largest stable step if the iterates diverge."""
@@ -205,20 +198,16 @@ class RowSource(Source):
 
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row, averaged over all rows."""
-        left = 1 - self.eigenvalues * state.gain
-        return self._noise(state.covariance, np.multiply.outer(left, left), left)
-
-    def _noise(self, covariance: Array, both: Array, left: Array) -> Array:
-        """Return this covariance as a linear map of V, ggᵀ and the shrinkage g of the mean."""
         s = self.eigenvalues
         if not s.size:
-            return np.zeros_like(covariance)
+            return np.zeros_like(state.covariance)
+        left = 1 - s * state.gain
         level = np.diag(self.noise / (self.n_samples * s))
         # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
         # product with the columns; noise is averaged over, and its constant part is added below
-        second = covariance + both * (np.multiply.outer(self.coef, self.coef) + level) - level
-        # all products by SciPy's BLAS: threads of NumPy's would wait for the same processors
-        crossed = blas.dgemv(2.0, self.rows, left * self.coef)
+        spread = np.multiply.outer(self.coef, self.coef) + level
+        second = state.covariance + np.multiply.outer(left, left) * spread - level
+        crossed = 2 * self.rows @ (left * self.coef)
         total = self._weighted(second, self.residuals * (self.residuals + crossed))
         total -= np.multiply.outer(s, s) * second
         total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
@@ -226,25 +215,10 @@ class RowSource(Source):
 
     def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
         """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
-        # one triangle, with half of the diagonal, is enough: half the price of the whole product
-        triangle = np.array(matrix, order="F")
-        triangle[np.diag_indices_from(triangle)] /= 2
-        numbers = np.empty(len(self.rows))
-        for part, scratch in self._blocks():
-            scratch[...] = self.rows[part]
-            half = blas.dtrmm(2.0, triangle, scratch, side=1, lower=1, overwrite_b=1)
-            numbers[part] = np.einsum("ij,ij->i", half, self.rows[part])
-        numbers += more
-        # one triangle of Σ wxxᵀ costs half the product, and needs roots of the weights: so the
-        # least one is subtracted where it is negative, and XᵀX/n is diagonal
-        least = min(float(numbers.min()), 0.0)
-        total = np.diag(least * self.eigenvalues)
-        for part, scratch in self._blocks():
-            roots = np.sqrt(np.maximum(numbers[part] - least, 0))
-            weighted = np.multiply(self.rows[part], roots[:, None], out=scratch)
-            upper = np.triu(blas.dsyrk(1.0, weighted, trans=1))
-            total += (upper + np.triu(upper, 1).T) / len(numbers)
-        return total
+        numbers = np.einsum("ij,ij->i", self.rows @ matrix, self.rows) + more
+        total = self.rows.T @ (numbers[:, None] * self.rows) / len(self.rows)
+        # products of a matrix with another one are symmetric up to rounding only
+        return np.asarray((total + total.T) / 2)
 
     def growth(self, response: Array) -> float:
         """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
@@ -264,22 +238,8 @@ class RowSource(Source):
         operator: Any = LinearOperator((root.size, root.size), loop, dtype=np.float64)
         # a fixed start makes the result the same every time
         start = np.diag(np.sqrt(np.diagonal(response)) * s).ravel()
-        found = eigsh(
-            operator, 1, which="LA", v0=start, tol=EIGENVALUE_TOLERANCE, return_eigenvectors=False
-        )
+        found = eigsh(operator, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)
         return float(found[0])
-
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield parts of the rows and an array to work in, which has their shape."""
-        for first in range(0, len(self.rows), len(self._scratch)):
-            part = slice(first, first + len(self._scratch))
-            yield part, self._scratch[: len(self.rows[part])]
-
-    @cached_property
-    def _scratch(self) -> Array:
-        """Made once, and small: new memory in every step would cost as much as the products."""
-        n, p = self.rows.shape
-        return np.empty((min(n, max(1, BLOCK_ENTRIES // p)), p), order="F")
 
 
 @dataclass(frozen=True, eq=False)

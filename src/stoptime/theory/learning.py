@@ -22,9 +22,6 @@ from stoptime.theory.signals import Target
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SEARCHED_GAINS = (1e-3, 16.0)  # of oscillating methods, in units of the gain of the best ridge
-FIRST_STOPS = 10  # every so many stops of the grid are looked at first
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearningCurve:
@@ -110,7 +107,7 @@ def _least(
     rate = limits.oscillation(tuned)
     model, check = limits.limit_models(Ridge() if rate else method, population, np.zeros(1), *known)
     # a few stops in each decade find the least risk roughly
-    stops = model.grid(0.0, model.method.horizon)[::FIRST_STOPS]
+    stops = model.grid(0.0, model.method.horizon)[::10]
     stops = np.unique(np.ceil(stops)) if model.method.whole_stops else stops
     best = int(np.argmin(model.total(stops)))
     first, last = stops[[max(best - 1, 0), min(best + 1, len(stops) - 1)]]
@@ -118,7 +115,8 @@ def _least(
         # oscillations need nodes, so that only stops around that of the best ridge are searched
         lowest, highest = population.support
         gain = min(max(stops[best], stops[1]), 1 / max(lowest, TINY))
-        first, last = (search.stop_with_gain(tuned, one * gain) for one in SEARCHED_GAINS)
+        # in units of the gain of the best ridge
+        first, last = (search.stop_with_gain(tuned, one * gain) for one in (1e-3, 16.0))
         latest = limits.LATEST_LIMIT_PHASE / (rate * np.sqrt(highest))
         first, last = min(first, latest), min(last, latest, tuned.horizon)
         model, check = limits.limit_models(method, population, np.array([last]), *known)

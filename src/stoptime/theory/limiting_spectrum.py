@@ -29,16 +29,8 @@ from stoptime.methods.base import Complex
 from stoptime.support.arrays import EPS, TINY, Array
 
 PANEL_NODES = 16  # of the Gauss rule on each panel
-PHASE_PER_PANEL = 6.0
-EIGENVALUES_PER_PANEL = 8.0  # the largest ratio of two eigenvalues of one panel
-PANEL_HALVINGS = 45  # towards an edge at zero, down to 1e-13 of the interval
-MOST_PANELS = 20_000
-ROUNDINGS_OF_PANEL = 10.0  # how many rounding errors pass for smooth
 MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
-MOST_HEIGHT_STEPS = 100
-HEIGHT_STEP = 1e-9  # last step of Newton's method, relative to b²
 POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
-LEAST_LOAD = 1e-24  # of a share times c; the relative width of a band is about its root
 
 
 class Points(NamedTuple):
@@ -65,7 +57,8 @@ class Population:
         order = np.argsort(self.eigenvalues, kind="stable")
         order = order[(self.eigenvalues * self.shares)[order] > 0]
         # a wider band of a rare eigenvalue has the same mass, and rounding leaves it open
-        return self.eigenvalues[order], np.maximum(self.aspect * self.shares[order], LEAST_LOAD)
+        # the relative width of a band is about the root of its load
+        return self.eigenvalues[order], np.maximum(self.aspect * self.shares[order], 1e-24)
 
     @cached_property
     def surplus(self) -> float:
@@ -152,12 +145,12 @@ class Population:
         # method rises from this start to the root and never passes it.
         square = np.max(load * tau**2 - (a[:, None] - tau) ** 2, axis=1, initial=0.0)
         moving = np.arange(len(a))
-        for _ in range(MOST_HEIGHT_STEPS):
+        for _ in range(100):
             excess, slope = self.excess(a[moving], square[moving])
             step = excess * (1 + excess) / slope
             square[moving] += step
             # convergence is quadratic: the step after such a small one is below rounding
-            moving = moving[step > HEIGHT_STEP * square[moving]]
+            moving = moving[step > 1e-9 * square[moving]]
             if not moving.size:
                 break
         return np.asarray(np.sqrt(np.maximum(square, TINY)))
@@ -223,13 +216,15 @@ def panels_for(population: Population, phase: float, weights: Array, rough: floa
     nodes, gauss = np.polynomial.legendre.leggauss(PANEL_NODES)
     to_legendre = np.linalg.inv(np.polynomial.legendre.legvander(nodes, PANEL_NODES - 1)).T
     done = []
-    for _ in range(PANEL_HALVINGS):
-        if not 0 < len(edges) <= MOST_PANELS:
+    # towards an edge at zero, panels go down to 1e-13 of the interval
+    for _ in range(45):
+        if not 0 < len(edges) <= 20_000:
             break
         points, by_x = Panels(population, edges, angles).points(PANEL_NODES)
         x = points.x.reshape(-1, PANEL_NODES)
-        fine = x[:, -1] <= EIGENVALUES_PER_PANEL * x[:, 0]
-        fine &= phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= PHASE_PER_PANEL
+        # the eigenvalues of a panel differ by at most this factor, and their phases by six radians
+        fine = x[:, -1] <= 8.0 * x[:, 0]
+        fine &= phase * (np.sqrt(x[:, -1]) - np.sqrt(x[:, 0])) <= 6.0
         # the relative rounding error of b, from that of the sum and of a: no panel resolves less
         slope = 1 / points.du
         rounding = EPS * (1 + np.abs(points.u.real * slope.imag) / points.u.imag) / slope.real
@@ -237,7 +232,8 @@ def panels_for(population: Population, phase: float, weights: Array, rough: floa
             density = by_x * population.density(points, w)
             noise = (density * np.minimum(rounding, 1.0)).reshape(-1, PANEL_NODES) / gauss
             sizes = np.abs((density.reshape(-1, PANEL_NODES) / gauss) @ to_legendre)
-            least = np.maximum(rough * sizes.max(axis=1), ROUNDINGS_OF_PANEL * noise.max(axis=1))
+            # ten rounding errors pass for smooth
+            least = np.maximum(rough * sizes.max(axis=1), 10 * noise.max(axis=1))
             fine &= sizes[:, -2:].max(axis=1) <= least
         done.append((edges[fine], angles[fine]))
         edges = np.repeat(edges[~fine], 2, axis=0)

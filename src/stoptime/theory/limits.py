@@ -24,11 +24,8 @@ from stoptime.theory.signals import PowerSignal, Target, check_target
 Covariance = tuple[ArrayLike, ArrayLike]
 Signal = ArrayLike | PowerSignal
 
-CHECK_NODES = 11  # of the second rule on each panel, which states the error of the first
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
-PAIRED_PANEL = 1e-4  # the same for integrals over two eigenvalues, which have tables of all pairs
 LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
-POSSIBLE_ASPECTS = (1e-9, 1e9)  # beyond them, rounding hides the bulk
 IDENTITY = (1.0, 1.0)
 
 
@@ -177,8 +174,8 @@ def population_of(covariance: Covariance, aspect: float) -> Population:
     # in units of the largest eigenvalue, so that squares do not overflow
     unit = float(tau.max()) or 1.0
     shares = weights / weights.max()
-    low, high = POSSIBLE_ASPECTS
-    aspect = positive_number("aspect", aspect, low=low, high=high)
+    # beyond these aspects, rounding hides the bulk
+    aspect = positive_number("aspect", aspect, low=1e-9, high=1e9)
     return Population(tau / unit, shares / shares.sum(), aspect, unit)
 
 
@@ -251,7 +248,8 @@ def limit_models(
     # one eigenvalue is enough where Σ or the signal is the same in all directions
     alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(tau) == 0
     weights = np.stack([r2 * error if alike else r2, error])
-    rough = SMOOTH_PANEL if alike else PAIRED_PANEL
+    # integrals over two eigenvalues have tables of all pairs, so that their panels are coarser
+    rough = SMOOTH_PANEL if alike else 1e-4
     tuned, panels = _tuned_panels(method, population, stops, weights, rough)
 
     def model(n_nodes: int) -> RiskModel:
@@ -259,4 +257,5 @@ def limit_models(
         bias = limit.single(weights[0]) if alike else limit.paired(r2)
         return RiskModel(tuned, limit.eigenvalues, bias, level * limit.single(error))
 
-    return model(PANEL_NODES), model(CHECK_NODES)
+    # the rule with fewer nodes states the error of the first
+    return model(PANEL_NODES), model(11)

@@ -15,13 +15,6 @@ from stoptime.spectrum.data import PILOT, Data, Want
 from stoptime.support.arrays import Floats
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
 
-LOG_PENALTIES = -700.0, 700.0  # penalties outside, or their reciprocals, overflow
-PENALTIES_PER_DECADE = 6
-NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
-GAIN_GROWTH = 16.0  # factor of the gain, where it does not resolve the best penalty
-MOST_GROWTHS = 5
-HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
-
 
 class UnresolvedError(ValueError):
     """The Krylov space has not converged for the penalty that would be best."""
@@ -111,12 +104,15 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
 def _log_penalties(s: Floats, reach: float) -> Floats:
     """Return logarithms of penalties from no noise, or from 1/reach, to no signal."""
     with np.errstate(divide="ignore"):
-        lowest = np.log(s[0]) + np.log(NOISELESS) if np.isinf(reach) else -np.log(reach)
-    highest = np.log(s[-1]) + np.log(HOPELESS)
-    lowest, highest = np.clip([lowest, highest], *LOG_PENALTIES)
+        # a penalty so far below the smallest eigenvalue means no noise at all
+        lowest = np.log(s[0]) + np.log(1e-18) if np.isinf(reach) else -np.log(reach)
+    # a penalty so far above the largest eigenvalue means no signal at all
+    highest = np.log(s[-1]) + np.log(1e6)
+    # penalties outside, or their reciprocals, overflow
+    lowest, highest = np.clip([lowest, highest], -700.0, 700.0)
     # the range is empty where the Krylov space has not converged for any gain
     decades = max(0.0, (highest - lowest) / np.log(10))
-    return np.linspace(lowest, highest, int(PENALTIES_PER_DECADE * decades))
+    return np.linspace(lowest, highest, int(6 * decades))
 
 
 def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
@@ -135,12 +131,12 @@ def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
 
 def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
     """Estimate noise and signal; grow the spectrum until it resolves the best penalty."""
-    for growth in range(MOST_GROWTHS):
+    for growth in range(5):
         try:
             return estimate_oracle(spectrum), spectrum
         except UnresolvedError:
             # farther every time, so that a few growths nearly exhaust a small space
-            further = GAIN_GROWTH ** (1 + growth) * spectrum.accuracy.gain
+            further = 16.0 ** (1 + growth) * spectrum.accuracy.gain
             spectrum = data.spectrum(Want.path(Ridge(), further, trace=True))
     return estimate_oracle(spectrum), spectrum
 

@@ -25,19 +25,8 @@ from stoptime.theory.signals import PowerSignal, Target, check_target, coordinat
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COVARIANCE_ROUNDING = 1e-10  # relative error allowed in the symmetry or positivity of a covariance
 STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge
 FILTER_ENTRIES = 2**20  # of one table of filters, eigenvalues by stops
-SWING_ENTRIES = 2**21  # of all tables of the grid that follows the fastest oscillation
-MOST_SWING_POINTS = 20_000
-POINTS_PER_HALF_SWING = 12
-STOPS_PER_DECADE = 60
-MOST_DIPS = 40  # dips that are refined
-MOST_WHOLE_DIPS = 8  # dips that are refined among whole numbers
-DIP_ZOOMS = 8
-DIP_MARGIN = 0.1  # of the least risk: no dip is so much deeper between the stops
-FIRST_PHASE = 1e-4  # of the largest eigenvalue: before it hardly anything is learned
-LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +76,7 @@ class RiskModel:
         last = last if np.isinf(last) else float(np.floor(last))
         return self.lowest_near(np.minimum(np.ceil(self.grid(np.ceil(first), last)), last))
 
-    def lowest_near(self, stops: Array, zooms: int = DIP_ZOOMS) -> tuple[float, float]:
+    def lowest_near(self, stops: Array, zooms: int = 8) -> tuple[float, float]:
         """Return the stop with the least risk near some stops that show all dips, and that risk."""
         if self.method.whole_stops:
             finite = stops[np.isfinite(stops)]
@@ -97,9 +86,10 @@ class RiskModel:
                 # One run passes every iteration on its way; looking closer would repeat it. With
                 # many eigenvalues, evaluating them all would cost more than the run.
                 stops = np.append(stops, np.arange(finite.min(), finite.max()))
-            return search.lowest_whole(self.total, np.unique(stops), MOST_WHOLE_DIPS, zooms)
+            return search.lowest_whole(self.total, np.unique(stops), 8, zooms)
         # the risk may oscillate: the deepest of its dips are refined
-        return search.lowest(self.total, stops, MOST_DIPS, zooms, DIP_MARGIN)
+        # no dip is deeper between the stops by more than a tenth of the least risk
+        return search.lowest(self.total, stops, 40, zooms, 0.1)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
@@ -111,18 +101,21 @@ class RiskModel:
         power = 1 / self.method.time_power
         pace = self.method.pace
         largest = positive.max()
-        begin = max(first, FIRST_PHASE / largest**power / pace)
-        settled = max(begin, LAST_PHASE / positive.min() ** power / pace)
+        # before this phase of the largest eigenvalue hardly anything is learned
+        begin = max(first, 1e-4 / largest**power / pace)
+        # after this phase of the smallest eigenvalue hardly anything changes
+        settled = max(begin, 1e6 / positive.min() ** power / pace)
         end = min(settled if np.isinf(last) else last, max(first, self.method.horizon))
         if begin >= end:
             return np.unique([first, last])
-        decades = np.geomspace(begin, end, int(STOPS_PER_DECADE * np.log10(end / begin)) + 2)
+        decades = np.geomspace(begin, end, int(60 * np.log10(end / begin)) + 2)
         grids = [np.array([first, last]), decades]
         if self.method.time_power == 2 and self.method.oscillates:
-            step = np.pi / (np.sqrt(largest) * POINTS_PER_HALF_SWING) / pace
+            # twelve points for each half oscillation of the largest eigenvalue
+            step = np.pi / (np.sqrt(largest) * 12) / pace
             step = max(step, 1.0) if self.method.whole_stops else step
             # with many eigenvalues, oscillations average out and points are expensive
-            most = min(MOST_SWING_POINTS, SWING_ENTRIES // len(self.eigenvalues))
+            most = min(20_000, 2**21 // len(self.eigenvalues))
             grids.append(begin + step * np.arange(min(most, (end - begin) / step)))
         return np.unique(np.concatenate(grids))
 
@@ -356,7 +349,7 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     C = np.asarray(covariance, dtype=np.float64)
     if C.shape != (p, p) or not np.isfinite(C).all():
         raise ValueError(f"covariance must be a finite array of shape {(p, p)}; got {C.shape}.")
-    allowed = COVARIANCE_ROUNDING * float(np.abs(C).max())
+    allowed = 1e-10 * float(np.abs(C).max())
     if not np.allclose(C, C.T, rtol=0, atol=allowed):
         raise ValueError("covariance must be symmetric; it differs from its transpose.")
     least = float(np.linalg.eigvalsh(C)[0])

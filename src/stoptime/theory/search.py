@@ -18,21 +18,11 @@ Curve = Callable[[Array], Array]
 Ratio = Callable[[Filter, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
-CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them, at most
-LEAST_POINTS = 300
-POINTS_PER_RADIAN = 30.0  # of the phase that the largest eigenvalue has reached
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
-PEAK_ZOOMS = 4
-PLATEAU = 8 * EPS  # of the lowest height: smaller differences are rounding
-MOST_CUTS = 60
-AMPLITUDE = 1.2  # of an iterate with steps up to 1/L, relative to that of its flow
 PHASE_STEP = 1e-5
-LEAST_OSCILLATING = 1e-9  # of the largest eigenvalue: below, an iterate and its flow are in phase
 KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
-MOST_WHOLE_ROUNDS = 8  # each makes the brackets of dips 32 times shorter
-ROUGHLY = 1e-5  # width to which a point is searched for that another search refines
 
 
 class Look(NamedTuple):
@@ -53,7 +43,7 @@ def lowest(
     curve: Curve,
     grid: Array,
     most_dips: int = MOST_PEAKS,
-    zooms: int = PEAK_ZOOMS,
+    zooms: int = 4,
     margin: float = np.inf,
 ) -> tuple[float, float]:
     """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
@@ -81,7 +71,7 @@ def lowest(
         around = heights[middle + np.array([[-1], [0], [1]]), columns]
         spread = np.ptp(around, axis=0)
         # heights that are equal to rounding, as on a plateau, promise nothing lower
-        kept = (around.min(axis=0) - spread <= least) & (spread > PLATEAU * abs(least))
+        kept = (around.min(axis=0) - spread <= least) & (spread > 8 * EPS * abs(least))
         left = points[middle - 1, columns][kept]
         right = points[middle + 1, columns][kept]
     return point, least
@@ -99,7 +89,7 @@ def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 6
 
 
 def lowest_whole(
-    curve: Curve, closer: Array, most_dips: int, rounds: int = MOST_WHOLE_ROUNDS
+    curve: Curve, closer: Array, most_dips: int, rounds: int = 8
 ) -> tuple[float, float]:
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
@@ -188,7 +178,8 @@ def worst_places(method: Filter, stop: float | Array, low: float, high: float) -
     """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
     if np.isfinite(high):
         radians = (method.pace * np.max(stop)) ** (method.time_power / 2) * np.sqrt(high)
-        return eigenvalue_grid(low, high, POINTS_PER_RADIAN * radians)
+        # thirty points for each radian of the phase that the largest eigenvalue has reached
+        return eigenvalue_grid(low, high, 30.0 * radians)
     # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
     unit = stop_with_gain(method) / np.sqrt(8) if method.time_power == 2 else 1.0
     phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
@@ -198,13 +189,15 @@ def worst_places(method: Filter, stop: float | Array, low: float, high: float) -
 def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tuple[float, float]:
     """Return caps on both ratios of a late iterate, whose oscillation leaves that of its flow."""
     flow = method.as_flow()
-    x = eigenvalue_grid(max(low, LEAST_OSCILLATING * high), high)
+    # below this part of the largest eigenvalue an iterate and its flow are in phase
+    x = eigenvalue_grid(max(low, 1e-9 * high), high)
     root = np.sqrt(x)
     time = method.pace * stop
     ahead = PHASE_STEP / root
     g = flow.shrinkage(x, time)
     slope = (flow.shrinkage(x, time + ahead) - flow.shrinkage(x, time - ahead)) / (2 * PHASE_STEP)
-    size = AMPLITUDE * np.hypot(g, slope)
+    # the amplitude of an iterate with steps up to 1/L exceeds that of its flow by less
+    size = 1.2 * np.hypot(g, slope)
     # k steps of phase ω are off by about kω³/24 in the end, and the first one by ω/2, which moves a
     # cosine by less than kω² too
     phase = method.pace * root
@@ -221,7 +214,8 @@ def around_peaks(x: Array, heights: Array) -> Array:
     """Return points between those around each of the highest peaks of a curve."""
     peaks = dips(-heights)
     peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
-    each = CLOSER_POINTS // max(len(peaks), 10)
+    # two thousand points around all peaks together, at most a tenth of them around one
+    each = 2000 // max(len(peaks), 10)
     return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
 
 
@@ -255,7 +249,7 @@ def lowest_between(
 
 def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) -> Look:
     """Return the lowest point of a curve that falls on the left and rises on the right."""
-    for cut in range(MOST_CUTS):
+    for cut in range(60):
         width = right.point - left.point
         turn = right.slope - left.slope
         # Two curves cross at a kink, near the point where the tangents meet. One curve alone is
@@ -277,6 +271,6 @@ def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) ->
 
 def eigenvalue_grid(low: float, high: float, wanted: float = RANGE_POINTS) -> Array:
     """Return eigenvalues that are even in phase, and even in decades where phases are small."""
-    count = int(np.clip(wanted, LEAST_POINTS, RANGE_POINTS))
+    count = int(np.clip(wanted, 300, RANGE_POINTS))
     even = np.linspace(np.sqrt(low), np.sqrt(high), count) ** 2
     return np.union1d(even, np.geomspace(max(low, high * 1e-12), high, RANGE_POINTS // 4))

@@ -103,7 +103,7 @@ def moments(
         V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
 
     (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
-    A step costs about 2np² operations. Batches are drawn with replacement.
+    A step costs about 4np² operations. Batches are drawn with replacement.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def _rotated(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array, Array]:
     basis = np.asarray(spectrum.vectors, dtype=np.float64)
     s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
     z = np.asarray(spectrum.response, dtype=np.float64)
-    return np.asfortranarray(rows @ basis), s, z, basis
+    return rows @ basis, s, z, basis
 
 
 def _spectrum_source(

@@ -1,4 +1,23 @@
-"""The numbers of the theory pages, computed from the package when the pages are built.
+"""Write the numbers of the theory pages, which are computed from the package.
+
+A number of a page is followed by a comment that says what it is, and a table comes after a comment
+that says what its cells are:
+
+.. code-block:: markdown
+
+    The constant is at most 1.5992<!-- risk_inflation(AcceleratedFlow()) up 5 -->.
+
+    <!-- table friction $r$ over r in 3, 5
+    at most := risk_inflation(AcceleratedFlow(r)) up 5
+    -->
+
+    | friction $r$ | 3 | 5 |
+    | --- | --- | --- |
+    | at most | 1.5992 | 1.2581 |
+
+``python tools/constants.py`` writes all numbers of the pages anew; some need the figures in
+``docs/figures``. With ``--check`` nothing is written, and numbers that are off by more than one
+unit of their last digit are told.
 
 A quantity is written as ``EXPRESSION FORM DIGITS``. The expression may use the public names of
 stoptime and of ``stoptime.bounds``, NumPy as ``np``, and the functions below. The digits are
@@ -20,6 +39,7 @@ enclosed   both ends of an enclosure, rounded outwards: [1.0785, 1.0786]
 import ast
 import csv
 import re
+import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import cache
 from pathlib import Path
@@ -33,7 +53,13 @@ import stoptime as st
 from stoptime import bounds
 from stoptime.paper.reproduction import paper_curves, polynomial_spectra
 
-FIGURES = Path(__file__).parents[1] / "figures"
+DOCS = Path(__file__).parents[1] / "docs"
+FIGURES = DOCS / "figures"
+NUMBER = re.compile(r"(?P<shown>\[[^\]]*\]|-?[\d.]+)<!-- (?P<quantity>.+?) -->")
+TABLE = re.compile(
+    r"<!-- table (?P<heading>.+?) over (?P<loop>.+)\n(?P<lines>(?:.+\n)+?)-->\n\n"
+    r"(?P<rows>(?:\|.*\n)*)"
+)
 QUANTITY = re.compile(r"(?P<expression>.+) (?P<form>up|down|to|enclosed) (?P<digits>\d+)")
 LOOP = re.compile(r"(?P<names>\w+(?:, \w+)*) in (?P<values>.+)")
 
@@ -68,11 +94,11 @@ def rounded(value: float, digits: int, rounding: str) -> str:
     return f"{Context(digits, rounding).create_decimal(Decimal(value)):f}"
 
 
-def table(heading: str, loop: str, lines: list[str]) -> list[str]:
-    """Return a Markdown table with a column for every value of a loop; None is headed "any".
+def cells(loop: str, lines: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads of the columns, and each row: its label and the quantities of its cells.
 
-    >>> table("$r$", "r in 3, 5", ["inflation := risk_inflation(AcceleratedFlow(r)) up 5"])[2]
-    '| inflation | {value}`risk_inflation(AcceleratedFlow(3)) up 5` | {value}`risk_...` |'
+    >>> cells("r in 3, None", ["inflation := f(r) up 5"])
+    (['3', 'any'], [['inflation', 'f(3) up 5', 'f(None) up 5']])
     """
     match = LOOP.fullmatch(loop)
     if match is None:
@@ -80,14 +106,12 @@ def table(heading: str, loop: str, lines: list[str]) -> list[str]:
     variables = match["names"].split(", ")
     values = ast.literal_eval(f"[{match['values']}]")
     columns = [value if isinstance(value, tuple) else (value,) for value in values]
-    heads = [["any" if one is None else str(one) for one in column] for column in columns]
-    rows = [[heading, *map(", ".join, heads)]]
-    rows.append(["---"] * len(rows[0]))
+    heads = [", ".join("any" if one is None else str(one) for one in column) for column in columns]
+    rows = []
     for line in lines:
         label, quantity = line.split(" := ")
-        cells = [substituted(quantity, variables, column) for column in columns]
-        rows.append([label, *(f"{{value}}`{cell}`" for cell in cells)])
-    return [f"| {' | '.join(row)} |" for row in rows]
+        rows.append([label, *(substituted(quantity, variables, column) for column in columns)])
+    return heads, rows
 
 
 def substituted(quantity: str, variables: list[str], values: tuple[Any, ...]) -> str:
@@ -95,6 +119,45 @@ def substituted(quantity: str, variables: list[str], values: tuple[Any, ...]) ->
     for variable, value in zip(variables, values, strict=True):
         quantity = re.sub(rf"\b{variable}\b(?!=)", repr(value), quantity)
     return quantity
+
+
+def quantities_of(text: str) -> list[tuple[str, str]]:
+    """Return every number of a page as it is printed, and the quantity that it is."""
+    found = [(match["shown"], match["quantity"]) for match in NUMBER.finditer(text)]
+    for match in TABLE.finditer(text):
+        _, rows = cells(match["loop"], match["lines"].splitlines())
+        printed = [line.strip("| ").split(" | ")[1:] for line in match["rows"].splitlines()[2:]]
+        for row, numbers in zip(rows, printed, strict=True):
+            found += zip(numbers, row[1:], strict=True)
+    return found
+
+
+def written(text: str) -> str:
+    """Return a page with all its numbers computed."""
+
+    def number(match: re.Match[str]) -> str:
+        return f"{shown(match['quantity'])}<!-- {match['quantity']} -->"
+
+    def table(match: re.Match[str]) -> str:
+        heads, rows = cells(match["loop"], match["lines"].splitlines())
+        lines = [[match["heading"], *heads], ["---"] * (1 + len(heads))]
+        lines += [[row[0], *map(shown, row[1:])] for row in rows]
+        comment = match[0].removesuffix(match["rows"])
+        return comment + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    return TABLE.sub(table, NUMBER.sub(number, text))
+
+
+def agree(one: str, other: str) -> bool:
+    """Whether two printed numbers, or pairs of them, differ by at most a unit of the last digit.
+
+    >>> agree("1.5992", "1.5991"), agree("[1.07, 1.08]", "[1.07, 1.10]")
+    (True, False)
+    """
+    pairs = list(zip(*(re.findall(r"-?[\d.]+", text) for text in (one, other)), strict=False))
+    units = [Decimal(1).scaleb(Decimal(b).as_tuple().exponent) for _, b in pairs]
+    distances = [abs(Decimal(a) - Decimal(b)) for a, b in pairs]
+    return bool(pairs) and all(d <= unit for d, unit in zip(distances, units, strict=True))
 
 
 @cache
@@ -156,3 +219,22 @@ def rise_after_minimum(nu: float) -> float:
     """Return how far the risk of accelerated flow rises above its final value in the figure."""
     total = paper_curves(polynomial_spectra()[f"ν = {nu:g}"])["accelerated-flow"].total
     return float(total[np.argmin(total) :].max() - total[-1])
+
+
+def main(check: bool) -> int:
+    """Write all pages, or tell what they have wrong; return how many numbers are wrong."""
+    wrong = 0
+    for path in sorted(DOCS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if check:
+            for printed, quantity in quantities_of(text):
+                if not agree(printed, shown(quantity)):
+                    print(f"{path.name}: {printed} is {shown(quantity)}: {quantity}")
+                    wrong += 1
+        else:
+            path.write_text(written(text), encoding="utf-8")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]) > 0)
