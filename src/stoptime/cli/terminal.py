@@ -53,7 +53,7 @@ def known_name(kind: str, name: str, known: Mapping[str, type]) -> str:
 def parsed_method(word: str) -> Method:
     """Return the method for a word such as ``accelerated-flow:friction=5``."""
     name, _, rest = word.partition(":")
-    known = ALL_METHODS | ALIASES
+    known = ALIASES | ALL_METHODS
     method = known[known_name("method", name, known)]()
     parameters: dict[str, float | str] = {}
     for pair in filter(None, rest.split(",")):
