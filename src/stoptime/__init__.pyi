@@ -50,10 +50,11 @@ from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
+from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.penalty import Bands, Differences
-from stoptime.spectrum.streamed.data import summarise
-from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.spectrum.source import Block
+from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.streams import summarise
 from stoptime.stopping.gcv import GCV, PathGCV, naive_gcv, path_gcv
 from stoptime.stopping.held_out import CrossValidation, HoldOut
 from stoptime.stopping.leave_one_out import LeaveOneOut

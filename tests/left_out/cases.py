@@ -105,4 +105,4 @@ def assert_same(left_out, refits, tolerance):
 
 
 def rows_of(X, y, sample_weight, spectrum):
-    return Rows(open_data(X, y, sample_weight, spectrum.fit_intercept), spectrum)
+    return Rows(open_data(X, y, sample_weight, spectrum.fit_intercept).rows, spectrum)

@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_predict
 from left_out.cases import METHODS, problem
 from stoptime import AcceleratedFlow, StoppedRegressor, decompose, leave_one_out, left_out_residuals
 from stoptime.left_out import residuals as left_out
-from stoptime.spectrum.krylov import operator
+from stoptime.spectrum import krylov
 
 
 def test_scikit_learn_agrees():
@@ -60,7 +60,7 @@ def test_verbosity_changes_no_number(capsys, monkeypatch):
 def test_scale_of_the_response_does_not_matter():
     X, y, _ = problem("tall")
     expected = leave_one_out(X, y, "nesterov-flow", [2.0])
-    for scale in (1e-120, 1e120):
+    for scale in (1e-90, 1e90):
         found = leave_one_out(X, scale * y, "nesterov-flow", [2.0])
         np.testing.assert_allclose(found.errors / scale**2, expected.errors)
         np.testing.assert_allclose(found.standard_errors / scale**2, expected.standard_errors)
@@ -100,10 +100,10 @@ def test_targets_a_block_at_a_time(rng, monkeypatch):
 def test_a_sparse_design_is_factored_up_to_a_size(monkeypatch):
     X, y, _ = problem("tall")
     expected = leave_one_out(X, y, "nesterov-flow", [2.0]).errors
-    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1])
+    monkeypatch.setattr(krylov, "LARGEST", X.shape[1])
     np.testing.assert_allclose(
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0]).errors, expected
     )
-    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1] - 1)
+    monkeypatch.setattr(krylov, "LARGEST", X.shape[1] - 1)
     with pytest.raises(ValueError, match="needs every eigenvalue"):
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0])

@@ -247,7 +247,7 @@ def test_tensors_agree_with_arrays():
         np.testing.assert_allclose(loo.errors, same.errors, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e120])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_extreme_units_change_nothing_but_the_unit_of_the_stop(scale):
     X, y, _ = data()
     expected = st.path(X, y, "ridge", [2.0], penalty_matrix=st.Differences(2)).coef

@@ -261,7 +261,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         raise ValueError("penalty and batch_size belong to a plan for the squared loss.")
     known = None if loss == "cross-entropy" else _known(X, y, spectrum)
     eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
-    complete = not (isinstance(known, Spectrum) and known.krylov is not None)
+    complete = not isinstance(known, Spectrum) or known.accuracy.complete
     if step is not None and lr is not None:
         raise ValueError("step and lr are two names of one parameter: give one of them.")
     if momentum is not None and friction is not None:

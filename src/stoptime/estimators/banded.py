@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.kinds import DTYPES, sample_of
 from stoptime.spectrum.penalty import Bands, bands_of
 from stoptime.stopping.bands import (
     MANY_TARGETS,
@@ -144,7 +143,7 @@ class BandedRegressorCV(LinearRegressor):
         X = X.toarray() if issparse(X) else X
         names = getattr(self, "feature_names_in_", None)
         self.bands_, member = bands_of(self.groups, X.shape[1], names)
-        data = DenseData.validated(X, y, sample_weight, bool(self.fit_intercept))
+        data = sample_of(X, y, sample_weight, bool(self.fit_intercept))
         # folds are drawn once, so that all scales are compared on the same ones
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
         rows = BandedRows(data, member)

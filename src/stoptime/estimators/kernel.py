@@ -42,8 +42,8 @@ from stoptime.spectrum.landmarks import (
     drawn,
     predicted,
 )
-from stoptime.spectrum.moments import sample_sizes
 from stoptime.spectrum.radial import ORDERS, Columns, Radial, linear
+from stoptime.spectrum.rows import ArrayRows, sample_sizes
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -125,9 +125,8 @@ class _Training:
         some: Any = slice(None) if index is None else index
         weights = None if self.weights is None else self.weights[some]
         matrix = self.known.kernel_matrix(kernel, index)
-        data = KernelData.validated(matrix, self.y[some], weights, self.fit_intercept)
         values = partial(_to_new_rows, kernel or linear, prepare, self.rows[some])
-        return replace(data, values=values)
+        return KernelData.of(matrix, self.y[some], weights, self.fit_intercept, values)
 
 
 class _KernelRegressor(_WithKernel, LinearRegressor):
@@ -173,8 +172,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             self.X_fit_ = drawn(rows, count, present, rng)
             features = self._features_of(columns, columns(self.X_fit_))
             by_landmarks = LandmarkRows(rows, features)
-            some = LandmarkData.of(by_landmarks, y, sample_weight, centred)
-            return replace(some, values=self._matrix)
+            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
         self.X_fit_ = rows
         # in double precision, because large α cancel in predictions
         prepared = columns(rows)
@@ -183,8 +181,8 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         matrix = (
             features.kernel(prepared, prepared) if not self._tunes else linear(prepared, prepared)
         )
-        data = KernelData.validated(matrix, np.asarray(y, np.float64), sample_weight, centred)
-        return replace(data, values=self._matrix)
+        response = np.asarray(y, np.float64)
+        return KernelData.of(matrix, response, sample_weight, centred, self._matrix)
 
     def _check_kernel(self) -> None:
         known = {"auto", "precomputed", *ORDERS, *PAIRWISE_KERNEL_FUNCTIONS}
@@ -383,12 +381,12 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _look_for_copies(self, training: _Training, data: Any, error: float) -> None:
         """Warn if some rows have copies among all rows that mislead leave-one-out."""
         few = training.index[training.known.order[:MOST_LOOKED_AT]]
-        y = np.asarray(on_host(data.y), np.float64)
+        y = np.asarray(on_host(data.sample.y), np.float64)
         if training.more is None:
             sampled = training.rows[few]
             warn_of_copies(few, [(0, training.rows)], sampled, y, error)
             return
-        X = data.X.X
+        X = data.sample.X.X
         prepare = self._features.prepare
         height = KERNEL_VALUES // len(few)
         blocks = ((one.start, prepare(X[one])) for one in slices(X.shape[0], height))
@@ -403,8 +401,9 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         """Return data with another kernel."""
         features = replace(self._features, kernel=kernel)
         if isinstance(data, LandmarkData):
-            return replace(data, X=replace(data.X, features=features))
-        return replace(data, X=kernel(features.landmarks, features.landmarks))
+            return data.with_kernel(kernel)
+        matrix = kernel(features.landmarks, features.landmarks)
+        return replace(data, sample=replace(data.sample, X=ArrayRows(matrix)))
 
 
 def _to_new_rows(kernel: Any, prepare: Callable[[Any], Any], training: Any, X: Any) -> Any:
@@ -592,7 +591,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         if not self._tunes:
             return search.best(data, groups)
         chosen = self._choose_kernel(search, splits, data, groups)
-        if search.rule.compares_methods and chosen.problem.data.n_rows == data.n_rows:
+        if search.rule.compares_methods and chosen.problem.data.shape == data.shape:
             return chosen.problem, chosen.choice
         return search.best(self._with_kernel(data, self._features.kernel), groups)
 

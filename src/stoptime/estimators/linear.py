@@ -15,7 +15,7 @@ from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegr
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
-from stoptime.spectrum.data import Data, goals
+from stoptime.spectrum.data import Data, Want, afresh, rows_of
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.held_out import check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
@@ -125,11 +125,11 @@ class StoppedRegressor(Incremental, LinearRegressor):
             if stop.ndim:
                 raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
             self.stop_ = float(stop)
-            spectrum = data.spectrum(goals(method, self.stop_))
+            spectrum = data.spectrum(Want.path(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         observations = spectrum.n_observations
-        self._searched = Searched(None, None, data.afresh(), method, self.stop_, observations)
+        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.eigenvalues_ = spectrum.padded_eigenvalues
@@ -257,11 +257,11 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 f'rule="{rule.name}" cannot compare methods: give one method, or use rule="loo" '
                 'or rule="path-gcv".'
             )
-        n = data.n_rows
+        n = data.shape[0]
         if n == 1:
             raise ValueError("Choosing a stop needs at least 2 rows; got n_samples=1.")
         if rule.needs_rows:
-            data.check_rows()
+            rows_of(data)
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and n is not None and grouping.shape != (n,):
             raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
@@ -295,7 +295,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 "The same stops mean something else for every method: name one, for example "
                 'method="ridge", or leave out stops.'
             )
-        whole = data.is_factored_whole(rows=rule.needs_rows)
+        whole = data.complete or (rule.needs_rows and data.rows is not None)
         compared = not automatic or (rule.compares_methods and whole)
         return get_methods(self.method if compared else rule.only_method)
 

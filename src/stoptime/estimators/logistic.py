@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.logistic.lockstep import Run, Score, search
-from stoptime.logistic.plan import checked, draw_errors
+from stoptime.logistic.plan import checked
 from stoptime.logistic.rows import Places, Rows, Split, alike, prepared
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
@@ -347,4 +347,6 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of held-out rows against the steps, and the chosen stop."""
         check_is_fitted(self)
-        return draw_errors(self.errors_, self.standard_errors_, self.stop_, ax)
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.held_out(self.errors_, self.standard_errors_, self.stop_, ax)

@@ -32,12 +32,10 @@ from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.rows import Sample
 from stoptime.support.arrays import (
     Array,
     Floats,
-    array_namespace,
-    as_dtype,
     as_float64,
     empty,
     like,
@@ -55,7 +53,7 @@ class LeftOutRows(NamedTuple):
     predictions: Floats
 
     @classmethod
-    def of(cls, data: DenseData, residuals: Floats) -> LeftOutRows:
+    def of(cls, data: Sample, residuals: Floats) -> LeftOutRows:
         """Return the residuals, and the predictions that have them."""
         return cls(residuals, data.as_given(data.response) - residuals)
 
@@ -67,18 +65,13 @@ class Fingerprint(NamedTuple):
     rounding: float
 
     @classmethod
-    def of(cls, data: DenseData) -> Fingerprint:
+    def of(cls, data: Sample) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
-        # in the precision and on the device of the data, so that it costs one reading of them
-        xp = array_namespace(data.y)
-        place = {"device": data.y.device} if data.on_device else {}
-        weights = xp.sin(xp.arange(1, data.n_rows + 1, dtype=xp.float64, **place))
-        both = (as_dtype(weights, one.dtype) @ one for one in (data.X, data.y))
-        sums = tuple(np.asarray(on_host(one), np.float64) for one in both)
-        single = data.rounded_to is not None
-        return cls(sums, 1e-4 if single else 1e-9)
+        weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
+        both = data.X.fingerprint(weights), weights @ as_float64(data.y)
+        return cls(tuple(np.asarray(on_host(one), np.float64) for one in both), 1e-9)
 
-    def check(self, data: DenseData) -> None:
+    def check(self, data: Sample) -> None:
         """Raise a ValueError if the rows have been changed since."""
         for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
             size = np.abs(old).max(initial=0)

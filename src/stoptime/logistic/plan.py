@@ -43,7 +43,9 @@ class CrossEntropyPlan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the log loss of held-out rows against the iterations, and the stop."""
-        return draw_errors(self.errors, self.standard_errors, self.iterations, ax)
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.held_out(self.errors, self.standard_errors, self.iterations, ax)
 
 
 def plan_cross_entropy(X: Any, y: Any, method: Method) -> CrossEntropyPlan:
@@ -77,17 +79,3 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes; it has {len(classes)} class.")
     return X, classes, places
-
-
-def draw_errors(errors: Array, spread: Array, stop: int, ax: Axes | None = None) -> Axes:
-    """Draw errors of held-out rows, with one standard error, against the steps."""
-    from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
-
-    ax = plots.new_figure()[1] if ax is None else ax
-    steps = np.arange(len(errors))
-    ax.plot(steps, errors, linewidth=1.8, label="held-out rows")
-    ax.fill_between(steps, errors - spread, errors + spread, alpha=0.15, linewidth=0)
-    ax.axvline(stop, color="0.3", linestyle="--", linewidth=1, label=f"stop after {stop} steps")
-    ax.set(xlabel="steps", ylabel="error of held-out rows")
-    ax.legend()
-    return ax

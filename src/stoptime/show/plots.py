@@ -108,6 +108,19 @@ def error_curve(
     return ax
 
 
+def held_out(errors: ArrayLike, spread: ArrayLike, stop: int, ax: Axes | None = None) -> Axes:
+    """Draw errors of held-out rows, with one standard error, against the steps of a run."""
+    ax = _axes(ax)
+    errors = np.asarray(errors)
+    steps = np.arange(len(errors))
+    ax.plot(steps, errors, linewidth=1.8, label="held-out rows")
+    ax.fill_between(steps, errors - spread, errors + spread, alpha=0.15, linewidth=0)
+    ax.axvline(stop, color="0.3", linestyle="--", linewidth=1, label=f"stop after {stop} steps")
+    ax.set(xlabel="steps", ylabel="error of held-out rows")
+    ax.legend()
+    return ax
+
+
 def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     """Draw squared bias, variance and risk against the stop, and mark the best stop."""
     ax = _axes(ax)

@@ -13,21 +13,23 @@ still has that row among its landmarks if it is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 
+from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Goal, RowsToTest, checked_test
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.factorise import advising
-from stoptime.spectrum.moments import Moments, sample_sizes
+from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
+from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.moments import moments
+from stoptime.spectrum.row_data import SampleData, Splits, test_weights
+from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.support.arrays import (
     array_namespace,
     as_float64,
@@ -113,7 +115,7 @@ def _inverse(lower: Any, identity: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkRows:
+class LandmarkRows(Rows):
     """Features of the rows of a container: an array, a memory map, a sparse matrix or a tensor."""
 
     X: Any
@@ -131,30 +133,30 @@ class LandmarkRows:
         """The type that results are rounded to: double precision."""
         return self.features.landmarks.dtype
 
-    dtype = precision
-    can_be_copied = False  # all features together may be far larger than the rows
+    @property
+    def can_be_copied(self) -> bool:
+        """No: all features together may be far larger than the rows."""
+        return False
 
-    def read(self, index: Any) -> Any:
+    def read(self, index: Index) -> Any:
         """Return the features of some rows."""
         return self.features(self._taken(index))
 
-    __getitem__ = read
-
-    def rotated(self, index: Any, mean: Any, vectors: Any) -> Any:
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
         """Return centred features of some rows times vectors, by one product."""
         if not (self._turned and self._turned[0] is vectors):
             self._turned[:] = [vectors, self.features.root @ vectors]
         values = self.features.values(self._taken(index))
         return values @ self._turned[1] - (mean + self.features.origin) @ vectors
 
-    def take(self, rows: NDArray[np.intp]) -> LandmarkRows:
-        """Return the features of some of the rows."""
-        return LandmarkRows(self._taken(rows), self.features)
+    def fingerprint(self, weights: Any) -> Any:
+        """Return weighted sums of the rows themselves, for which no kernel is evaluated."""
+        return weights @ (as_float64(self.X) if is_device_array(self.X) else self.X)
 
-    def _taken(self, index: Any) -> Any:
+    def _taken(self, index: Index) -> Any:
         return self.X[index if isinstance(index, slice) else like(self.X, index)]
 
-    def blocks(self, width: int | None = None) -> Any:
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks of so many kernel values as keep a processor busy."""
         landmarks = self.features.landmarks
         numbers = KERNEL_VALUES
@@ -162,26 +164,26 @@ class LandmarkRows:
             numbers = min(room_for_numbers(landmarks) // 8, DEVICE_VALUES)
         return slices(self.X.shape[0], numbers // max(width or 1, landmarks.shape[0]))
 
-    # a change of the rows is noticed in their sums, for which no kernel is evaluated
-    __array_ufunc__ = None
-
-    def __rmatmul__(self, weights: Any) -> Any:
-        return weights @ as_float64(self.X) if is_device_array(self.X) else weights @ self.X
-
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_turned": []}
 
 
 @dataclass(frozen=True)
-class LandmarkData(DenseData):
-    """Features by landmarks in the place of X; ``X`` is a :class:`LandmarkRows`."""
+class LandmarkData(SampleData):
+    """A sample with features by landmarks in the place of X."""
 
+    sample: Sample
     # returns the features of new rows
-    values: Callable[[Any], Any] | None = None
+    values: Callable[[Any], Any]
 
     @classmethod
     def of(
-        cls, rows: LandmarkRows, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
+        cls,
+        rows: LandmarkRows,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        fit_intercept: bool,
+        values: Callable[[Any], Any],
     ) -> LandmarkData:
         """Return data of a checked response, which is put where the features are."""
         if not is_device_array(y):
@@ -189,101 +191,62 @@ class LandmarkData(DenseData):
         shares, n, count = sample_sizes(sample_weight, y.shape[0])
         shares = None if shares is None else like(y, shares)
         columns = as_float64(y).reshape(y.shape[0], -1)
-        return cls(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
+        sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
+        return cls(sample, values)
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.y.shape[0])
+    def rows(self) -> Sample:
+        """The features."""
+        return self.sample
 
-    @cached_property
-    def on_device(self) -> bool:
-        """Whether the rows are a tensor of torch or an array of CuPy."""
-        return is_device_array(self.y)
+    def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
+        """Return some of the rows."""
+        every = cast("LandmarkRows", self.sample.X)
+        some = LandmarkRows(every._taken(rows), every.features)
+        return replace(self, sample=replace(self.sample.take(rows), X=some))
 
-    @cached_property
-    def dtype(self) -> Any:
-        """Double precision, of the namespace of the rows."""
-        return self.y.dtype
+    def with_kernel(self, kernel: KernelFunction) -> LandmarkData:
+        """Return the same rows with another kernel."""
+        rows = cast("LandmarkRows", self.sample.X)
+        features = replace(rows.features, kernel=kernel)
+        return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
-    @cached_property
-    def numbers_at_once(self) -> int:
-        """Size of a block of rows and its products."""
-        return min(room_for_numbers(self.y) // 8, 2 * DEVICE_VALUES)
-
-    @cached_property
-    def shares(self) -> Any:
-        """Sample weights divided by their sum."""
-        if self.uneven_shares is not None:
-            return self.uneven_shares
-        return like(self.y, np.full(self.n_rows, 1 / self.n_rows))
-
-    def rotated(self, index: Any, mean: Any, vectors: Any) -> Any:
-        """Return some centred rows times vectors."""
-        return self.X.rotated(index, mean, vectors)
-
-    def moments(self) -> Moments:
-        """Return means and second moments of the features, in one pass."""
-        if self.known is not None:
-            return self.known
-        p = self.n_features
-        y = self.y
-        xp = array_namespace(y)
-        target_shift = self.shares @ y if self.fit_intercept else 0 * y[0]
-        gram = like(y, np.zeros((p, p)))
-        others = like(y, np.zeros((1 + self.n_targets, p)))
-        for index in self.X.blocks():
-            root = (self.shares[index] ** 0.5)[:, None]
-            features = self.X.read(index)
-            features *= root
-            left = xp.concat([root, root * (y[index] - target_shift)], axis=1)
-            gram += features.T @ features
-            others += left.T @ features
-        cross = others[1:].T
-        if not self.fit_intercept:
-            return Moments(0 * others[0], target_shift, gram, cross)
-        mean = others[0]
-        # the features are nearly centred, so that little cancels; the response is centred exactly
-        gram -= mean[:, None] * mean
-        return Moments(mean, target_shift, gram, cross)
-
-    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:  # noqa: ARG002
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Diagonalise the second moments of the features."""
-        return self._spectrum
-
-    def opened(self, *arguments: Any, **options: Any) -> Spectrum:  # noqa: ARG002
-        """Return the same: eigenvalues of a kernel fall to rounding, so there is no better one."""
         return self._spectrum
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        m = self.moments()
-        xp = array_namespace(m.gram)
-        with advising("choose other parameters", "The factorisation did not converge", xp):
-            values, vectors = xp.linalg.eigh(m.gram)
-        s = np.asarray(on_host(values))
-        first = int(np.searchsorted(s, self.rounding * s[-1], side="right"))
+        sample = self.sample
+        weights = sample.row_weights
+        found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
+        tall = Tall.of(found, sample.fit_intercept)
+        m = tall.moments
+        s, vectors = tall.eigenpairs()
+        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
+        first = int(np.searchsorted(s, sample.rounding * s[-1], side="right"))
         response = np.asarray(on_host(vectors[:, first:].T @ m.cross))
+        factors = s[first:], vectors[:, first:], response
         means = m.feature_mean, m.target_mean
-        return self.assembled(s[first:], vectors[:, first:], response, means, "kernel", np.inf)
+        return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
 
-    def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
-        """Return some of the rows."""
-        weights = None if self.row_weights is None else self.row_weights[rows]
-        y = self.response[like(self.y, rows)]
-        return LandmarkData.of(self.X.take(rows), y, weights, self.fit_intercept)
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds; all have the same landmarks."""
+        return [partial(self._fold, train, test) for train, test in splits]
 
-    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
-        """Return the features of some of the rows as a test set."""
-        index = like(self.y, test)
-        return RowsToTest(self.X.read(test), self.y[index], self._test_weights(test))
+    def _fold(
+        self, train: NDArray[np.intp], test: NDArray[np.intp]
+    ) -> tuple[LandmarkData, RowsToTest]:
+        part = self.sample.take(test)
+        tested = RowsToTest(part.X.matrix(), part.y, test_weights(self.sample, test))
+        return replace(self, sample=self.sample.take(train)), tested
 
-    def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
+    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the features of new rows as a test set."""
-        targets = () if self.single_target else (self.n_targets,)
-        y = y if is_device_array(y) else like(self.y, np.asarray(y, np.float64))
-        features = self.X.features if self.values is None else self.values
-        return checked_test(features(X), y, (self.n_features, *targets))
+        sample = self.sample
+        targets = () if sample.single_target else (sample.n_targets,)
+        y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
+        return checked_test(self.values(X), y, (sample.n_features, *targets))
 
 
 def drawn(X: Any, count: int, present: NDArray[np.intp], rng: np.random.Generator) -> Any:

@@ -23,7 +23,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.accuracy import check_scale
 from stoptime.support.arrays import EPS, array_namespace, as_float64, like, on_host, slices
 
 Order = Literal[1, 2]
@@ -105,7 +105,7 @@ class Columns:
         with np.errstate(over="ignore"):
             square = float((rows * rows).sum())
         # squared distances are at most four times the largest square; small ones are harmless
-        check_range("X", np.float64(square), False, room=4.0)
+        check_scale("X", max(square, 1.0))
         return rows
 
 

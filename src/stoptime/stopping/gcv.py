@@ -79,12 +79,12 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
             f"X must have at least {({2: 'two', 3: 'three'}).get(fewest, fewest)} rows of positive "
             "sample_weight: with fewer, nothing can be learned after leaving one row out."
         )
-    if not spectrum.is_complete and np.isinf(stops).any():
+    if not spectrum.accuracy.complete and np.isinf(stops).any():
         raise ValueError("Path GCV needs finite stops unless every eigenvalue is known; got inf.")
     s = spectrum.eigenvalues.astype(np.float64)
     counts = np.ones(len(s))
     energy, rest = spectrum.energies()
-    if not spectrum.is_complete:
+    if not spectrum.accuracy.complete:
         # response and density are known at different nodes: each is zero at those of the other
         atoms, weights = spectrum.atoms
         order = np.argsort(np.concatenate([s, atoms]))
@@ -92,7 +92,7 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
         counts = np.concatenate([0 * counts, weights])[order]
         energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])[order]
     row = average_row(counts, spectrum.n_observations, spectrum.n_unpenalised)
-    if spectrum.is_complete and row.rest[0] == 0:
+    if spectrum.accuracy.complete and row.rest[0] == 0:
         # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
     tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
@@ -116,7 +116,7 @@ def _luck(directions: Floats | float, chance: float) -> Floats:
 def _spread_of_probes(spectrum: Spectrum, method: Method, stops: Array) -> Floats | None:
     """Return the standard error of path GCV where random probes estimate its trace."""
     density = spectrum.density
-    if spectrum.is_complete or density is None or density.n_probes < 2:
+    if spectrum.accuracy.complete or density is None or density.n_probes < 2:
         return None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
     return standard_error(np.array([path_gcv(one, method, stops) for one in alone]))

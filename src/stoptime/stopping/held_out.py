@@ -32,8 +32,7 @@ from stoptime.spectrum.data import (
     RowsToTest,
     TestErrors,
     TestSet,
-    goals,
-    largest_gain,
+    Want,
 )
 from stoptime.stopping.rule import Choice, CurveRule, ignored_groups
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
@@ -167,12 +166,11 @@ class FixedFolds:
 
     def opened(self, fold: Fold, method: Method, stops: Array, units: Array) -> Tested:
         """Return the test set, with the spectrum of the training set up to the stops."""
-        wanted = goals(method, stops)
         kept = self._kept.get(fold)
-        if kept is not None and largest_gain(wanted) <= kept.spectrum.reach:
+        if kept is not None and kept.spectrum.accuracy.reaches(method, stops):
             return kept
         train, test = fold()
-        found = Tested(test, train.spectrum(wanted), units)
+        found = Tested(test, train.spectrum(Want.path(method, stops)), units)
         if len(self.folds) * found.spectrum.n_features * found.spectrum.rank <= MOST_KEPT:
             self._kept[fold] = found
         return found
@@ -196,7 +194,7 @@ class HoldOut(_HeldOut):
     name: ClassVar[str] = "hold-out"
 
     def _tests(self, problem: Problem, stops: Array) -> list[Tested]:  # noqa: ARG002
-        test = problem.data.test_set(self.X_val, self.y_val)
+        test = problem.data.test(self.X_val, self.y_val)
         return [Tested(test, problem.spectrum, target_units(problem.spectrum))]
 
 
@@ -223,7 +221,7 @@ class Tested:
 
     def squares(self, method: Method, stops: Array) -> Array:
         """Return weighted sums of squared errors at the stops, (n_stops, n_targets)."""
-        filtered = self.spectrum.is_complete and self.spectrum.rank
+        filtered = self.spectrum.accuracy.complete and self.spectrum.rank
         if not (filtered and isinstance(method, Filter) and isinstance(self.test, RowsToTest)):
             return np.asarray(self.sums(method, stops).squares)
         tuned = method.tuned_to(self.spectrum.padded_eigenvalues)

@@ -33,7 +33,9 @@ from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge, SumOfRidges
-from stoptime.spectrum.accuracy import ReachError, lost_columns
+from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import Want, rows_of
+from stoptime.spectrum.row_data import lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
     EXACT_FIT,
@@ -47,7 +49,6 @@ from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_ho
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
 
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
@@ -148,7 +149,7 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
-        if np.isfinite(problem.spectrum.reach) and problem.spectrum.solver == "svd":
+        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
             residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
             _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
@@ -233,7 +234,7 @@ def _errors(problem: Problem, stops: Array) -> Array:
 def _with_ends(problem: Problem, stops: Array) -> Array:
     """Return the stops with zero and, if errors can be trusted there, infinity."""
     ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
-    trusted = np.isinf(problem.spectrum.reach) and ends_there
+    trusted = np.isinf(problem.spectrum.accuracy.gain) and ends_there
     return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
 
@@ -296,7 +297,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     largest = left_out.largest
     unit = largest * left_out.rows.mean_scale
     if size is None:
-        depth = depth_of(spectrum, TRUST * spectrum.reach)
+        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
     else:
         sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
@@ -420,13 +421,15 @@ def _factors_faster(problem: Problem) -> bool:
         2 * Ladder.down_to(float(spectrum.eigenvalues[0]), float(spectrum.eigenvalues[-1])).rungs
     )
     return (
-        bool(np.isfinite(spectrum.reach)) and spectrum.solver == "gram" and spectrum.rank <= ridges
+        bool(np.isfinite(spectrum.accuracy.gain))
+        and spectrum.solver == "gram"
+        and spectrum.rank <= ridges
     )
 
 
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
-    far = TRUST * problem.spectrum.reach
+    far = TRUST * problem.spectrum.accuracy.gain
     return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
@@ -451,7 +454,7 @@ def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
 def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the least error may lie at a later stop than products of X can be used for."""
     spectrum = curves[0].problem.spectrum
-    if np.isinf(spectrum.reach) or spectrum.solver == "svd":
+    if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
         return False
     means = [one.columns(per_target=per_target) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
@@ -460,7 +463,7 @@ def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     # Mallows' Cp: directions that are not learned yet are worth learning if their response has
     # more than twice the power of noise
     energy, _ = spectrum.energies()
-    hidden = spectrum.eigenvalues * (TRUST * spectrum.reach) < 1
+    hidden = spectrum.eigenvalues * (TRUST * spectrum.accuracy.gain) < 1
     noise = means[best].min(axis=0) / spectrum.n_observations
     power = energy[hidden].sum(axis=0)
     power = power if per_target else power.mean(keepdims=True)
@@ -472,12 +475,12 @@ def _most_digits(problem: Problem) -> Any:
     try:
         return problem.reaching(np.inf).spectrum
     except ReachError:
-        return problem.data.spectrum((), "svd")
+        return problem.data.spectrum(Want((), solver="svd"))
 
 
 def _warn_of_lost_columns(problem: Problem, residuals: Floats) -> None:
     """Warn if a column that is too small to be resolved explains some of the residuals."""
-    lost, powers = lost_columns(cast("DenseData", problem.data), residuals)
+    lost, powers = lost_columns(rows_of(problem.data), residuals)
     # by Mallows' Cp again, each column by itself
     noise = np.mean(residuals**2) / problem.spectrum.n_observations
     hidden = lost[powers > 2 * len(lost) * noise]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,8 @@ from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, goals, needed_gain
+from stoptime.spectrum.data import Data, Want, rows_of
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.dense import DenseData
 from stoptime.stopping.grid import grid_of
 from stoptime.stopping.rule import Choice
 from stoptime.support.arrays import Array, Floats
@@ -56,30 +55,31 @@ class Problem:
         """
         fit_intercept = True if spectrum is None else spectrum.fit_intercept
         data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
-        return cls(data, get_method(method), spectrum or data.complete(), **options)
+        return cls(data, get_method(method), spectrum or data.spectrum(Want(every=True)), **options)
 
     def reaching(self, stops: ArrayLike) -> Problem:
         """Return the problem with its spectrum accurate up to the stops."""
         if not np.size(stops):
             return self
-        if self.spectrum.is_complete:
-            far = self.spectrum.reach
-            if np.isinf(far) or needed_gain(self.spectrum, goals(self.tuned, stops)) <= far:
+        far = self.spectrum.accuracy.gain
+        want = Want.path(self.method, stops, trace=self.spectrum.density is not None)
+        if self.spectrum.accuracy.complete:
+            if np.isinf(far) or Want.path(self.tuned, stops).gain_for(self.spectrum) <= far:
                 return self
-            return replace(self, spectrum=self.data.complete(goals(self.method, stops)))
-        return replace(self, spectrum=self.data.spectrum(goals(self.method, stops)))
+            want = replace(want, every=True)
+        return replace(self, spectrum=self.data.spectrum(want))
 
     @property
     def can_leave_out(self) -> bool:
         """Whether exact left-out residuals can be computed."""
-        filtered = isinstance(self.method, Filter)
-        return self.data.has_rows and self.spectrum.is_complete and filtered
+        readable = self.data.rows is not None and self.spectrum.accuracy.complete
+        return readable and isinstance(self.method, Filter)
 
     @cached_property
     def tuned(self) -> Method:
         """The method tuned to all rows so that it still converges after removing any of them."""
         # without a row the weights add to one again, by which eigenvalues can grow
-        weights = self.data.row_weights
+        weights = None if self.data.rows is None else self.data.rows.row_weights
         share = 1 / self.spectrum.n_samples
         if weights is not None:
             share = float(np.max(weights) / np.sum(weights))
@@ -97,7 +97,7 @@ class Problem:
 
     def left_out_rows(self, choice: Choice) -> LeftOutRows:
         """Return residuals and predictions of all rows by the fits without each of them."""
-        return LeftOutRows.of(cast("DenseData", self.data), self.left_out_residuals(choice))
+        return LeftOutRows.of(rows_of(self.data), self.left_out_residuals(choice))
 
     def left_out_fits(self, choice: Choice, unchanged: Fingerprint | None = None) -> LeftOutFits:
         """Return the fits without each row, for predictions at new rows."""
@@ -107,10 +107,9 @@ class Problem:
     @property
     def left_out(self) -> LeftOut:
         """The left-out residuals, which all methods on the same spectrum share."""
-        self.data.check_rows()
         if not (self._newest and self._newest[0].rows.spectrum is self.spectrum):
             # a spectrum with more digits replaces the one before
-            self._newest[:] = [LeftOut(Rows(cast("DenseData", self.data), self.spectrum))]
+            self._newest[:] = [LeftOut(Rows(rows_of(self.data), self.spectrum))]
         return self._newest[0]
 
 

@@ -244,7 +244,7 @@ class CurveSearch:
             ends = np.stack([columns[-1], columns[max(last - 1, 0)]])
             with np.errstate(invalid="ignore"):  # two infinite errors do not differ
                 moves = (np.abs(here - ends) > UNSETTLED * np.minimum(here, ends)).any(axis=0)
-        elif spectrum.is_complete:
+        elif spectrum.accuracy.complete:
             moves = here < (1 - UNSETTLED) * before
         else:
             # the limit is not known, so the error has to rise over half of the stops' range

@@ -16,6 +16,7 @@ from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import PILOT
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 
@@ -67,7 +68,8 @@ def _noise(given: float | None, problem: Problem) -> Floats:
     if given is not None:
         return np.broadcast_to(positive_number("noise", given), shape)
     # a Krylov space that was grown for conjugate gradients resolves no penalty
-    spectrum = problem.spectrum if isinstance(problem.method, Filter) else problem.data.pilot()
+    filtered = isinstance(problem.method, Filter)
+    spectrum = problem.spectrum if filtered else problem.data.spectrum(PILOT)
     return np.broadcast_to(resolved_oracle(problem.data, spectrum)[0].noise, shape)
 
 
@@ -185,7 +187,7 @@ def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
     if not per_target:
         outside, power = outside.mean(), power.mean()
     # what least squares leaves is a difference of two sums of squares, which round at about 1e-15
-    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.is_complete))
+    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.accuracy.complete))
     return np.where(possible | (levels >= power), levels, np.nan)
 
 

@@ -13,7 +13,7 @@ from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.probabilities import LEAST_SLOPE
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.spectrum.streamed.data import summarise
+from stoptime.spectrum.streams import summarise
 from stoptime.support.progress import warnings_noted
 
 from stoptime.tables.assessment import (  # isort: skip

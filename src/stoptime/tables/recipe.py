@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from stoptime.spectrum.streamed.sources import Block, Chunks
+from stoptime.spectrum.source import Block
+from stoptime.spectrum.sources import Chunks
 from stoptime.support.arrays import Array, Floats
 
 from stoptime.tables.columns import (  # isort: skip
@@ -362,19 +363,18 @@ class TableRows:
     def chunks(self) -> Chunks:
         """Return the rows as data that are read block by block."""
         names = self.recipe.features
-        return Chunks(self._read, len(names), None, names, f"{self.source}, features {names}")
+        return Chunks(self._read, len(names), None, names)
 
     def messages(self) -> tuple[str, ...]:
         """Return messages about the rows of the last pass."""
         notes = [Note(*key, count) for key, count in self._notes.items()]
         return (*rows_left_out(self._left_out), *sentences(notes))
 
-    def _read(self, start: int) -> Iterator[Block]:
+    def _read(self) -> Iterator[Block]:
         self._notes.clear()
         self._left_out.clear()
         source = Source.of(self.source)
         used = [column.name for column in self.recipe.columns]
-        # Which rows are usable is known only after reading, so skipped rows are read as well.
         for frame in frames(source, text_format(source, self.missing), TABLE_BLOCK_ROWS):
             rows, y, dropped = usable_rows(frame, self.target, used, self.policy, Regression())
             self._left_out.update(dropped)
@@ -382,7 +382,4 @@ class TableRows:
             for note in notes:
                 self._notes[note.treatment, note.column] += note.count
             weight = None if self.weights is None else numbers_in(rows, self.weights, "weights")
-            skipped = min(start, len(X))
-            start -= skipped
-            if skipped < len(X):
-                yield Block(X[skipped:], y[skipped:], None if weight is None else weight[skipped:])
+            yield Block(X, y, weight)

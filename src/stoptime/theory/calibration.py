@@ -312,7 +312,7 @@ def largest_possible(method: Iteration) -> float:
 def possible_eigenvalues(spectrum: Spectrum) -> Array:
     """Return eigenvalues that span the range of all: Ritz values may miss some near zero."""
     s = spectrum.padded_eigenvalues.astype(np.float64)
-    return s if spectrum.krylov is None else np.append(s, TINY)
+    return s if spectrum.accuracy.complete else np.append(s, TINY)
 
 
 def _ratio(kind: Kind) -> search.Ratio:

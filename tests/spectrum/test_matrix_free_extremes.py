@@ -58,8 +58,8 @@ def test_a_constant_column_has_nothing_to_learn(kind, constant, rng):
 
 
 @pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
-@pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e100])
-@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1e-90, 1e90, 1e150, 1e155, 1e170, 1e200])
+@pytest.mark.parametrize("target_scale", [1e-90, 1.0, 1e90])
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1e-90, 1e90, 1e150, 1e200])
 def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, target_scale, rng):
     X = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
     y = rng.standard_normal(12)
@@ -72,23 +72,9 @@ def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, targ
             found = drawn.coef * scale / target_scale
         except ValueError as error:
             message = str(error)
-        assert re.search("^$|too small" if scale < 1 else "^$|too large", message)
+        possible = 1e-100 < scale < 1e100
+        assert re.search("^$" if possible else "too small|too large", message)
         np.testing.assert_allclose(found, right, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
-@pytest.mark.parametrize("solver", ["gram", "krylov"])
-def test_tiny_constant_columns_have_nothing_to_learn(kind, solver, rng):
-    X = kind(np.full((12, 3), 3.3e-170))
-    found = st.path(X, 1e100 * rng.standard_normal(12), "ridge", [np.inf], solver=solver)
-    np.testing.assert_array_equal(found.coef, 0)
-
-
-def test_all_eigenvalues_of_an_ill_conditioned_operator_come_with_a_warning(rng):
-    X = rng.standard_normal((30, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-6]
-    with pytest.warns(UserWarning, match="standardise or drop columns"):
-        problem = st.Problem.of(aslinearoperator(X), rng.standard_normal(30), "ridge")
-    assert problem.spectrum.rank == 5
 
 
 def test_an_iteration_needs_no_more_vectors_than_it_has_steps(rng):
@@ -98,10 +84,13 @@ def test_an_iteration_needs_no_more_vectors_than_it_has_steps(rng):
     assert found.krylov.products == 201
 
 
-def test_the_first_vectors_of_many_targets_count_too(rng):
-    X, Y = rng.standard_normal((60, 10)), rng.standard_normal((60, 10))
+def test_targets_share_the_vectors_that_are_allowed(rng):
+    X, Y = rng.standard_normal((300, 100)), rng.standard_normal((300, 3))
+    drawn = st.path(aslinearoperator(X), Y, "ridge", [0.5], max_rank=60)
+    assert drawn.krylov.sizes.sum() <= 60
+    assert np.ptp(drawn.krylov.sizes) <= 3
     with pytest.raises(ReachError, match="max_rank"):
-        st.path(aslinearoperator(X), Y, "ridge", [1e-6], max_rank=3)
+        st.path(aslinearoperator(X), Y, "ridge", [1e3], max_rank=24)
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.9, -1.0])

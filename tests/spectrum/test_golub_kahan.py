@@ -1,4 +1,4 @@
-"""Bidiagonalisation: its invariants, its accuracy, and the identity behind its error bound."""
+"""Bidiagonalisation: its invariants and its accuracy."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,10 @@ from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
 from stoptime.spectrum.centred import CentredOperator
-from stoptime.spectrum.krylov.golub_kahan import GolubKahan, KrylovVectors
-from stoptime.spectrum.krylov.operator import MatrixFreeData
-from stoptime.spectrum.krylov.spaces import density
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.density import density
+from stoptime.spectrum.golub_kahan import GolubKahan, KrylovVectors
+from stoptime.spectrum.rows import OperatorRows
 
 
 def grown(A, start, steps):
@@ -49,12 +50,10 @@ def test_begun_with_a_target_it_knows_the_least_squares_fit(rng, condition):
     fits = [np.zeros(80)]
     for k in range(1, 21):
         run.step()
-        V, ritz = basis(run), run.ritz(accurate=True)
+        V, ritz = basis(run), run.space(accurate=True)
         values = np.linalg.eigvalsh(V @ A.T @ A @ V.T)
         np.testing.assert_allclose(ritz.values, values, rtol=1e-9, atol=1e-14 * values[-1])
-        np.testing.assert_allclose(
-            ritz.rotation @ (run.length * ritz.first), V @ A.T @ y, atol=1e-12
-        )
+        np.testing.assert_allclose(ritz.rotation @ ritz.response, V @ A.T @ y, atol=1e-12)
         fits.append(A @ (V.T @ np.linalg.lstsq(A @ V.T, y, rcond=None)[0]))
         gradient = np.linalg.norm(A.T @ (y - fits[k])) / run.length
         added = np.linalg.norm(fits[k] - fits[k - 1]) / np.linalg.norm(fits[k])
@@ -67,9 +66,9 @@ def test_it_ends_where_the_target_is_fitted(rng):
     run = GolubKahan(A, A.T @ y, 1e-14, target=y)
     while not run.exhausted:
         run.step()
-    ritz = run.ritz(accurate=True)
-    assert ritz.unlearned == ritz.coupling == 0
-    coef = basis(run).T @ ritz.rotation @ (run.length * ritz.first / ritz.values)
+    ritz = run.space(accurate=True)
+    assert ritz.unlearned == 0
+    coef = basis(run).T @ ritz.rotation @ (ritz.response / ritz.values)
     np.testing.assert_allclose(A @ coef, y, atol=1e-13)
 
 
@@ -79,9 +78,9 @@ def test_singular_values_keep_the_digits_that_squares_lose(rng):
     assert run.exhausted
     exact = np.linalg.svd(A, compute_uv=False)[::-1]
     np.testing.assert_allclose(
-        np.sqrt(run.ritz(accurate=True).values), exact, rtol=1e-6, atol=1e-15
+        np.sqrt(run.space(accurate=True).values), exact, rtol=1e-6, atol=1e-15
     )
-    fast = np.sqrt(run.ritz(accurate=False).values)
+    fast = np.sqrt(run.space(accurate=False).values)
     np.testing.assert_allclose(fast[-10:], exact[-10:], rtol=1e-9)
 
 
@@ -92,23 +91,23 @@ def test_it_stops_where_the_space_is_exhausted():
     while not run.exhausted:
         run.step()
     assert run.size == 3
-    np.testing.assert_allclose(run.ritz(accurate=True).values, values**2)
-    assert run.ritz(accurate=True).coupling == 0
+    np.testing.assert_allclose(run.space(accurate=True).values, values**2)
+    assert run.space(accurate=True).unlearned == 0
     nothing = GolubKahan(A, np.zeros(12), 1e-14)
     assert nothing.exhausted
-    assert nothing.ritz(accurate=True).values.size == 0
+    assert nothing.space(accurate=True).values.size == 0
 
 
 def test_the_error_is_a_divided_difference(rng):
     """The identity behind the error bound holds for any function, not only for filters."""
     A, z = rng.standard_normal((40, 25)) / 6, rng.standard_normal(25)
     run = grown(A, z, 6)
-    theta, Q, _, coupling, _ = run.ritz(accurate=True)
+    theta, response, Q, leaving, _ = run.space(accurate=True)
     s, W = np.linalg.eigh(A.T @ A)
     exact = W @ (np.sin(3 * s) * (W.T @ z))
-    krylov = basis(run).T @ Q @ (np.sin(3 * theta) * Q[0] * run.length)
+    krylov = basis(run).T @ Q @ (np.sin(3 * theta) * response)
     h = np.zeros(25)
-    for weight, value in zip(run.length * coupling * Q[0] * Q[-1], theta, strict=True):
+    for weight, value in zip(response * leaving, theta, strict=True):
         h += weight * (np.sin(3 * s) - np.sin(3 * value)) / (s - value)
     np.testing.assert_allclose(exact - krylov, W @ (h * (W.T @ run._next)), atol=1e-12)
 
@@ -116,7 +115,7 @@ def test_the_error_is_a_divided_difference(rng):
 def test_vectors_of_many_spaces_lie_side_by_side(rng):
     A = rng.standard_normal((30, 20))
     runs = [grown(A, rng.standard_normal(20), k) for k in (3, 5)]
-    rotations = [run.ritz(accurate=True).rotation for run in runs]
+    rotations = [run.space(accurate=True).rotation for run in runs]
     order = rng.permutation(8)
     both = np.hstack([basis(run).T @ Q for run, Q in zip(runs, rotations, strict=True)])[:, order]
     vectors = KrylovVectors(tuple(run.basis.blocks() for run in runs), tuple(rotations), order, 20)
@@ -130,15 +129,14 @@ def test_vectors_of_many_spaces_lie_side_by_side(rng):
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_centring_is_exact_and_adjoint_however_large_the_means(rng, offset):
     X, root = rng.standard_normal((30, 7)) + offset, np.sqrt(rng.dirichlet(np.ones(30)))
-    A = CentredOperator(aslinearoperator(X), root, centre=True)
+    A = CentredOperator(OperatorRows(aslinearoperator(X)), root, centre=True)
     dense = root[:, None] * ((X - offset) - root**2 @ (X - offset))
     tolerance = 1e-15 * max(offset, 1)
     np.testing.assert_allclose(A @ np.eye(7), dense, atol=10 * tolerance)
     np.testing.assert_allclose(A.T @ np.eye(30), dense.T, atol=10 * tolerance)
-    np.testing.assert_allclose(A.T @ A, dense.T @ dense, atol=30 * tolerance)
     u, v = rng.standard_normal(30), rng.standard_normal(7)
     assert u @ (A @ v) == pytest.approx((A.T @ u) @ v, abs=30 * tolerance)
-    assert A.products == 7 + 30 + 14 + 2
+    assert A.X.products == 7 + 30 + 2
 
 
 @pytest.mark.parametrize("shape", [(300, 60), (60, 300)], ids=str)
@@ -146,9 +144,9 @@ def test_centring_is_exact_and_adjoint_however_large_the_means(rng, offset):
 def test_probes_estimate_traces_within_their_standard_error(rng, shape, fit_intercept):
     X = sparse.random(*shape, density=0.1, random_state=2, format="csr")
     weights = np.arange(shape[0]) % 4  # a quarter of the rows is not there
-    data = MatrixFreeData.validated(X, rng.standard_normal(shape[0]), weights, fit_intercept)
-    found = density(data, [(st.GradientFlow(), 200.0)], probes=40, seed=1, most=60)
-    exact = st.decompose(X.toarray(), data.y, weights, fit_intercept).eigenvalues
+    data = open_data(X, rng.standard_normal(shape[0]), weights, fit_intercept)
+    found = density(data.operator, [(st.GradientFlow(), 200.0)], probes=40, seed=1, most=60)
+    exact = st.decompose(X.toarray(), data.sample.y, weights, fit_intercept).eigenvalues
     assert found.weights.sum() == pytest.approx(min(45 * shape[0] // 60 - fit_intercept, shape[1]))
     alone = [found.of_probe(k) for k in range(found.n_probes)]
     for t in (2.0, 20.0, 200.0):
@@ -158,5 +156,5 @@ def test_probes_estimate_traces_within_their_standard_error(rng, shape, fit_inte
         error = traces.std(ddof=1) / np.sqrt(len(traces))
         assert abs(trace - np.sum(1 - np.exp(-t * exact))) < 4 * error
         assert error < 0.05 * trace
-    again = density(data, [(st.GradientFlow(), 200.0)], probes=40, seed=1, most=60)
+    again = density(data.operator, [(st.GradientFlow(), 200.0)], probes=40, seed=1, most=60)
     np.testing.assert_array_equal(again.nodes, found.nodes)

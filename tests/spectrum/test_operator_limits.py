@@ -35,8 +35,8 @@ def test_a_smallest_eigenvalue_that_is_not_known_is_not_called_zero(operator, re
 
 @pytest.mark.parametrize("method", [st.HeavyBallFlow(), st.HeavyBall()])
 def test_a_smallest_eigenvalue_that_is_known_is_told(method):
-    with pytest.raises(ValueError, match=r"it is 1e-310, a singular spectrum: "):
-        method.tuned_to([1e-310, 1.0])
+    with pytest.raises(ValueError, match=r"it is 0, a singular spectrum"):
+        method.tuned_to([0.0, 1.0])
 
 
 def test_one_standard_error_of_random_probes_is_refused(operator, response):

@@ -8,8 +8,7 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum import decompose as choosing
-from stoptime.spectrum.solves import Solves, null_space
+from stoptime.spectrum.solves import Solves
 
 N = 50
 P = 40
@@ -44,7 +43,7 @@ def data(n=N, p=P, *, targets=2, seed=0):
 @pytest.fixture
 def only_solves(monkeypatch):
     """Let small matrices be solved as large ones are."""
-    monkeypatch.setattr("stoptime.spectrum.penalty.LARGEST_SVD", 3)
+    monkeypatch.setattr("stoptime.spectrum.penalty.LARGEST_BASIS", 3)
 
 
 def in_geometry(change, L):
@@ -60,7 +59,8 @@ def test_operators_agree_with_arrays_to_the_error_bound(number, kind, method):
     options = {"penalty_matrix": L, "sample_weight": weights, "fit_intercept": intercept}
     dense = st.path(X, y, method, STOPS[method], **options)
     free = st.path(aslinearoperator(X), y, method, STOPS[method], tol=1e-8, **options)
-    assert free.error.max() <= 1e-8
+    assert free.error[-1] <= 1e-8
+    assert free.error.max() <= 1e-7
     if isinstance(L, st.Bands):
         scales = np.maximum(np.repeat(L.scales, 20), 1e-300)
         matrix = np.diag(1 / scales)
@@ -93,14 +93,9 @@ def test_solves_are_the_pseudo_inverse(kind):
 
 
 @pytest.mark.usefixtures("only_solves")
-@pytest.mark.parametrize("unit", [1e-140, 1.0, 1e140])
-def test_null_spaces_of_sparse_matrices_are_found(unit):
-    hidden = np.random.default_rng(1).normal(size=(60, 9))
-    blocks = [sparse.csr_array(np.linalg.qr(hidden, mode="complete")[0][:, 9:].T)]
-    L = sparse.block_diag([*blocks, st.Differences(2).matrix(40)]).tocsr() * unit
-    found = null_space(L)
-    assert found.shape == (100, 11)
-    assert abs(L @ found).max() < 1e-12 * unit
+@pytest.mark.parametrize("unit", [1e-90, 1.0, 1e90])
+def test_large_sparse_matrices_of_full_rank_are_solved(unit):
+    L = sparse.vstack([st.Differences(2).matrix(100), 0.1 * sparse.eye_array(100)]).tocsr() * unit
     X, y, _ = data(120, 100, targets=1)
     options = {"penalty_matrix": L, "fit_intercept": False}
     stops = [0.0, unit**2]
@@ -111,10 +106,10 @@ def test_null_spaces_of_sparse_matrices_are_found(unit):
 
 
 @pytest.mark.usefixtures("only_solves")
-def test_too_many_free_directions_and_ill_conditioned_matrices_are_refused():
+def test_large_sparse_matrices_without_full_rank_are_refused():
     few = sparse.csr_array(np.eye(3, 90) + np.eye(3, 90, 1))
     X, y, _ = data(30, 90, targets=1)
-    with pytest.raises(ValueError, match="leaves more than 64 directions unpenalised"):
+    with pytest.raises(ValueError, match="must penalise every direction"):
         st.path(X, y, "ridge", [1.0], penalty_matrix=few)
     steep = st.Differences(5, 2000, "periodic")
     with pytest.raises(ValueError, match="too ill-conditioned to be solved as a sparse matrix"):
@@ -180,17 +175,20 @@ def test_traces_count_unshrunk_directions():
     np.testing.assert_allclose(free.degrees_of_freedom, dense, rtol=0.1)
 
 
-def test_large_sparse_matrices_have_every_rule(monkeypatch):
-    monkeypatch.setattr(choosing, "MOST_FILLED", 100)
+@pytest.mark.parametrize("small", [0, 1000])
+def test_large_sparse_matrices_have_every_rule(monkeypatch, small):
+    monkeypatch.setattr("stoptime.spectrum.krylov.SMALL", small)
     X, y, weights = data(60, 25, targets=1)
     X[np.abs(X) < 1] = 0
     matrix = sparse.csr_array(X)
     for penalty in (st.Differences(1), "standardise"):
         for options in ({}, {"cv": 3}, {"rule": "path-gcv"}):
             given = {"penalty_matrix": penalty, **options}
+            # random probes estimate the trace of path GCV
+            tolerance = 1e-5 if small else (0.05 if "rule" in options else 1e-3)
             dense = st.StoppedRegressorCV("ridge", **given).fit(X, y[:, 0], weights)
             free = st.StoppedRegressorCV("ridge", **given).fit(matrix, y[:, 0], weights)
-            np.testing.assert_allclose(free.coef_, dense.coef_, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(free.coef_, dense.coef_, rtol=0, atol=tolerance)
     with pytest.raises(ValueError, match="which an operator does not show"):
         st.path(aslinearoperator(X), y, "ridge", [1.0], penalty_matrix="standardise")
 
@@ -240,8 +238,9 @@ def test_long_signals_are_smoothed_as_arrays_of_wide_data_and_as_operators():
 
 def test_a_penalty_may_be_an_operator_of_any_size():
     X, y, _ = data(60, 2100, targets=1)
-    L = st.Differences(1).matrix(2100)
-    by_matrix = st.path(X, y, "ridge", [1.0], penalty_matrix=st.Differences(1)).coef
+    steps = st.Differences(1, boundary="zero")
+    L = steps.matrix(2100)
+    by_matrix = st.path(X, y, "ridge", [1.0], penalty_matrix=steps).coef
     by_operator = st.path(X, y, "ridge", [1.0], penalty_matrix=aslinearoperator(L)).coef
     np.testing.assert_allclose(by_operator, by_matrix, rtol=0, atol=1e-8 * abs(by_matrix).max())
 

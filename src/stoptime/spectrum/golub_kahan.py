@@ -18,54 +18,21 @@ Barlow (2013), Reorthogonalization for the Golub-Kahan-Lanczos bidiagonal reduct
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal, norm
 
-from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.accuracy import check_scale
+from stoptime.spectrum.ritz import Space
 from stoptime.support.arrays import TINY, Array, Floats
 
 if TYPE_CHECKING:
     from stoptime.spectrum.centred import CentredOperator
 
 VECTORS_PER_BLOCK = 32  # Krylov vectors that are allocated at a time
-TRANSPOSE_MISMATCH = 1e-3  # of a product: rounding alone cannot make such a difference
-ORTHOGONAL = 0.01  # of the length of a vector: a product shorter than this may cancel
 REORTHOGONALISE_BELOW = np.sqrt(0.5)  # fraction of a vector's length that must remain
-PRODUCT_ROOM = 1e7  # factor for sums of products of eigenvalues and lengths
-SAFE_LENGTHS = (1e-140, 1e140)  # squares of other lengths may overflow, or lose digits
-
-
-class Ritz(NamedTuple):
-    """Eigenvalues and eigenvectors of the projected matrix T."""
-
-    values: Array
-    rotation: Array
-    first: Array  # row of the rotation
-    # the η of ÂV = VT + η v eₖᵀ: zero if the space is complete
-    coupling: float
-    unlearned: float  # as in Krylov
-
-    @property
-    def leaving(self) -> Array:
-        """Signed residuals of the Ritz pairs: the component of ÂVq outside the space."""
-        return np.asarray(self.coupling * self.rotation[-1] if len(self.values) else self.values)
-
-    @property
-    def largest(self) -> float:
-        """An upper estimate of the largest eigenvalue."""
-        return float(self.values[-1] + abs(self.leaving[-1])) if len(self.values) else 0.0
-
-    @property
-    def doubt(self) -> float:
-        """Estimated distance of the largest Ritz value from an eigenvalue."""
-        residual = abs(float(self.leaving[-1]))
-        gap = float(self.values[-1] - self.values[-2]) if len(self.values) > 1 else 0.0
-        # the residual always bounds this distance; where the gap to the next value is wider,
-        # the Kato-Temple bound, the squared residual over the gap, is much smaller
-        return min(residual, residual * residual / gap) if gap > 0 else residual
 
 
 class Basis:
@@ -91,13 +58,13 @@ class Basis:
 
     def orthogonalise(self, vector: Floats) -> Floats:
         """Subtract the projection of a vector on the basis, in place."""
-        before = _length(vector)
+        before = _norm(vector)
         # a difference much shorter than the vector consists of rounding to a visible part, which
         # is not orthogonal to the basis; a second pass removes it ("twice is enough")
         for _ in range(2):
             for block in self.blocks():
                 vector -= (block @ vector) @ block
-            after = _length(vector)
+            after = _norm(vector)
             if after > REORTHOGONALISE_BELOW * before:
                 break
             before = after
@@ -121,12 +88,13 @@ class GolubKahan:
         self.basis = Basis(len(start))
         self.alphas: list[float] = []
         self.betas: list[float] = []
-        self.power = 0.0 if target is None else _length(target)
-        self.length = _length(start)
-        if target is not None and self.power:
-            # products with a vector of length one show whether Aᵀy is zero or underflows
-            unit = target / self.power
-            check_range("X or y", self.length, lambda _: _length(matrix.T @ unit) > floor)
+        # norms of SciPy do not overflow or underflow
+        self.power = 0.0 if target is None else float(norm(target, check_finite=False))
+        self.length = float(norm(start, check_finite=False))
+        if self.power and start.any():
+            # an entry of this size shows whether products have lost their digits
+            size = float(np.abs(start).max()) / self.power
+            check_scale("X", float(np.clip(size, 1e-150, 1e150)) ** 2)
         # a start this short is what rounding leaves of the means in Aᵀy
         self.exhausted = self.length <= floor * self.power
         self.corner = self.length / self.power if self.power else 0.0
@@ -151,7 +119,7 @@ class GolubKahan:
         if self.corner and self.size < 2:
             self._check_transpose(u, self.corner if not self.size else 0.0)
         u -= (self.betas[-1] if self.size else self.corner) * self._left
-        alpha = _length(u)
+        alpha = _norm(u)
         fitted = self._vanishes(alpha)
         if self.corner or not fitted:
             self.basis.append(v)
@@ -162,7 +130,7 @@ class GolubKahan:
             return
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
-        beta = _length(w)
+        beta = _norm(w)
         self._rotate(alpha, beta)
         self.exhausted = self._vanishes(beta) or self.size == min(self.matrix.shape)
         if not self.exhausted:
@@ -173,7 +141,8 @@ class GolubKahan:
         """Raise a ValueError if u₁ᵀAv is not (Aᵀu₁)ᵀv, a test that needs no further product."""
         # Aᵀu₁ is a multiple of the first vector, and so orthogonal to the second
         found = float(self._first_left @ image)
-        allowed = TRANSPOSE_MISMATCH * max(self.corner, ORTHOGONAL * _length(image))
+        # rounding alone makes no such difference, not even in products that cancel to a hundredth
+        allowed = 1e-3 * max(self.corner, 0.01 * _norm(image))
         if abs(found - expected) > allowed:
             raise ValueError(
                 "X is not a linear operator: its rmatvec is not the transpose of its matvec. In "
@@ -207,42 +176,37 @@ class GolubKahan:
         self.betas = []
         self.exhausted = True
 
-    def ritz(self, *, accurate: bool) -> Ritz:
+    def space(self, *, accurate: bool) -> Space:
         """Diagonalise T, accurately by the singular values of B, or faster by T itself."""
         k = self.size
-        if k == 0:
-            return Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0, 0.0)
-        alphas = np.array(self.alphas)
-        # eigenvalues and their products with y must not leave the range
-        with np.errstate(over="ignore"):
-            square = np.square(max(self.corner, alphas.max()))
-            check_range("X", square, True, PRODUCT_ROOM)
-            check_range("X or y", square * self.length, True, PRODUCT_ROOM)
-        betas = np.array(self.betas)
-        steps = np.append(self.corner, betas[:-1])
-        coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])
         unlearned = 0.0 if self.exhausted else self._unlearned
+        if k == 0:
+            none = np.empty(0)
+            return Space(none, none, np.empty((0, 0)), none, unlearned)
+        alphas = np.array(self.alphas)
+        betas = np.array(self.betas)
+        # the η of ÂV = VT + η v eₖᵀ: zero if the space is complete
+        coupling = 0.0 if self.exhausted else float(alphas[-1] * betas[-1])
+        steps = np.append(self.corner, betas[:-1])
         if not accurate:
             values, rotation = eigh_tridiagonal(alphas**2 + steps**2, alphas[:-1] * betas[:-1])
             # rounding may turn the smallest eigenvalues of T negative, which filters refuse
-            return Ritz(np.maximum(values, TINY), rotation, rotation[0], coupling, unlearned)
+            values = np.maximum(values, TINY)
+            leaving = coupling * rotation[-1]
+            return Space(values, self.length * rotation[0], rotation, leaving, unlearned)
         bidiagonal = np.zeros((k + 1, k))
         np.fill_diagonal(bidiagonal, steps)
         np.fill_diagonal(bidiagonal[1:], alphas)
         left, lengths, right = np.linalg.svd(bidiagonal, full_matrices=False)
         # Bᵀ maps the first left vector to v₁, which gives small components to more digits
         first = lengths * left[0] / self.corner if self.corner else right[:, 0]
-        return Ritz(lengths[::-1] ** 2, right[::-1].T, first[::-1], coupling, unlearned)
+        rotation = right[::-1].T
+        response = self.length * first[::-1]
+        return Space(lengths[::-1] ** 2, response, rotation, coupling * rotation[-1], unlearned)
 
 
-def _length(vector: Floats) -> float:
-    """Return the length of a vector whose squares may overflow or underflow."""
-    with np.errstate(over="ignore"):
-        length = float(np.linalg.norm(vector))
-    if SAFE_LENGTHS[0] < length < SAFE_LENGTHS[1]:
-        return length
-    # the norm of SciPy divides by the largest entry first, which is slower
-    return float(norm(vector, check_finite=False))
+def _norm(vector: Floats) -> float:
+    return float(np.linalg.norm(vector))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sources of streamed data, read in blocks: arrays on disk, Parquet, CSV, or a user's own."""
+"""Streamed data that are read in blocks: arrays on disk, Parquet, CSV, or a user's own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stoptime.spectrum.dask import DaskRows
 from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.streamed.folds import Folds, Parts, Sum, merged_parts, parts_of_block
-from stoptime.spectrum.streamed.statistics import check_size, column_names
+from stoptime.spectrum.moments import Statistics, check_size, column_names
+from stoptime.spectrum.source import Block, Source
 from stoptime.support.checks import installed, whole_number
-from stoptime.support.progress import throughput
-
-CHUNK_BYTES = 2**26  # size of a block by default: 64 MB
-CSV_BYTES = 2**24  # of text that is parsed at once
-PANDAS_INDEX = "__index_level_"  # how pandas names an index that has no name
 
 Columns = str | Sequence[str]
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -31,16 +26,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 _arrow = partial(installed, advice='Tables need pyarrow: pip install "stoptime[table]".')
 
 
-class Block(NamedTuple):
-    """Some rows: features, targets and weights, which are None where there are none."""
-
-    X: NDArray[Any]
-    y: NDArray[Any] | None = None
-    weight: NDArray[Any] | None = None
-
-
 @dataclass(frozen=True, repr=False)
-class Chunks:
+class Chunks(Source):
     """Streamed data that are read in blocks; they take the place of X and hold y as well.
 
     ``Chunks`` are accepted wherever data are: ``decompose(chunks)``, ``summarise(chunks)``,
@@ -51,14 +38,11 @@ class Chunks:
     Attributes
     ----------
     read : callable
-        Takes a number of rows to skip, and returns an iterator over the blocks that follow, each a
-        :class:`Block`.
+        Returns an iterator over the blocks, from the first on, each a :class:`Block`.
     n_features, n_rows : int, and int or None
         Numbers of columns and of rows; None if the number of rows is not known in advance.
     names : tuple of str, optional
         Names of the features.
-    source : str
-        A description; a run is resumed only on the same source with the same first rows.
 
     Examples
     --------
@@ -71,11 +55,10 @@ class Chunks:
     [100, 100, 100, 100, 42]
     """
 
-    read: Callable[[int], Iterator[Block]]
+    read: Callable[[], Iterator[Block]]
     n_features: int
     n_rows: int | None = None
     names: tuple[str, ...] | None = None
-    source: str = "blocks"
 
     @classmethod
     def of(
@@ -92,7 +75,7 @@ class Chunks:
         rows : int, optional
             Rows of a block; by default 64 MB of them, in whole chunks of X where it has chunks.
         """
-        if kind_of(X) not in {"dense", "chunks"}:
+        if kind_of(X) not in {"dense", "disk"}:
             raise TypeError(f"X must be an array whose rows can be sliced; got {type(X).__name__}.")
         names = column_names(X)
         X = X if hasattr(X, "dtype") else np.asarray(X)
@@ -114,17 +97,15 @@ class Chunks:
             # a stored chunk that lies in two blocks would be decompressed twice
             height = max(height // unit[0], 1) * unit[0]
 
-        def read(start: int) -> Iterator[Block]:
-            for first in range(start, n, height):
+        def read() -> Iterator[Block]:
+            for first in range(0, n, height):
                 part = slice(first, min(first + height, n))
                 others = (None if a is None else np.asarray(a[part]) for a in (y, sample_weight))
                 yield Block(np.asarray(X[part]), *others)
-                _release(X)
-                _release(y)
+                for one in (X, y, sample_weight):
+                    _release(one)
 
-        given = [a for a in (X, y, sample_weight) if a is not None]
-        shapes = ", ".join(f"{a.dtype} {tuple(a.shape)}" for a in given)
-        return cls(read, p, n, names, f"arrays: {shapes}")
+        return cls(read, p, n, names)
 
     @classmethod
     def parquet(
@@ -151,128 +132,79 @@ class Chunks:
         rows : int, optional
             Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
-        pq = _arrow("pyarrow.parquet")
+        dataset = _arrow("pyarrow.dataset").dataset
         files = _files(path, "*.parquet")
-        heads = [pq.read_metadata(file) for file in files]
-        schemas = [head.schema.to_arrow_schema() for head in heads]
-        roles = _Roles(target, weight, features or ()).among(schemas[0].names, files[0].name)
-        for file, schema in zip(files, schemas, strict=True):
-            _check_types(file.name, schema, roles.among(schema.names, file.name), schemas[0])
-        height = _rows_per_block(rows, len(roles.used))
-
-        def read(start: int) -> Iterator[Block]:
-            skip = start
-            for file, head in zip(files, heads, strict=True):
-                sizes = [head.row_group(group).num_rows for group in range(head.num_row_groups)]
-                # row groups that are skipped whole need not be read
-                first = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
-                skip -= sum(sizes[:first])
-                with pq.ParquetFile(file) as source:
-                    groups = list(range(first, len(sizes)))
-                    for batch in source.iter_batches(height, groups, roles.used):
-                        part = batch[skip:]
-                        skip = max(skip - batch.num_rows, 0)
-                        if part.num_rows:
-                            yield roles.block(part)
-
-        counts = [head.num_rows for head in heads]
-        told = [f"{file.name} ({count} rows)" for file, count in zip(files, counts, strict=True)]
-        source = f"columns {', '.join(roles.used)} of {', '.join(told)}"
-        return cls(read, len(roles.features), sum(counts), tuple(roles.features), source)
+        table = dataset(list(map(str, files)), format="parquet")
+        roles = _Roles(target, weight, features or ()).among(table.schema.names, files[0].name)
+        for file, fragment in zip(files, table.get_fragments(), strict=True):
+            schema = fragment.physical_schema
+            _check_types(file.name, schema, roles.among(schema.names, file.name), table.schema)
+        return cls._of_table(table, roles, rows, table.count_rows())
 
     @classmethod
     def csv(
         cls,
-        path: str | PathLike[str],
+        path: Paths,
         target: Columns | None,
         *,
         weight: str | None = None,
         features: Sequence[str] | None = None,
         rows: int | None = None,
     ) -> Chunks:
-        """Read a CSV file with a header; parameters as for :meth:`parquet`."""
-        (file,) = _files(path, "*.csv")
+        """Read CSV files with a header; parameters as for :meth:`parquet`."""
         pa = _arrow("pyarrow")
         csv = _arrow("pyarrow.csv")
-        # pyarrow.dataset would hold more blocks of a CSV file in memory
-        options = csv.ReadOptions(block_size=CSV_BYTES, use_threads=False)
-        with csv.open_csv(file, options) as head:
-            roles = _Roles(target, weight, features or ()).among(head.schema.names, file.name)
-        types = csv.ConvertOptions(
-            include_columns=roles.used, column_types=dict.fromkeys(roles.used, pa.float64())
-        )
+        sets = _arrow("pyarrow.dataset")
+        files = _files(path, "*.csv")
+        names = sets.dataset(str(files[0]), format="csv").schema.names
+        roles = _Roles(target, weight, features or ()).among(names, files[0].name)
+        # numbers are numbers from the first row on, whatever the first rows look like
+        types = csv.ConvertOptions(column_types=dict.fromkeys(roles.used, pa.float64()))
+        form = sets.CsvFileFormat(convert_options=types)
+        table = sets.dataset(list(map(str, files)), format=form)
+        return cls._of_table(table, roles, rows, None)
+
+    @classmethod
+    def _of_table(cls, table: Any, roles: _Roles, rows: int | None, n_rows: int | None) -> Chunks:
+        """Return the blocks of a dataset of Arrow."""
         height = _rows_per_block(rows, len(roles.used))
+        # more read ahead would hold more blocks in memory
+        options = {"batch_size": height, "batch_readahead": 1, "fragment_readahead": 1}
 
-        def read(start: int) -> Iterator[Block]:
-            skip = start
-            try:
-                with csv.open_csv(file, options, convert_options=types) as source:
-                    for batch in source:
-                        part = batch[skip:]
-                        skip = max(skip - batch.num_rows, 0)
-                        for first in range(0, part.num_rows, height):
-                            yield roles.block(part[first : first + height])
-            except pa.ArrowInvalid as error:
-                raise ValueError(f"{file.name}: {error}") from error
+        def read() -> Iterator[Block]:
+            for batch in table.to_batches(columns=roles.used, use_threads=False, **options):
+                if batch.num_rows:
+                    yield roles.block(batch)
 
-        source = f"columns {', '.join(roles.used)} of {file.name}"
-        return cls(read, len(roles.features), None, tuple(roles.features), source)
+        return cls(read, len(roles.features), n_rows, tuple(roles.features))
 
     @property
     def shape(self) -> tuple[int | None, int]:
         """Number of rows, None if it is unknown, and number of features."""
         return self.n_rows, self.n_features
 
-    def __iter__(self) -> Iterator[Block]:
-        return self.read(0)
+    def blocks(self) -> Iterator[Block]:
+        """Return an iterator over all blocks."""
+        return self.read()
 
-    def blocks(self, start: int = 0, *, verbose: bool = False) -> Iterator[Block]:
-        """Yield the blocks after the first ``start`` rows; ``verbose`` prints the throughput."""
-        total = None if self.n_rows is None else self.n_rows - start
-        return throughput(self.read(start), "statistics", verbose, total)
-
-    def parts(
-        self, folds: Folds | None = None, summed: Sum | None = None, *, verbose: bool = False
-    ) -> Parts:
-        """Return the statistics, or other sums, of all rows, or of every fold, in one pass."""
-        merged: Parts = {}
-        start = 0
-        for number, block in enumerate(self.blocks(verbose=verbose)):
-            part = self.block_parts(block, number, start, folds, summed)
-            merged = merged_parts([merged, part])
-            start += len(block.X)
-        if self.n_rows is not None and start != self.n_rows:
-            raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
-        return merged
-
-    def block_parts(
-        self,
-        block: Block,
-        number: int,
-        start: int,
-        folds: Folds | None = None,
-        summed: Sum | None = None,
-    ) -> Parts:
-        """Return the statistics of one block, by folds."""
-        y = response_of(block)
-        name, labels = Folds.place(folds, number, slice(start, start + len(block.X)))
-        found = np.shape(block.X)
-        if found[1:] != (self.n_features,):
-            raise ValueError(f"{name}: X of shape {found}, but {self.shape} was expected.")
-        return parts_of_block(block.X, y, block.weight, labels, name, summed)
+    __iter__ = blocks
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else self.n_rows
         return f"Chunks({rows} rows, {self.n_features} features)"
 
 
-def response_of(block: Block) -> NDArray[Any]:
-    """Return the targets of a block; without any, raise a ValueError that says how to give them."""
-    if block.y is None:
-        raise ValueError(
-            "Chunks have no response: give y, or the target column, when you create them."
-        )
-    return block.y
+def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Statistics:
+    """Return streamed data with their response; chunks and statistics hold their own."""
+    if hasattr(X, "__dask_graph__"):
+        return DaskRows.of(X, y, sample_weight)
+    if not isinstance(X, Source | Statistics):
+        if y is None:
+            raise ValueError("y must be given with X.")
+        return Chunks.of(X, y, sample_weight)
+    if y is not None or sample_weight is not None:
+        raise ValueError(f"{X} holds its own response and weights: leave y and sample_weight out.")
+    return X
 
 
 class _Roles(NamedTuple):
@@ -294,7 +226,10 @@ class _Roles(NamedTuple):
     def among(self, names: Sequence[str], file: str) -> _Roles:
         """Return the roles, by default with all other columns as features; refuse missing ones."""
         taken = {*self.targets, self.weight}
-        others = [name for name in names if name not in taken and not name.startswith(PANDAS_INDEX)]
+        # pandas stores an index that has no name under such a name
+        others = [
+            name for name in names if name not in taken and not name.startswith("__index_level_")
+        ]
         filled = self._replace(features=tuple(self.features or others))
         missing = [name for name in filled.used if name not in names]
         if missing:
@@ -342,7 +277,7 @@ def _check_types(file: str, schema: Any, roles: _Roles, first: Any) -> None:
 
 def _rows_per_block(rows: Any, n_columns: int) -> int:
     if rows is None:
-        return max(1, CHUNK_BYTES // (8 * n_columns))
+        return max(1, 2**26 // (8 * n_columns))  # 64 MB
     return whole_number("rows", rows, least=1)
 
 

@@ -85,7 +85,7 @@ def test_the_error_bound_holds(seed):
             relative(found.coef[0], st.path(exact, method, [stop]).coef[0])
             <= found.error[0] + rounding
         )
-        assert found.error[0] <= (1e-13 * condition if np.isinf(stop) else tol)
+        assert found.error[0] <= tol
 
 
 @pytest.mark.parametrize("friction", [1.0, 3.0])
@@ -216,7 +216,7 @@ def test_conjugate_gradients_run_in_their_own_space():
     np.testing.assert_array_equal(found.krylov.sizes, [8, 8])
     np.testing.assert_allclose(found.degrees_of_freedom, exact.degrees_of_freedom, rtol=0.1)
     assert (found.error[:2] == 0).all()
-    assert found.error[2] < 1e-12  # of rounding, where all of the space is used
+    assert found.error[2] == 0
 
 
 @pytest.mark.parametrize(("method", "stop"), [("ridge", np.inf), ("conjugate-gradient", 5)])
@@ -231,7 +231,7 @@ def test_least_squares_keeps_what_small_singular_values_have_of_the_response(kin
         right = np.linalg.lstsq(X, y, rcond=None)[0]
         error = np.linalg.norm(found.coef[0] - right) / np.linalg.norm(right)
         assert error < 1e-14 / gap
-        assert error < found.error[0]
+        assert found.error[0] == 0  # rounding is not counted
 
 
 def test_formats_and_types_are_alike():
@@ -299,7 +299,6 @@ def test_memory_is_bounded_and_said():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"solver": "svd"}, ValueError, "needs a dense X"),
         ({"tol": 0.0}, ValueError, "tol must be"),
         ({"max_rank": 0}, ValueError, "max_rank must be a whole number of at least 1"),
         ({"probes": -1}, ValueError, "probes must be"),

@@ -1,0 +1,275 @@
+"""Defects of data that were found once, each with the case that showed it."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import zarr
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import SplineTransformer
+
+import stoptime as st
+from stoptime.spectrum import krylov, rows
+from stoptime.spectrum.data import Want
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.rows import ArrayRows, Rows
+
+PENALTY = st.Differences(1)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((60, 8))
+    X[np.abs(X) < 0.4] = 0
+    return X, X @ np.ones(8) + rng.standard_normal(60)
+
+
+@pytest.mark.parametrize("small", [0, 1000])
+def test_sparse_data_keep_their_penalty_however_they_are_factored(data, monkeypatch, small):
+    monkeypatch.setattr(krylov, "SMALL", small)
+    X, y = data
+    dense = st.decompose(X, y, penalty_matrix=PENALTY)
+    opened = open_data(sparse.csr_array(X), y, penalty_matrix=PENALTY)
+    for want in (Want(), Want(every=True), Want(solver="svd"), Want(solver="gram")):
+        found = opened.spectrum(want)
+        assert found.geometry is not None
+        np.testing.assert_allclose(found.eigenvalues, dense.eigenvalues, rtol=1e-6)
+    folds = opened.folds(opened.splits(KFold(3)))
+    for fold, (train, _) in zip(folds, KFold(3).split(X), strict=True):
+        found = fold()[0].spectrum(Want(every=True)).eigenvalues
+        right = st.decompose(X[train], y[train], penalty_matrix=PENALTY).eigenvalues
+        np.testing.assert_allclose(found, right, rtol=1e-6)
+
+
+def test_folds_of_operators_are_grown_for_every_method(data):
+    X, y = data
+    model = st.StoppedRegressorCV(["nesterov-flow", "ridge"], cv=3)
+    model.fit(aslinearoperator(X), y)
+    assert {str(one.method) for one in model.choice_.candidates}
+
+
+def test_small_sparse_data_have_a_summary_beyond_the_accuracy_of_products(data, rng):
+    X, y = data
+    X[:, 7] = X[:, 6] + 1e-6 * rng.standard_normal(60)
+    for form in (np.asarray, sparse.csr_array):
+        model = st.StoppedRegressor("ridge", stop=np.inf).fit(form(X), y)
+        assert model.summary().noise > 0
+
+
+def test_single_precision_of_sparse_data_is_kept(data, rng):
+    X, y = data
+    for column in (X[:, 7].copy(), X[:, 6] + 1e-5 * rng.standard_normal(60)):
+        X[:, 7] = column
+        single = sparse.csr_array(X.astype(np.float32))
+        assert st.StoppedRegressor("ridge", stop=np.inf).fit(single, y).coef_.dtype == np.float32
+        model = st.StoppedRegressorCV("ridge", cv=3).fit(single, y)
+        assert model.coef_.dtype == np.float32
+        opened = open_data(single, y)
+        train, _ = opened.folds(opened.splits(3))[0]()
+        assert train.spectrum().precision == np.float32
+
+
+def test_targets_share_max_rank(rng):
+    X, Y = rng.standard_normal((300, 100)), rng.standard_normal((300, 3))
+    drawn = st.path(aslinearoperator(X), Y, "ridge", [0.3], max_rank=48)
+    assert drawn.krylov.sizes.max() <= 17
+    short = open_data(aslinearoperator(X), Y, max_rank=6)
+    found = short.spectrum(Want.to_search([st.Ridge()]))
+    assert found.krylov.sizes.sum() <= 6
+
+
+@pytest.mark.parametrize("solver", ["gram", "svd"])
+@pytest.mark.parametrize("kind", ["sparse", "tensor", "penalised", "array"])
+def test_a_spectrum_does_not_change_with_the_users_container(rng, kind, solver):
+    X, y = rng.standard_normal((6, 30)), rng.standard_normal(6)
+    given = {"sparse": sparse.csr_array, "tensor": torch.tensor}.get(kind, np.array)(X)
+    options = {"penalty_matrix": st.Differences(1)} if kind == "penalised" else {}
+    spectrum = st.decompose(given, y, solver=solver, **options)
+    before = np.asarray(st.path(spectrum, "ridge", [1.0]).coef)
+    (given.data if kind == "sparse" else given)[:] = 7.0
+    np.testing.assert_array_equal(st.path(spectrum, "ridge", [1.0]).coef, before)
+
+
+@pytest.mark.parametrize("options", [{"tol": 0.0}, {"max_rank": 0}, {"probes": -1}])
+def test_options_of_penalised_sparse_data_are_checked_and_used(data, options):
+    X, y = data
+    matrix = sparse.csr_array(X)
+    with pytest.raises(ValueError, match=next(iter(options))):
+        st.decompose(matrix, y, penalty_matrix=PENALTY, **options)
+    found = st.decompose(matrix, y, penalty_matrix=PENALTY, solver="krylov", max_gain=1.0)
+    assert found.krylov is not None
+
+
+class Counting(LinearOperator):
+    """An operator that counts its products, column by column."""
+
+    def __init__(self, X):
+        super().__init__(X.dtype, X.shape)
+        self.X = X
+        self.count = 0
+
+    def _matmat(self, other):
+        self.count += other.shape[1]
+        return self.X @ other
+
+    def _rmatmat(self, other):
+        self.count += other.shape[1]
+        return self.X.T @ other
+
+
+@pytest.mark.parametrize("penalty", [None, st.Differences(2)])
+def test_all_products_are_counted(data, penalty):
+    X, y = data
+    counting = Counting(X)
+    drawn = st.path(counting, y, "nesterov-flow", [1.0, 2.0], penalty_matrix=penalty)
+    assert drawn.krylov.products == counting.count
+
+
+def test_folds_with_a_penalty_read_the_rows_no_more_often_than_needed(rng, monkeypatch):
+    reads = []
+    read = ArrayRows.read
+    monkeypatch.setattr(ArrayRows, "read", lambda self, i: (reads.append(i), read(self, i))[1])
+    X, y = rng.standard_normal((4000, 6)), rng.standard_normal(4000)
+    opened = open_data(X, y, penalty_matrix=st.Differences(1))
+    for fold in opened.folds(opened.splits(4)):
+        fold()[0].spectrum()
+    numbers = sum(len(range(*i.indices(4000))) if isinstance(i, slice) else len(i) for i in reads)
+    # of three quarters of the rows: means, mean squares, images of the free direction, products
+    assert numbers <= 4 * 7.1 * 3000
+
+
+def test_more_folds_than_short_integers(rng):
+    X, y = rng.standard_normal((40_000, 1)), rng.standard_normal(40_000)
+    labels = open_data(st.Chunks.of(X, y)).splits(KFold(40_000)).labels
+    np.testing.assert_array_equal(labels, np.arange(40_000))
+
+
+def test_a_block_may_hold_a_frame(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    blocks = [st.Block(frame[:30], pd.Series(y[:30])), st.Block(frame[30:], pd.Series(y[30:]))]
+    chunks = st.Chunks(lambda: iter(blocks), 8, 60)
+    model = st.StoppedRegressorCV("ridge", cv=2, verbose=False).fit(chunks)
+    whole = st.StoppedRegressorCV("ridge", cv=2).fit(X, y)
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.predict(chunks), whole.predict(X), rtol=1e-8)
+
+
+def test_nobody_is_told_of_a_solver_that_they_did_not_choose(data, monkeypatch):
+    monkeypatch.setattr(krylov, "SMALL", 3)
+    monkeypatch.setattr(krylov, "LARGEST", 3)
+    X, y = data
+    with pytest.raises(ValueError, match="Exact leave-one-out needs"):
+        st.StoppedRegressorCV("ridge").fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match=r'solver="gram" computes all eigenvalues'):
+        st.decompose(sparse.csr_array(X), y, solver="gram")
+
+
+def test_columns_of_a_standard_form_are_not_called_columns_of_x(data):
+    X, y = data
+    bands = st.Bands(np.arange(8), [1e-20, *np.ones(7)])
+    with pytest.raises(ValueError, match="direction 0 of the standard form"):
+        st.path(X, y, "ridge", [np.inf], penalty_matrix=bands)
+    with pytest.raises(ValueError, match="column 0 is the first"):
+        st.path(X * [1e-20, 1, 1, 1, 1, 1, 1, 1], y, "ridge", [np.inf])
+
+
+def test_moments_of_others_are_not_overwritten(data):
+    X, y = data
+    X[:, 3] = 5.0  # a constant column is set to zero in the products
+    seen = st.Statistics.of(X, y)
+    before = seen.gram.copy()
+    st.decompose(seen)
+    opened = open_data(X, y)
+    kept = opened.moments.gram.copy()
+    opened.spectrum()
+    np.testing.assert_array_equal(seen.gram, before)
+    np.testing.assert_array_equal(opened.moments.gram, kept)
+
+
+def test_factorisations_are_kept(data, rng):
+    X, y = data
+    X[:, 7] = X[:, 6] + 1e-6 * rng.standard_normal(60)
+    opened = open_data(sparse.csr_array(X), y)
+    assert opened.spectrum() is opened.spectrum()
+    assert opened.spectrum().solver == "svd"
+
+
+def test_a_spline_basis_with_empty_columns_is_fitted_as_least_squares():
+    """The null space of differences was known only to 1e-12, and a constant was not seen in it."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(size=400))
+    y = np.sin(12 * x) + 0.3 * rng.standard_normal(400)
+    X = SplineTransformer(300).fit_transform(x[:, None])
+    assert np.count_nonzero(~X.any(axis=0)) == 3
+    L = st.Differences(2).matrix(X.shape[1]).toarray()
+    for stop in (1e-3, 1.0, 1e2, 1e4):
+        penalised = np.hstack([np.zeros((len(L), 1)), np.sqrt(400 / stop) * L])
+        both = np.vstack([np.column_stack([np.ones(400), X]), penalised])
+        found = np.linalg.lstsq(both, np.append(y, np.zeros(len(L))), rcond=1e-13)[0]
+        right = found[0] + X @ found[1:]
+        for solver in ("auto", "svd", "gram"):
+            drawn = st.path(X, y, "ridge", [stop], penalty_matrix=st.Differences(2), solver=solver)
+            np.testing.assert_allclose(drawn.predict(X)[0], right, rtol=0, atol=1e-6)
+
+
+def test_frames_of_sparse_columns_are_taken(data):
+    X, y = data
+    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=list("abcdefgh"))
+    model = st.StoppedRegressorCV().fit(frame, y)
+    right = st.StoppedRegressorCV().fit(X, y)
+    np.testing.assert_allclose(model.coef_, right.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.predict(frame), right.predict(X), rtol=1e-8)
+    assert list(model.feature_names_in_) == list("abcdefgh")
+    found = st.decompose(frame, y).eigenvalues
+    np.testing.assert_allclose(found, st.decompose(X, y).eigenvalues, rtol=1e-10)
+
+
+class Quantised(Rows):
+    """Rows stored as small integers with a scale for each column: a kind of a user's own."""
+
+    def __init__(self, X):
+        self.scales = np.abs(X).max(axis=0) / 127
+        self.stored = np.round(X / self.scales).astype(np.int8)
+
+    @property
+    def shape(self):
+        return self.stored.shape
+
+    def read(self, index):
+        return self.stored[index] * self.scales
+
+
+@pytest.mark.parametrize("kind", ["zarr", "memmap", "sparse", "own", "wide own"])
+def test_everything_with_rows_has_leave_one_out(rng, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(rows, "BLOCK_NUMBERS", 100)
+    X = rng.standard_normal((90, 5) if kind != "wide own" else (20, 40)) + 3
+    y = X[:, 0] + rng.standard_normal(len(X))
+    if kind == "zarr":
+        given = zarr.create_array(store=str(tmp_path / "X.zarr"), data=X, chunks=(32, 5))
+    elif kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        given = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif kind == "sparse":
+        given = sparse.csc_array(X)
+    else:
+        given = Quantised(X)
+        X = given.read(slice(None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = st.leave_one_out(given, y, "nesterov-flow", [0.1, 1.0]).errors
+        np.testing.assert_allclose(
+            found, st.leave_one_out(X, y, "nesterov-flow", [0.1, 1.0]).errors, rtol=1e-8
+        )
+        for options in ({}, {"cv": 4}, {"cv": KFold(4, shuffle=True, random_state=0)}):
+            right = st.StoppedRegressorCV("ridge", **options).fit(X, y)
+            model = st.StoppedRegressorCV("ridge", **options).fit(given, y)
+            np.testing.assert_allclose(model.coef_, right.coef_, rtol=1e-5)
+            np.testing.assert_allclose(model.predict(given), right.predict(X), rtol=1e-5)
+    penalised = {"penalty_matrix": st.Differences(2)}
+    right = st.path(X, y, "ridge", [1.0], **penalised).coef
+    np.testing.assert_allclose(st.path(given, y, "ridge", [1.0], **penalised).coef, right, 1e-7)
