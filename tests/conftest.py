@@ -21,7 +21,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("repeatable")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-MISSING_PACKAGE = 'pages are tested in a browser: pip install "stoptime[browser]"'
+MISSING_PACKAGE = "pages are tested in a browser: pip install playwright"
 MISSING_BROWSER = (
     "pages are tested in a browser: apt-get install chromium, or "
     "python -m playwright install chromium, or set STOPTIME_BROWSER to the path of one"

@@ -65,8 +65,12 @@ from stoptime.stopping.registry import RULES, OneStandardError, get_rule
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
 from stoptime.stopping.training_error import SURE, Discrepancy, LCurve, training_error
 from stoptime.support.version import __version__ as __version__
-from stoptime.tables.model import Model, PreparationWarning
+from stoptime.tables.assessment import TableFit
+from stoptime.tables.fitting import fit_table
+from stoptime.tables.intervals import predict_interval
 from stoptime.tables.model_file import load, save
+from stoptime.tables.preparation import PreparationWarning, TablePreparation
+from stoptime.tables.saved import to_sklearn
 from stoptime.theory.calibration import (
     Calibration,
     calibrate,
@@ -95,17 +99,18 @@ __all__ = [
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
     "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
-    "Model", "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
+    "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
     "Recurrence", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
     "StoppedLogisticRegression", "StoppedLogisticRegressionCV", "StoppedRegressor",
-    "StoppedRegressorCV", "as_iteration", "bayes_risk", "bounds", "calibrate", "decompose",
+    "StoppedRegressorCV", "TableFit", "TablePreparation", "as_iteration", "bayes_risk", "bounds",
+    "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
-    "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
+    "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "risk", "risk_exponent", "save", "schedules", "stochastic",
-    "summarise", "training_error",
+    "power_signal", "predict_interval", "risk", "risk_exponent", "save", "schedules", "stochastic",
+    "summarise", "to_sklearn", "training_error",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``stoptime fit`` with too little memory and under Ctrl-C: one line, and no half-written file."""
+"""``stoptime`` under Ctrl-C, on full disks and before closed pipes: one line, no half file."""
 
 from __future__ import annotations
 
@@ -39,21 +39,6 @@ COMMAND = """
         os.mkdir(folder + name)
         run = folder + name
         return ["--model", run + "/model.json", "--report", run + "/report.html"]
-"""
-STARVED = """
-    assert stoptime("fit", small, *options)[0] == 0
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + {room} * 2**20, -1))
-    code, said = stoptime("fit", large, *options, *outputs("/starved"))
-    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
-    print(json.dumps([code, said]))
-"""
-UNBUFFERED = """
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, -1))
-    print(json.dumps(stoptime("fit", small, *options)))
 """
 INTERRUPTED = """
     import time
@@ -119,22 +104,6 @@ def check_files(folder: Path) -> set[int]:
     return {sum(path.parent == run for path in found) for run in folder.iterdir()}
 
 
-@pytest.mark.parametrize("room", [1, 4, 12])
-def test_too_little_memory_is_one_line_and_no_half_file(tables, tmp_path, room):
-    [(code, said)] = told(STARVED.format(room=room), tables, tmp_path)
-    assert code == 1, said
-    assert said.count("\n") == 1, said
-    assert said.startswith("stoptime: ")
-    assert "Traceback" not in said
-    assert 2 not in check_files(tmp_path)
-
-
-def test_matrix_products_that_would_wait_for_memory_are_refused(tables, tmp_path):
-    [(code, said)] = told(UNBUFFERED, tables, tmp_path)
-    assert (code, said.count("\n")) == (1, 1), said
-    assert said.startswith("stoptime: there is no memory for matrix products")
-
-
 @pytest.mark.parametrize(
     "error",
     ["MemoryError", "ImportError('lib.so: failed to map segment\\nfrom it')", "OSError(12)"],
@@ -168,7 +137,7 @@ def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tables, tmp_path):
         ), said
         assert "Traceback" not in said
     assert sum(code == 130 for code, _ in ends) > 10
-    assert check_files(tmp_path) == {0, 1, 2}  # of the two, by when the interrupt came
+    assert check_files(tmp_path) > {2}  # files of a run, by when the interrupt came
 
 
 @pytest.mark.parametrize("moment", ["typer", "stoptime.cli.fit"])
@@ -203,10 +172,10 @@ def test_ctrl_c_while_libraries_load_is_one_line(tmp_path, moment):
 @pytest.mark.parametrize("swallow", ["raise ValueError('a C library failed') from None", "pass"])
 def test_ctrl_c_that_a_library_hides_is_told_all_the_same(swallow):
     code = f"""
-        import signal, stoptime.tables.fitting as fitting
+        import signal, stoptime.tables.reading as reading
         from stoptime.__main__ import main
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        read = fitting.read_table
+        read = reading.read_table
 
         def hides(*args, **kwargs):
             try:
@@ -215,7 +184,7 @@ def test_ctrl_c_that_a_library_hides_is_told_all_the_same(swallow):
                 {swallow}
             return read(*args, **kwargs)
 
-        fitting.read_table = hides
+        reading.read_table = hides
         main()
     """
     command = [sys.executable, "-c", textwrap.dedent(code), "fit", "diabetes", "--json"]

@@ -10,32 +10,7 @@ from hypothesis import strategies as some
 
 import stoptime as st
 from stoptime.support.progress import warnings_noted
-from stoptime.support.wording import (
-    aligned,
-    method_in_words,
-    number,
-    rounded_up,
-    with_error,
-)
-from stoptime.tables.assessment import Assessment, guarantee_in_words
-
-
-def assessment(guarantee, *, universal=True, inflation=1.0394):
-    return Assessment(
-        st.AcceleratedFlow(),
-        1.0,
-        1.0,
-        2.0,
-        4.0,
-        0.1,
-        2.0,
-        0.025,
-        1.5,
-        0.5,
-        guarantee,
-        universal,
-        inflation,
-    )
+from stoptime.support.wording import aligned, method_in_words, number, rounded_up, with_error
 
 
 @pytest.mark.parametrize(
@@ -125,17 +100,6 @@ def test_a_bound_is_rounded_up_by_less_than_a_thousandth(value):
 
 def test_an_infinite_bound_is_a_sign():
     assert rounded_up(np.inf) == "∞"
-
-
-def test_a_guarantee_is_rounded_up_and_an_estimate_is_not():
-    bound, meaning = guarantee_in_words(assessment(1.59910940073))
-    assert bound == "at worst 1.60 times"
-    assert meaning == "the error of the best ridge; about 1.04 times on these data"
-    assert guarantee_in_words(assessment(1.6001))[0] == "at worst 1.61 times"
-    _, meaning = guarantee_in_words(assessment(1.5, universal=False, inflation=None))
-    assert "eigenvalues in the same range" in meaning
-    assert "about" not in meaning
-    assert guarantee_in_words(assessment(None))[0] == "none"
 
 
 def test_warnings_become_messages_each_once():

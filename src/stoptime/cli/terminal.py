@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
-import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from stoptime.methods.base import Method
-from stoptime.methods.registry import ALIASES, ALL_METHODS
-from stoptime.stopping.grid import FEWEST_GRID_STOPS
-from stoptime.support.checks import nonnegative, whole_number
-from stoptime.support.wording import did_you_mean_class
-from stoptime.tables.reading import COMPRESSED, ENDINGS, STANDARD
-
-TABLES = (*ENDINGS, *(f"{one}{packed}" for one in (".csv", ".tsv") for packed in COMPRESSED))
+STANDARD = "-"  # standard input or output in place of a file
+TABLES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".csv.gz", ".csv.bz2", ".csv.xz", ".tsv.gz")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
@@ -37,51 +26,73 @@ def bad(option: str, message: str) -> typer.BadParameter:
     return typer.BadParameter(message, param_hint=option)
 
 
-def completed(names: Collection[str]) -> Callable[[str], list[str]]:
-    """Return a function that completes a name for the shell."""
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+def parsed(option: str, word: str) -> Any:
+    """Return the method or rule of a word.
 
+    It is a name, a name with parameters such as ``nesterov:friction=5``, or a call such as
+    ``Averaged(Nesterov(friction=5), kind="tail")`` with the names of the package.
+    """
+    import stoptime as st  # noqa: PLC0415 - starts faster
 
-def known_name(kind: str, name: str, known: Mapping[str, type]) -> str:
-    """Return the name of a method or a rule if there is one."""
-    if name not in known:
-        hint = did_you_mean_class(name, known) or f" (known: {', '.join(known)})"
-        raise bad(f"--{kind}", f'there is no {kind} "{name}"{hint}')
-    return name
-
-
-def parsed_method(word: str) -> Method:
-    """Return the method for a word such as ``accelerated-flow:friction=5``."""
-    name, _, rest = word.partition(":")
-    known = ALIASES | ALL_METHODS
-    method = known[known_name("method", name, known)]()
-    parameters: dict[str, float | str] = {}
-    for pair in filter(None, rest.split(",")):
-        key, _, value = pair.partition("=")
-        try:
-            parameters[key] = float(value)
-        except ValueError:  # such as damping=critical
-            parameters[key] = value
+    get = st.get_method if option == "--method" else st.get_rule
     try:
-        return method.with_params(**parameters)
-    except (TypeError, ValueError) as error:
-        raise bad("--method", in_options(str(error))) from None
+        if "(" in word:
+            return _called(ast.parse(word, mode="eval").body)
+        name, _, rest = word.partition(":")
+        found = get(name)
+        pairs = [pair.partition("=") for pair in filter(None, rest.split(","))]
+        return type(found)(**{key: _literal(value) for key, _, value in pairs}) if pairs else found
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise bad(option, str(error)) from None
 
 
-def parsed_stops(word: str | None) -> int | tuple[float, ...] | None:
+def _literal(word: str) -> Any:
+    try:
+        return ast.literal_eval(word)
+    except (SyntaxError, ValueError):
+        return word  # such as damping=critical
+
+
+def _called(node: ast.expr) -> Any:
+    """Return the value of a call of classes of the package, and of literals in it."""
+    import stoptime as st  # noqa: PLC0415 - starts faster
+
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    kind = getattr(st, name, None) or getattr(st.schedules, name, None)
+    if not isinstance(kind, type) or not kind.__module__.startswith("stoptime."):
+        raise ValueError(f"there is no method, schedule or rule {name!r}.")
+    named = {str(one.arg): _called(one.value) for one in node.keywords}
+    return kind(*map(_called, node.args), **named)
+
+
+def parsed_stops(word: str | None) -> int | list[float] | None:
     """Return a number of stops such as "100", or a list of them such as "1,10,inf"."""
     if word is None:
         return None
     try:
-        if "," not in word:
-            return whole_number("--stops", int(word), least=FEWEST_GRID_STOPS)
-        given = [float(one) for one in word.split(",") if one.strip()]
-        if min(given) < 0:
-            raise bad("--stops", f"a stop cannot be negative; got {min(given):g}.")
-        return tuple(nonnegative("--stops", given, infinite=True).tolist())
+        return [float(one) for one in word.split(",") if one.strip()] if "," in word else int(word)
     except ValueError:
-        known = f"a number of stops, at least {FEWEST_GRID_STOPS}, nor a list such as 1,10,inf"
-        raise bad("--stops", f'"{word}" is neither {known}.') from None
+        told = f'"{word}" is neither a number of stops nor a list such as 1,10,inf.'
+        raise bad("--stops", told) from None
+
+
+def parsed_kinds(pairs: Collection[str]) -> dict[str, str]:
+    """Return the kinds of columns for words such as ``zip=text``."""
+    found = {}
+    for pair in pairs:
+        name, sign, kind = pair.rpartition("=")
+        if not sign:
+            raise bad("--kinds", f'"{pair}" is not of the form column=kind, such as zip=text.')
+        found[name] = kind
+    return found
+
+
+def checked_interval(confidence: float) -> None:
+    """Refuse a confidence that is no probability."""
+    if not 0 < confidence < 1:
+        raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {confidence:g}.")
 
 
 def checked_output(
@@ -97,7 +108,7 @@ def checked_output(
         raise bad(option, f"{path} is a folder.")
     if not path.parent.is_dir():
         raise bad(option, f"the folder {path.parent} does not exist.")
-    # The file is written beside its place and then moved there.
+    # the file is written beside its place and then moved there
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise bad(option, f"{path} cannot be written: there is no permission.")
     if endings and not path.name.lower().endswith(tuple(endings)):
@@ -118,7 +129,7 @@ class Failures(list[str]):
         try:
             yield
         except ValueError as error:
-            self.append(in_options(str(error)))
+            self.append(str(error))
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -133,68 +144,35 @@ class Failures(list[str]):
             raise typer.Exit(1)
 
 
-def in_options(message: str) -> str:
-    """Return a message that names parameters of Python with the options of the command line."""
-    for words, own in REWORDED.items():
-        message = re.sub(words, own, message)
-    for name, kind in ALL_METHODS.items():
-        # betas=(0.9, 0.999) has brackets of its own
-        call = rf"\b{kind.__name__}\(((?:[^()]|\([^()]*\))*)\)"
-        message = re.sub(call, partial(_as_option, name), message)
-    # The method that a parameter belongs to may be named before it or after it.
-    for method in re.findall(r"--method [\w-]+", message)[:1]:
-        message = re.sub(r'\b(\w+)="(auto|critical)"', rf"{method}:\1=\2", message)
-    return re.sub(r'\b(rule|method|missing|cv|stops)="?([\w.+-]+)"?', r"--\1 \2", message)
-
-
-def _as_option(name: str, match: re.Match[str]) -> str:
-    """Return a method as the command line takes it, without parameters that are not set."""
-    parts = re.split(r", (?=\w+=)", match[1])
-    given = ",".join(part for part in parts if not part.endswith("=None"))
-    return f"--method {name}:{given}".removesuffix(":")
-
-
-def _later_stops(match: re.Match[str]) -> str:
-    decade = math.floor(math.log10(float(match[1]))) + 1
-    return f"tried, {match[1]}: try later ones, such as --stops 1e{decade},1e{decade + 1}"
-
-
-REWORDED: dict[str, str | Callable[[re.Match[str]], str]] = {
-    "classify=False": "--no-classify",
-    "in_memory=True": "--in-memory",
-    "use path_gcv or leave_one_out": "use --rule path-gcv or --rule loo",
-    "methods: give one method": "methods: give one method, such as --method accelerated-flow",
-    ", or unknown as for sparse matrices and operators": "",  # tables are neither
-    r"tried, (\S+): give an array of later stops": _later_stops,
-    'take step="auto"': "take --method high-resolution-flow:step=auto",
-    # Newer versions of typer quote pydantic.
-    "^Value error, ": "",
-    r"^Input should be greater than or equal to (\d+)": r"must be at least \1.",
-    "^Input should be a valid integer.*": "must be a whole number.",
-    "^Input should be a valid number.*": "must be a number.",
-}
-
-
 def print_notes(messages: Collection[str]) -> None:
     """Print what the reader should know on standard error."""
     for message in messages:
-        typer.echo(f"note: {in_options(message)}", err=True)
+        typer.echo(f"note: {message}", err=True)
+
+
+def write_predictions(frame: Any, out: Path) -> None:
+    """Write a table to a file, completely or not at all, or to standard output."""
+    from stoptime.support.files import atomic  # noqa: PLC0415 - starts faster
+    from stoptime.tables.reading import write_table  # noqa: PLC0415 - starts faster
+
+    if str(out) == STANDARD:
+        typer.echo(frame.to_csv(index=False, lineterminator="\n"), nl=False)
+        return
+    with atomic(out) as path:
+        write_table(frame, path)
 
 
 @contextmanager
-def bar(steps: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on a terminal; yield a function to call before each step."""
+def status() -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what is being done; yield a function to call before each step."""
+    from rich.console import Console  # noqa: PLC0415 - starts faster
+
     console = Console(stderr=True)
-    # Elsewhere rich 13 would print an empty line at the end even of a bar that is not shown.
     if not console.is_terminal:
         yield lambda _: None
         return
-    description = TextColumn("{task.description}")
-    columns = (description, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=steps)
-        done = count()
-        yield lambda name: shown.update(task, completed=next(done), description=name)
+    with console.status("") as shown:
+        yield shown.update
 
 
 def print_json(content: Any) -> None:
@@ -202,25 +180,21 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
     """Return a value as types that JSON has."""
     if is_dataclass(value) and not isinstance(value, type):
-        # The name of a method belongs to its class and is not a field.
+        # the name of a method belongs to its class and is not a field
         name = {"name": value.name} if hasattr(value, "name") else {}
         return name | {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    return _plain_scalar(value)
-
-
-def _plain_scalar(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
+    if hasattr(value, "tolist"):  # an array or a number of NumPy
+        return _plain(value.tolist())
     if value is None or value != value:  # noqa: PLR0124 - a number or a date that is missing
         return None
-    if isinstance(value, float) and np.isinf(value):
+    if isinstance(value, float) and math.isinf(value):
         return str(value)
     if hasattr(value, "isoformat"):
         return value.isoformat()

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markdown import Markdown
 from typer import Option
 
-from stoptime.cli.terminal import AsJson, Force, bad, bar, checked_output, print_json
-from stoptime.support.checks import whole_number
-from stoptime.support.files import atomic
+from stoptime.cli.terminal import AsJson, Force, bad, checked_output, print_json, status
 
 Number = float | None
 HELP_ITERATION = "gradient-descent, nesterov, heavy-ball or nu-method."
@@ -45,6 +41,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     from stoptime.bounds.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
     from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
     from stoptime.show import plots  # noqa: PLC0415 - starts faster
+    from stoptime.support.checks import whole_number  # noqa: PLC0415
+    from stoptime.support.files import atomic  # noqa: PLC0415
 
     checked_output(out, "--out", (".png", ".pdf", ".svg"), force=force)
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
@@ -74,9 +72,9 @@ def bounds(as_json: AsJson = False) -> None:
 
     Example: stoptime bounds
     """
-    from stoptime.bounds import statements, table  # noqa: PLC0415 - needs python-flint
+    from stoptime.bounds import table  # noqa: PLC0415 - needs python-flint
 
-    with bar(len(statements())) as advance:
+    with status() as advance:
         proven = table(progress=advance)
     if not as_json:
         typer.echo(proven)
@@ -98,12 +96,15 @@ def reproduce(
 
     Example: stoptime reproduce --out figures
     """
+    from rich.console import Console  # noqa: PLC0415 - starts faster
+    from rich.markdown import Markdown  # noqa: PLC0415
+
     from stoptime.paper import reproduction  # noqa: PLC0415 - needs matplotlib
 
     if out.is_file():
         raise bad("--out", f"{out} is a file: give a folder.")
     certify = find_spec("flint") is not None if certify is None else certify
-    with bar(len(reproduction.steps(certify))) as advance:
+    with status() as advance:
         files = reproduction.reproduce(out, certify=certify, dark=dark, progress=advance)
     if as_json:
         print_json({"certified": certify, "files": files})

@@ -6,7 +6,7 @@ A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators import probabilities
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.summary import CoefficientSummary
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
 from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     ClassWeight = Mapping[Any, float] | str | None
 
 CALIBRATIONS = "sigmoid", "isotonic"
+
+
+def _is_missing(label: Any) -> bool:
+    """Tell whether a label is None, NaN, or the NA of pandas."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)  # noqa: PLR0124
 
 
 class _LinearClassifier(ClassifierMixin, MethodParameters):
@@ -82,6 +88,22 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         if self._curves is not None:
             return probabilities.isotonic_probabilities(self._curves, decisions)
         return probabilities.probabilities(self.slope_, decisions)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability may underflow to zero
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def summary(self) -> CoefficientSummary:
+        """Return coefficients and standard errors of the classes coded as ±1, a table if printed.
+
+        See :meth:`stoptime.StoppedRegressorCV.summary`; of two classes, the second is shown.
+        """
+        check_is_fitted(self)
+        found = self.regressor_.summary()
+        several = len(self.classes_) > 2
+        labels = self.classes_ if several else self.classes_[1:]
+        return replace(found, targets=[f"class {label}" for label in labels])
 
     def _fitted(
         self,
@@ -151,6 +173,8 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         labels = y
         if not (is_device_array(X) and is_device_array(y) and y.ndim == 1):
             labels = column_or_1d(on_host(y), warn=True)
+        if getattr(labels.dtype, "kind", None) == "O" and any(map(_is_missing, {*labels.tolist()})):
+            raise ValueError("Input y contains NaN.")  # the words of scikit-learn
         if getattr(labels.dtype, "kind", None) in {"O", "U", "S"}:
             check_classification_targets(labels)  # which explains why labels cannot be sorted
         self.classes_, place = array_namespace(labels).unique_inverse(labels)
@@ -298,6 +322,8 @@ class StoppedClassifierCV(_LinearClassifier):
            [0.999, 0.001]])
     """
 
+    # groups go to the folds of cv without being asked for, as in RidgeClassifierCV
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _taken_over = (
         *_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_",
     )  # fmt: skip

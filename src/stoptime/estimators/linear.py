@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -200,6 +200,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     >>> model.choice_.message
     'least loo error at 294 stops'
     """
+
+    # groups go to the folds of cv without being asked for, as in RidgeCV
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
         self,

@@ -40,13 +40,16 @@ class CoefficientSummary:
     noise: Floats
     r2: Floats
     n_samples: float
+    targets: list[str] | None = None  #: Names of several targets, or of classes.
 
     def __repr__(self) -> str:
         width = max(map(len, [*self.names, "intercept"]))
         lines = [self.title]
         for target, noise in enumerate(self.noise):
             freedom = self.degrees_of_freedom[target]
+            named = [] if self.targets is None else [f"\n{self.targets[target]}"]
             lines += [
+                *named,
                 f"{self.n_samples:g} rows, {freedom:.1f} degrees of freedom",
                 f"R² {self.r2[target]:.3f}, standard deviation of the noise {noise:.4g}",
                 f"{'':{width}} {'coef':>12} {'std err':>12}",
@@ -81,6 +84,7 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
     squares = np.asarray(on_host(spectrum.vectors), np.float64) ** 2
     spread = np.sqrt(squares @ (gain**2 * s) / n)
     names = getattr(model, "feature_names_in_", None)
+    several = [f"target {i}" for i in range(len(noise))] if len(noise) > 1 else None
     return CoefficientSummary(
         title=f"{type(model).__name__}: {method} stopped at {np.round(searched.stop, 4)}",
         names=[f"x{j}" for j in range(len(spread))] if names is None else list(map(str, names)),
@@ -91,4 +95,5 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
         noise=noise,
         r2=1 - residual / power,
         n_samples=spectrum.n_samples,
+        targets=several,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def error_curve(
     """Draw an estimated error curve, the chosen stop and one standard error around it.
 
     The curve of many targets is their mean. The legend shows the equivalent ridge penalty if given.
+    Of several methods, the others are drawn at their best stops. Least squares, the stop ∞, has no
+    place on a logarithmic axis and is drawn at its right end.
     """
     ax = _axes(ax)
     color = COLORS.get(method.name, "0.3")
@@ -86,24 +89,35 @@ def error_curve(
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
     errors = curve.errors[drawn]
+    ends = stops.min(initial=1.0), stops.max(initial=1.0)
     ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
     if curve.standard_errors is not None:
         spread = curve.standard_errors[drawn]
         ax.fill_between(stops, errors - spread, errors + spread, color=color, alpha=0.15, lw=0)
+    others = [one for one in choice.candidates if one.method.name != method.name]
+    for one in others:
+        place = np.clip(float(np.mean(one.stop)), ends[0] / 2, 2 * ends[1])
+        label = LABELS.get(one.method.name, one.method.name)
+        ax.plot(place, one.error, "s", color=COLORS.get(one.method.name, "0.3"), ms=5, label=label)
     if np.ndim(choice.stop) == 0:
         stop = float(choice.stop)
         error = float(choice.error)
         label = f"stop {number(stop)}"
         if penalty is not None:
             label += f", equivalent to penalty {number(penalty)}"
-        ax.axvline(stop, color="0.3", linestyle="--", linewidth=1)
-        ax.plot(stop, error, "o", color=color, label=label)
+        place = np.clip(stop, ends[0] / 2, 2 * ends[1])
+        ax.axvline(place, color="0.3", linestyle="--", linewidth=1)
+        ax.plot(place, error, "o", color=color, label=label)
         if choice.standard_error is not None:
             limit = error + float(choice.standard_error)
             ax.axhline(limit, color="0.6", ls=":", linewidth=1, label="one standard error above")
     else:
         ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
-    ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=choice.message)
+    # beside errors of another order of magnitude, the dip would vanish on a linear axis
+    if errors.size and errors.max() > 10 * errors.min() > 0:
+        ax.set_yscale("log")
+    title = "\n".join(wrap(choice.message, 60))
+    ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=title)
     ax.legend()
     return ax
 
@@ -133,6 +147,9 @@ def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     ax.plot(stops, curve.variance[drawn], color=color, linewidth=1.0, ls=":", label="variance")
     ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
     ax.set(xscale="log", xlabel="stop", ylabel="risk")
+    # beside risks of another order of magnitude, the dip would vanish on a linear axis
+    if curve.total[drawn].max(initial=0) > 10 * curve.best_total > 0:
+        ax.set_yscale("log")
     ax.set_title(f"{LABELS.get(name, name)}: risk along the path")
     ax.legend()
     return ax

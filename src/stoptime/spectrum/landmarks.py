@@ -14,7 +14,7 @@ still has that row among its landmarks if it is one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, cast
@@ -28,7 +28,7 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
 from stoptime.spectrum.moments import moments
-from stoptime.spectrum.row_data import SampleData, Splits, test_weights
+from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.support.arrays import (
     array_namespace,
@@ -114,29 +114,18 @@ def _inverse(lower: Any, identity: Any) -> Any:
     return array_namespace(lower).linalg.solve(lower, identity)
 
 
-@dataclass(frozen=True, eq=False)
 class LandmarkRows(Rows):
     """Features of the rows of a container: an array, a memory map, a sparse matrix or a tensor."""
 
-    X: Any
-    features: LandmarkFeatures
-    # the newest directions to which features were rotated, and R times them
-    _turned: list[Any] = field(default_factory=list, repr=False)
+    can_be_copied = False  # all features together may be far larger than the rows
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and features."""
-        return int(self.X.shape[0]), int(self.features.landmarks.shape[0])
-
-    @property
-    def precision(self) -> Any:
-        """The type that results are rounded to: double precision."""
-        return self.features.landmarks.dtype
-
-    @property
-    def can_be_copied(self) -> bool:
-        """No: all features together may be far larger than the rows."""
-        return False
+    def __init__(self, X: Any, features: LandmarkFeatures) -> None:
+        self.X = X
+        self.features = features
+        self.shape = int(X.shape[0]), int(features.landmarks.shape[0])
+        self.precision = features.landmarks.dtype
+        # the newest directions to which features were rotated, and R times them
+        self._turned: list[Any] = []
 
     def read(self, index: Index) -> Any:
         """Return the features of some rows."""
@@ -238,7 +227,7 @@ class LandmarkData(SampleData):
         self, train: NDArray[np.intp], test: NDArray[np.intp]
     ) -> tuple[LandmarkData, RowsToTest]:
         part = self.sample.take(test)
-        tested = RowsToTest(part.X.matrix(), part.y, test_weights(self.sample, test))
+        tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
         return replace(self, sample=self.sample.take(train)), tested
 
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:

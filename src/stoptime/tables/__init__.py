@@ -1,9 +1,16 @@
-"""From files to matrices: reading a table, and turning its columns into features."""
+"""From a table to a fitted model: reading, preparing, fitting, saving."""
 
-from stoptime.tables.reading import BUILT_IN, Table, pandas, read_table, write_table
-from stoptime.tables.recipe import Column, Policy, Prepared, Recipe, TableRows, opening, prepare
+from stoptime.tables.assessment import Errors, Score, TableFit
+from stoptime.tables.preparation import Decision, TablePreparation
+from stoptime.tables.reading import Table, read_table, write_table
 
 __all__ = [
-    "BUILT_IN", "Column", "Policy", "Prepared", "Recipe", "Table", "TableRows", "opening",
-    "pandas", "prepare", "read_table", "write_table",
-]  # fmt: skip
+    "Decision",
+    "Errors",
+    "Score",
+    "Table",
+    "TableFit",
+    "TablePreparation",
+    "read_table",
+    "write_table",
+]

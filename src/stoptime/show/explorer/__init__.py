@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,10 +19,8 @@ def page() -> str:
     """Return the explorer as one HTML page, which loads nothing from the network."""
     script = "\n".join(_source(f"{name}.js") for name in SCRIPTS)
     parts = {"version": __version__, "style": _source("style.css"), "script": script}
-    html = _source("page.html")
-    for name, text in parts.items():
-        html = html.replace("{{" + name + "}}", text)
-    return html
+    # one pass over the template leaves braces inside the parts alone
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _source("page.html"))
 
 
 def write(target: str | Path) -> Path:

@@ -2,7 +2,7 @@
 "use strict";
 
 (function (stoptime) {
-  const POINTS_PER_SWING = 12; // these are the numbers of the search in Python
+  const POINTS_PER_SWING = 12; // as in the search in Python, which looks at more dips
   const MOST_POINTS = 20000;
   const PER_DECADE = 60;
   const BEGUN = 1e-4;

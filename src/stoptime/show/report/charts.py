@@ -1,114 +1,168 @@
-"""The parts of a report: sections with tables and with charts as data."""
+"""The charts of a report, drawn by matplotlib as SVG in the colours of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import io
+import re
+from collections.abc import Callable
+from html import escape
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stoptime.show.results import TableOf
-from stoptime.support.arrays import Floats
+from stoptime.show import plots
+from stoptime.stopping.registry import get_rule
+from stoptime.support.arrays import Array
+from stoptime.support.checks import installed
 from stoptime.support.wording import number
+from stoptime.tables.assessment import TableFit
 
-TABLE_ROWS = 40
-CHART_DIGITS = 6  # significant digits of drawn numbers, finer than a pixel
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A line across the chart, at x or at y."""
-
-    label: str
-    x: float | None = None
-    y: float | None = None
+# mid-tones, which can be read on white and on black
+BLUE, ORANGE = "#2f86d2", "#d9662b"
+INK, FAINT = "#010203", "#040506"  # replaced by the colours of the page
+SCATTER_POINTS = 2000  # of a scatter plot; more would only hide each other
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """A line, points, or the bands or whiskers from ``low`` to ``high``."""
-
-    name: str
-    x: Floats
-    y: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    kind: Literal["line", "points", "band", "whiskers"] = "line"
-    # a place in the palette of eight; colours beyond it repeat with dashes
-    color: int = 0
-    dashed: bool = False
-    # names of the points, shown when a reader hovers over them
-    labels: tuple[str, ...] = ()
-
-    def content(self) -> dict[str, Any]:
-        """Return the series for the script."""
-        arrays = {"x": self.x, "y": self.y, "low": self.low, "high": self.high}
-        drawn = {key: list(map(_drawn, one)) for key, one in arrays.items() if one is not None}
-        return {**vars(self), **drawn}
-
-
-@dataclass(frozen=True, eq=False)
-class Chart:
-    """Axes, series and marks."""
-
-    key: str
-    title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Series]
-    marks: Sequence[Mark] = ()
-    # whether an axis starts logarithmic; None removes the choice
-    log_x: bool | None = True
-    log_y: bool | None = False
-    nearest: bool = False  # hovering describes the nearest line alone
-    # names at x = 1, 2, ... in place of numbers
-    categories: tuple[str, ...] = ()
-
-    def content(self) -> dict[str, Any]:
-        """Return the chart for the script."""
-        series = [one.content() for one in self.series]
-        marks = [{"label": one.label, "x": _drawn(one.x), "y": _drawn(one.y)} for one in self.marks]
-        # An infinite mark has no place on either axis.
-        marks = [one for one in marks if (one["x"], one["y"]) != (None, None)]
-        return {**vars(self), "series": series, "marks": marks}
-
-    def table(self) -> TableOf:
-        """Return the numbers behind the chart, thinned to a table that people can read."""
-        head = [self.x_label or "name"]
-        # The series may have different x, so that a cell is empty where a series has no value.
-        xs = np.unique(np.concatenate([one.x for one in self.series]))
-        xs = xs[thinned(len(xs), TABLE_ROWS)]
-        columns = [[self.categories[int(x) - 1] if self.categories else number(x) for x in xs]]
-        for one in self.series:
-            parts = {"": one.y} if one.low is None else {" from": one.low, " to": one.high}
-            for suffix, values in parts.items():
-                head.append(one.name + suffix)
-                known = dict(zip(one.x.tolist(), np.asarray(values).tolist(), strict=True))
-                columns.append([number(known[x]) if x in known else "" for x in xs.tolist()])
-        rows = tuple(zip(*columns, strict=True))
-        return TableOf(f"Numbers: {self.title}", tuple(head), rows, folded=True)
+def drawn(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
+    """Return a figure as an SVG element: ``draw`` gets its axes."""
+    advice = 'A report needs matplotlib: pip install "stoptime[plot]".'
+    matplotlib = installed("matplotlib", advice)
+    figure = installed("matplotlib.figure", advice).Figure((5.2, height), layout="constrained")
+    colours = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    style = {
+        **dict.fromkeys(colours, INK),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.size": 10.5,
+        "grid.color": FAINT,
+        "legend.frameon": False,
+        "legend.fontsize": "small",
+        "svg.fonttype": "none",  # text stays text, in the font of the page
+        "svg.hashsalt": title,  # so that names in several figures of a page differ
+    }
+    with matplotlib.rc_context(style):
+        axes = figure.add_subplot()
+        axes.grid(linewidth=0.6)
+        axes.set_axisbelow(True)
+        draw(axes)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :].replace(FAINT, "var(--grid)")
+    for dark in (INK, "#000000", "#4c4c4c"):  # the last two are those of stoptime.plots
+        svg = svg.replace(dark, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # without a size of its own it takes the width of the page
+    head = f'<svg role="img" aria-label="{escape(title)}"'
+    return head + re.sub(r'(?:width|height)="[\d.]+pt" ?', "", svg.removeprefix("<svg"), count=2)
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading, one paragraph of text, and the charts, tables, notes and Python code below it."""
+def error_curve(fit: TableFit) -> Callable[[Any], None]:
+    """Draw the estimated error along the path, with the chosen stop and the other methods."""
+    model = fit.model
+    rule = get_rule(model.rule, model.cv)
 
-    key: str
-    title: str
-    text: str
-    charts: tuple[Chart, ...] = ()
-    tables: tuple[TableOf, ...] = ()
-    notes: tuple[str, ...] = ()
-    code: str = ""
+    def draw(axes: Any) -> None:
+        plots.error_curve(model.choice_, model.method_, ax=axes)
+        axes.set_title("")
+        name = "mean squared error" if rule.measure == "error" else rule.measure
+        axes.set_ylabel(name if model.scoring is None else "negative score")
 
-
-def thinned(count: int, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` indices below ``count``, evenly spread, with the first and last."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+    return draw
 
 
-def _drawn(value: float | None) -> float | None:
-    """Return a number with few digits; None, which is null in JSON, if it is not finite."""
-    return None if value is None or not np.isfinite(value) else float(f"{value:.{CHART_DIGITS}g}")
+def observed(fit: TableFit, predicted: Array, *, residuals: bool) -> Callable[[Any], None]:
+    """Draw the target, or the residual, of each left-out row against its prediction."""
+    some = shown(len(predicted))
+    x = predicted[some]
+    y = np.asarray(fit.y, np.float64)[some]
+
+    def draw(axes: Any) -> None:
+        kept = {"s": 12, "alpha": 0.5, "color": BLUE, "linewidths": 0}
+        axes.scatter(x, y - x if residuals else y, **kept)
+        axes.set_xlabel(f"predicted {fit.target}, by the fit without the row")
+        if residuals:
+            axes.axhline(0, color=INK, lw=0.8)
+            axes.set_ylabel("observed - predicted")
+            return
+        ends = [min(x.min(), y.min()), max(x.max(), y.max())]
+        axes.plot(ends, ends, color=INK, lw=0.8)
+        axes.set_ylabel(f"observed {fit.target}")
+
+    return draw
+
+
+def shown(n: int) -> Array:
+    """Return the rows that a scatter plot shows, drawn at random if there are too many."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:SCATTER_POINTS])
+
+
+def bars(values: dict[str, float], label: str) -> Callable[[Any], None]:
+    """Draw horizontal bars, the first at the top."""
+    names = [name if len(name) < 28 else f"{name[:26]}…" for name in values]
+
+    def draw(axes: Any) -> None:
+        axes.barh(range(len(names)), list(values.values()), color=BLUE, height=0.7)
+        axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(label)
+
+    return draw
+
+
+def calibration(fit: TableFit) -> Callable[[Any], None]:
+    """Draw the share that came true against the predicted probability."""
+    chances, shares, counts = np.array(fit.classes.calibration).T  # type: ignore[union-attr]
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=INK, lw=0.8, label="perfect")
+        axes.plot(chances, shares, color=BLUE, lw=1)
+        axes.scatter(chances, shares, s=10 + 150 * counts / counts.max(), color=BLUE, alpha=0.7)
+        axes.set(xlabel="predicted probability", ylabel="share that came true")
+
+    return draw
+
+
+def confusion(fit: TableFit) -> Callable[[Any], None]:
+    """Draw how many rows of each class are predicted as each class."""
+    found: Any = fit.classes
+    counts = np.array(found.confusion)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+    labels = [str(one)[:16] for one in found.labels]
+
+    def draw(axes: Any) -> None:
+        axes.grid(visible=False)
+        q = len(labels)
+        for i in range(q):
+            for j in range(q):
+                box = ((j - 0.48, i - 0.48), 0.96, 0.96)
+                patch = installed("matplotlib.patches", "").Rectangle(*box, lw=0)
+                patch.set(facecolor=BLUE if i == j else ORANGE, alpha=0.08 + 0.7 * shares[i, j])
+                axes.add_patch(patch)
+                if q <= 12:
+                    axes.text(j, i, number(counts[i, j]), ha="center", va="center")
+        axes.set(xlim=(-0.5, q - 0.5), ylim=(q - 0.5, -0.5))
+        axes.set_xticks(range(q), labels, rotation=45 if q > 4 else 0)
+        axes.set_yticks(range(q), labels)
+        axes.set(xlabel="predicted class", ylabel="class")
+
+    return draw
+
+
+def intervals(ends: Array, guess: Array, truth: Array, name: str) -> Callable[[Any], None]:
+    """Draw intervals of held-out rows, in the order of their predictions, and the true values."""
+    some = np.sort(np.random.default_rng(0).permutation(len(guess))[:200])
+    order = some[np.argsort(guess[some], kind="stable")]
+    low, high = ends[order].T
+    inside = (low <= truth[order]) & (truth[order] <= high)
+    place = np.arange(len(order))
+
+    def draw(axes: Any) -> None:
+        axes.vlines(place, low, high, color=INK, alpha=0.25, lw=1.5)
+        for name_, kept, colour in (("inside", inside, BLUE), ("outside", ~inside, ORANGE)):
+            axes.plot(place[kept], truth[order][kept], ".", color=colour, label=name_)
+        axes.set(xlabel="held-out rows, ordered by prediction", ylabel=name)
+        axes.legend()
+
+    return draw

@@ -1,0 +1,63 @@
+"""Prediction intervals through pipelines, searches and transformed targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
+
+from stoptime.support.arrays import Floats
+
+
+def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any) -> Floats:
+    """Return lower and upper ends of prediction intervals, along a new last axis.
+
+    A Pipeline transforms X first, and a TransformedTargetRegressor maps the ends back to the units
+    of y: the order of values is all that an interval needs, so its confidence stays the same.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor of stoptime or of :func:`stoptime.load`, alone or at the end of a
+        Pipeline, inside a TransformedTargetRegressor, or found by a search such as GridSearchCV.
+    X : array-like or data frame of shape (n, n_features)
+        New rows.
+    confidence : float, default=0.9
+        Probability, between 0 and 1, that an interval contains the new response.
+    **options
+        Further arguments of the regressor, such as ``kind="jackknife"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import stoptime as st
+    >>> from sklearn.compose import TransformedTargetRegressor
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), st.StoppedRegressorCV())
+    >>> of_log = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp).fit(X, y)
+    >>> predict_interval(of_log, X[:2]).round()
+    array([[101., 365.],
+           [ 38., 136.]])
+    """
+    if isinstance(model, Pipeline):
+        rows = model[:-1].transform(X) if len(model.steps) > 1 else X
+        return predict_interval(model[-1], rows, confidence, **options)
+    if isinstance(model, TransformedTargetRegressor):
+        ends = predict_interval(model.regressor_, X, confidence, **options)
+        columns = [np.reshape(ends[..., i], (len(ends), -1)) for i in (0, 1)]
+        back = [np.asarray(model.transformer_.inverse_transform(one)) for one in columns]
+        # a decreasing function swaps the ends
+        return np.sort(np.stack([one.reshape(ends.shape[:-1]) for one in back], axis=-1), axis=-1)
+    if hasattr(model, "best_estimator_"):
+        return predict_interval(model.best_estimator_, X, confidence, **options)
+    if not hasattr(model, "predict_interval"):
+        raise TypeError(
+            f"{type(model).__name__} has no intervals: they need a regressor of stoptime that "
+            "chose its stop, such as StoppedRegressorCV."
+        )
+    return model.predict_interval(X, confidence, **options)  # type: ignore[no-any-return]

@@ -1,0 +1,500 @@
+"""A transformer that turns the columns of a table into features, and says what it did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from stoptime.support.arrays import Array, Floats
+from stoptime.support.user_warnings import warn_user
+from stoptime.support.wording import did_you_mean
+from stoptime.tables.values import Form, decimal_sign, pandas, read, words
+
+Missing = Literal["impute", "error"]
+
+MISSING_WORD = "(missing)"  # the category of missing text
+CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
+
+
+class PreparationWarning(UserWarning):
+    """Values of new rows were filled in or not recognised."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of one column of a table."""
+
+    column: str
+    kind: Literal["number", "date", "text", "dropped"]  #: Dates are counted in days since 1970.
+    note: str = ""  #: What is unusual, with a value and the parameter that changes it.
+    form: Form = field(default_factory=lambda: Form("text"))  #: How its values are written.
+    levels: tuple[str, ...] = ()  #: Words that get a feature of zeros and ones each.
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its features."""
+        if self.kind == "text":
+            return [_feature_name(self.column, level) for level in self.levels]
+        return [] if self.kind == "dropped" else [self.column]
+
+
+def _feature_name(column: str, level: Any) -> str:
+    return f"{column}={level}"
+
+
+class TablePreparation(TransformerMixin, BaseEstimator):
+    """Turn the columns of a data frame into numbers, as ``stoptime fit`` does.
+
+    Numbers stay numbers, also those in text: with a currency, a percent sign or a unit, with
+    thousands, decimal commas, K or M, and times such as 10:30 in hours. Dates become days since
+    1970. Every frequent word of a text column gets a feature of zeros and ones. Columns without
+    information are left out: constants, and text that hardly repeats, such as names and ids. Codes
+    with leading zeros are text. New rows are read as the rows of the fit were.
+
+    Parameters
+    ----------
+    missing : {"impute", "error"}, default="impute"
+        "impute" replaces missing numbers by the median, and gives missing text a category of its
+        own; "error" refuses them.
+    categories : int, default=50
+        Features for one text column: its most frequent words, and those as frequent as the last of
+        these, up to four times as many. Where even more are tied, all of the tied ones are left
+        out.
+    standardise : bool, default=True
+        Whether to scale every feature to mean zero and variance one.
+    kinds : dict, optional
+        "number", "date", "text", or a format of dates such as "%d/%m/%Y", for columns that would be
+        read as something else.
+    drop : sequence of str, default=()
+        Columns that are not used.
+    na : sequence, default=()
+        Words and numbers that stand for a missing value, such as "unknown" and -999.
+
+    Attributes
+    ----------
+    decisions_ : dict of Decision
+        What became of every column, by its name.
+    notes_ : list of str
+        Everything unusual, each with a value and the parameter that changes it.
+    transformer_ : ColumnTransformer
+        A SimpleImputer for the numbers, then a OneHotEncoder for the text.
+    center_, scale_ : arrays of shape (n_features_out,)
+        Subtracted from the features, and dividing them; zeros and ones if not standardised.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"paid": ["1.250,00 €", "980,50 €", None], "town": ["a", "b", "b"]})
+    >>> preparation = TablePreparation(standardise=False).fit(frame)
+    >>> preparation.transform(frame[:2]).tolist()
+    [[1250.0, 1.0, 0.0], [980.5, 0.0, 1.0]]
+    >>> print(preparation.notes_[0])
+    Column "paid": text such as '1.250,00 €', read as numbers with the decimal sign ',' and the \
+unit '€'; kinds={"paid": "text"} keeps it as text.
+    """
+
+    def __init__(
+        self,
+        *,
+        missing: Missing = "impute",
+        categories: int = 50,
+        standardise: bool = True,
+        kinds: Mapping[str, str] | None = None,
+        drop: Sequence[str] = (),
+        na: Sequence[Any] = (),
+    ) -> None:
+        self.missing = missing
+        self.categories = categories
+        self.standardise = standardise
+        self.kinds = kinds
+        self.drop = drop
+        self.na = na
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Decide what becomes of every column.
+
+        X is a data frame of pandas or polars, or an array of objects; y is not used. Weights count
+        in the means and variances of the features.
+        """
+        self._fit(X, sample_weight)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:  # noqa: ARG002
+        """Fit, and return the features of the same rows."""
+        return self._scaled(self._fit(X, sample_weight))
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of new rows, of shape (n, n_features_out).
+
+        A data frame needs the columns of the fit, in any order and with others beside them. What is
+        filled in or not recognised is told by a PreparationWarning.
+        """
+        check_is_fitted(self)
+        table, notes = self._typed(X)
+        gaps = table.isna().sum()
+        if self.missing == "error" and gaps.any():
+            name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
+            raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
+        table, found = _filled(table, self.kept())
+        for note in notes + found:
+            warn_user(note, PreparationWarning)
+        return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return the names of the features, such as "size" and "town=Oslo"."""
+        check_is_fitted(self)
+        return np.array([name for one in self.kept() for name in one.features], dtype=object)
+
+    def columns_of_features(self) -> list[str]:
+        """Return the column of the table that each feature comes from."""
+        return [one.column for one in self.kept() for _ in one.features]
+
+    def in_original_units(self, coef: Floats, intercept: Floats) -> tuple[Array, Array]:
+        """Return coefficients and intercept of the features before they were standardised."""
+        original = np.asarray(coef / self.scale_, np.float64)
+        return original, np.asarray(intercept - original @ self.center_, np.float64)
+
+    def gaps(self, X: Any) -> NDArray[np.bool_]:
+        """Return which rows have a missing value in a column that is used."""
+        return np.asarray(self._typed(X)[0].isna().any(axis=1))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "impute"
+        return tags
+
+    def _fit(self, X: Any, sample_weight: Any) -> Array:
+        """Decide on the columns, and return the features before they are scaled."""
+        self._check()
+        frame = as_frame(X)
+        self.n_features_in_ = frame.shape[1]
+        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+        check_columns([*self.drop, *(self.kinds or {})], list(frame.columns))
+        frame = frame.drop(columns=list(self.drop))
+        decimal = _table_decimal(frame)
+        self.decisions_: dict[str, Decision] = {}
+        columns: dict[str, Any] = {}
+        for name in frame.columns:
+            self.decisions_[name], columns[name] = self._decided(name, frame[name], decimal)
+        notes = [one.note for one in self.decisions_.values() if one.note]
+        if not self.kept():
+            raise ValueError(" ".join(["No column is left to learn from.", *notes]))
+        table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
+        # rare categories count as unknown here, but the notes already name them
+        table, found = _filled(table, self.kept())
+        self.notes_ = notes + [one for one in found if not one.startswith(UNKNOWN)]
+        self.transformer_ = encoder_of(self.kept()).fit(table)
+        Z = np.asarray(self.transformer_.transform(table), np.float64)
+        self.center_ = np.zeros(Z.shape[1])
+        self.scale_ = np.ones(Z.shape[1])
+        if self.standardise:
+            self.center_ = np.average(Z, axis=0, weights=sample_weight)
+            spread = np.average((Z - self.center_) ** 2, axis=0, weights=sample_weight)
+            # a feature that is constant in all rows of positive weight has rounding alone
+            varies = np.sqrt(spread) > CONSTANT_COLUMN * np.abs(self.center_)
+            self.scale_ = np.where(varies, np.sqrt(spread), 1.0)
+        return Z
+
+    def _check(self) -> None:
+        if self.missing not in {"impute", "error"}:
+            raise ValueError(f'missing must be "impute" or "error"; got {self.missing!r}.')
+        if self.categories < 1:
+            raise ValueError(f"categories must be at least 1; got {self.categories}.")
+        for name, kind in (self.kinds or {}).items():
+            if kind not in {"number", "date", "text"} and "%" not in kind:
+                raise ValueError(
+                    f'kinds[{name!r}] must be "number", "date", "text", or a format of dates such '
+                    f'as "%d/%m/%Y"; got {kind!r}.'
+                )
+
+    def kept(self) -> list[Decision]:
+        """Return the decisions on columns that have features: numbers first, then text."""
+        every = self.decisions_.values()
+        numbers = [one for one in every if one.kind in {"number", "date"}]
+        return numbers + [one for one in every if one.kind == "text"]
+
+    def _scaled(self, Z: Array) -> Array:
+        return np.asarray((Z - self.center_) / self.scale_)
+
+    def cleaned(self, series: Any) -> Any:
+        """Return a column with gaps in place of the words for a missing value."""
+        if not len(self.na):
+            return series
+        if pandas().api.types.is_numeric_dtype(series):
+            given = pandas().to_numeric(pandas().Series(list(self.na)), errors="coerce")
+            return series.mask(series.isin(given.dropna()))
+        known = {str(one) for one in self.na}
+        return series.mask(np.array([one in known for one in words(series)]))
+
+    def _decided(self, name: str, series: Any, decimal: str) -> tuple[Decision, Any]:
+        """Return what becomes of a column, and its values."""
+        series = self.cleaned(series)
+        wanted = (self.kinds or {}).get(name)
+        try:
+            form, values = read(series, _wanted_form(wanted), decimal=decimal)
+        except ValueError as error:
+            raise ValueError(f'Column "{name}": {error}') from error
+        if wanted is not None and form.kind != (_wanted_form(wanted) or form).kind:
+            raise ValueError(f'Column "{name}" is not all of kind {wanted!r}: {_example(series)}.')
+        gaps = np.asarray(pandas().isna(values))
+        if gaps.all():
+            return Decision(name, "dropped", f'Column "{name}": left out, there is no value.'), None
+        if gaps.any() and self.missing == "error":
+            raise ValueError(
+                f'Column "{name}" has {counted(int(gaps.sum()), "missing value")}: '
+                'missing="impute" fills them in, and complete_rows=True of fit_table leaves out '
+                "their rows."
+            )
+        if form.kind == "text":
+            kind, note, levels = self._decided_text(name, values[~gaps], bool(gaps.any()), wanted)
+            return Decision(name, kind, note and f'Column "{name}": {note}.', form, levels), values
+        kind, note = _decided_numbers(name, values[~gaps], form, _example(series), wanted)
+        return Decision(name, kind, note and f'Column "{name}": {note}.', form), values
+
+    def _decided_text(
+        self, name: str, known: Any, with_gaps: bool, wanted: str | None
+    ) -> tuple[Any, str, tuple[str, ...]]:
+        counts = pandas().Series(known).value_counts()
+        example = repr(str(known[0])[:40])
+        keeps = f'kinds={{"{name}": "text"}} keeps it'
+        if len(counts) == len(known) > 1 and wanted is None:
+            return "dropped", f"left out, {example} and all other texts occur once; {keeps}", ()
+        if len(counts) > self.categories and len(known) < 3 * len(counts) and wanted is None:
+            many = f"{example} is one of {len(counts)} texts in {len(known)} rows, as in a column"
+            return "dropped", f"left out, {many} of names or ids; {keeps}", ()
+        own = [MISSING_WORD] if with_gaps else []
+        if len(counts) + len(own) < 2:
+            return "dropped", f"left out, {example} in every row", ()
+        levels = _frequent(counts, self.categories)
+        note = ""
+        if len(levels) < len(counts):
+            share = counts[levels].sum() / counts.sum()
+            note = (
+                f"of {len(counts)} different texts such as {example}, the {len(levels)} most "
+                f"frequent ({share:.0%} of rows) get a feature each and the others none; "
+                f"categories={len(counts)} gives one to all"
+            )
+        elif len(counts) > 10:
+            note = f"{len(counts)} different texts such as {example}, a feature for each"
+        if all(one.isdigit() for one in counts.index):
+            code = f"digits such as {example} are taken as a code, not as a number"
+            note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
+        if not levels and not own:
+            return "dropped", note, ()
+        return "text", note, (*sorted(levels), *own)
+
+    def _typed(self, X: Any) -> tuple[Any, list[str]]:
+        """Return new rows as a frame of floats and words, with gaps, and a note on their form."""
+        frame = as_frame(X, self.feature_names_in_.tolist())
+        kept = self.kept()
+        check_columns([one.column for one in kept], list(frame.columns))
+        columns: dict[str, Any] = {}
+        other: list[str] = []
+        for one in kept:
+            series = self.cleaned(frame[one.column])
+            try:
+                form, values = read(series, one.form)
+            except ValueError as error:
+                raise ValueError(f'Column "{one.column}": {error}') from error
+            if form.kind != one.form.kind:
+                if series.notna().any():
+                    raise ValueError(
+                        f'Column "{one.column}" must hold {one.kind}s as in fitting: '
+                        f"{_example(series, one.form)}. Correct it, or name the values that are "
+                        "missing by na."
+                    )
+                values = np.full(len(series), np.nan)
+            elif _may_differ(one.form, form):
+                other.append(f"{one.column} ({_example(series)})")
+            columns[one.column] = values
+        notes = [f"{OTHER_FORM}: {', '.join(other)}."] if other else []
+        return pandas().DataFrame(columns, index=frame.index), notes
+
+
+OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
+UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
+
+
+def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
+    """Return a pandas.DataFrame for a frame of pandas or polars, or for an array."""
+    pd = pandas()
+    if hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    if isinstance(X, pd.DataFrame):
+        frame = X.set_axis([str(name) for name in X.columns], axis=1)
+    else:
+        # an array of objects gets back the type of each column
+        frame = pd.DataFrame(np.asarray(X)).infer_objects()
+        given = [f"x{i}" for i in range(frame.shape[1])] if names is None else list(names)
+        if len(given) != frame.shape[1]:
+            raise ValueError(
+                f"X has {frame.shape[1]} features, but {len(given)} columns were fitted: "
+                f"{', '.join(given[:12])}."
+            )
+        frame.columns = given
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f'There are two columns named "{twice}": rename one of them.')
+    return frame
+
+
+def check_columns(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise a ValueError if there is no column of some name, with what may be the cause."""
+    lacking = [name for name in names if name not in known]
+    if not lacking:
+        return
+    told = listed(known)
+    hint = did_you_mean(lacking[0], known) or "."
+    if len(known) == 1 and lacking[0] in known[0]:
+        told = f'The only column is {known[0]}: separate columns by a comma, ";", "|" or a tab.'
+    elif len(lacking) > 1:
+        hint = ", nor " + ", ".join(f'"{name}"' for name in lacking[1:12]) + hint
+    elif all(re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", name) for name in known):
+        told += " The first line must have the names of the columns."
+    raise ValueError(f'There is no column "{lacking[0]}"{hint} {told}')
+
+
+def listed(known: Sequence[str]) -> str:
+    """Return a sentence that names columns, but not hundreds of them."""
+    more = f" and {len(known) - 12} more" if len(known) > 12 else ""
+    return f"The columns are {', '.join(known[:12])}{more}."
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the singular or the plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def encoder_of(kept: list[Decision]) -> ColumnTransformer:
+    """Return the encoder of a table whose values are floats and words already."""
+    numbers = [one.column for one in kept if one.kind != "text"]
+    texts = [one for one in kept if one.kind == "text"]
+    encoder = OneHotEncoder(
+        categories=[np.array(one.levels, dtype=object) for one in texts],
+        handle_unknown="ignore",
+        sparse_output=False,
+        feature_name_combiner=_feature_name,
+    )
+    return ColumnTransformer(
+        [
+            ("numbers", SimpleImputer(strategy="median"), numbers),
+            ("text", encoder if texts else "drop", [one.column for one in texts]),
+        ],
+        sparse_threshold=0.0,
+        verbose_feature_names_out=False,
+    )
+
+
+def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str]]:
+    """Return a table whose text has no gaps, and sentences on what is filled in or unknown."""
+    found: dict[str, list[str]] = {}
+    for one in kept:
+        gaps = table[one.column].isna()
+        if one.kind == "text":
+            table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
+            unknown = int((~table[one.column].isin(one.levels)).sum())
+            if unknown:
+                found.setdefault(UNKNOWN, []).append(f"{one.column} ({unknown})")
+            gaps &= MISSING_WORD in one.levels
+        if gaps.any():
+            how = "given a category of their own" if one.kind == "text" else "set to the median"
+            told = f"{one.column} ({int(gaps.sum())})"
+            found.setdefault(f"Missing values, {how}", []).append(told)
+    return table, [f"{how}: {', '.join(names)}." for how, names in found.items()]
+
+
+def _table_decimal(frame: Any) -> str:
+    """Return "," if columns of text have decimal commas, and none has a decimal point."""
+    texts = [
+        one
+        for _, one in frame.items()
+        if one.dtype == object or str(one.dtype) in {"str", "string"}
+    ]
+    signs = {decimal_sign(one) for one in texts}
+    return "," if "," in signs and "." not in signs else ""
+
+
+def _wanted_form(kind: str | None) -> Form | None:
+    if kind is None:
+        return None
+    if "%" in kind:
+        return Form("date", formats=(kind,))
+    return Form(kind)  # type: ignore[arg-type]
+
+
+def _example(series: Any, form: Form | None = None) -> str:
+    """Return a value in words, such as "text such as '12 kg'", one of another kind if possible."""
+    known = series.dropna()
+    odd = known
+    if form is not None:
+        kinds = [read(known[i : i + 1], form)[0].kind for i in range(min(len(known), 1000))]
+        odd = known[: len(kinds)][[kind != form.kind for kind in kinds]]
+    value = (odd if len(odd) else known).iloc[0]
+    return f"{'text' if isinstance(value, str) else 'values'} such as {str(value).strip()[:40]!r}"
+
+
+def _decided_numbers(
+    name: str, known: Array, form: Form, example: str, wanted: str | None
+) -> tuple[Any, str]:
+    """Return the kind of a column of numbers or dates, and what is unusual about it."""
+    spread = np.ptp(known)
+    if spread <= CONSTANT_COLUMN * np.abs(known).max():
+        return "dropped", f"left out, {known[0]:g} in every row" + " to 12 digits" * bool(spread)
+    if wanted is None and (form.decimal or form.unit or form.formats):
+        other = "number" if form.formats == ("%Y%m%d",) else "text"
+        keeps = f'kinds={{"{name}": "{other}"}} keeps it as {other}'
+        for one in form.formats:
+            swapped = {"%m/%d": "%d/%m", "%d/%m": "%m/%d"}.get(one[:5])
+            if swapped is not None:
+                keeps += f', and kinds={{"{name}": "{swapped}{one[5:]}"}} swaps day and month'
+        return form.kind, f"{example}, {form.in_words()}; {keeps}"
+    if form.kind == "date":
+        return "date", "" if wanted else "dates, counted in days since 1970"
+    ends = [float(known.min()), float(known.max())]
+    for end in ends:
+        others = known[known != end]
+        nines = re.fullmatch("-?9{2,}", f"{end:g}")
+        # a code lies farther from all other values than these lie from each other
+        if nines and len(others) and np.abs(others - end).min() > np.ptp(others):
+            times = counted(int((known == end).sum()), "time")
+            far = f"{end:g} occurs {times}, far from all other values"
+            return "number", f"{far}; na=[{end:g}] takes it as missing"
+    whole = (known % 1 == 0).all() and len(np.unique(known)) == len(known)
+    if whole and re.search(r"(^|[\W_])id$|Id$|ID$", name):
+        once = f"{known[0]:g} and all other values occur once, as in a column of ids"
+        return "number", f'{once}; drop=["{name}"] leaves it out'
+    return "number", ""
+
+
+def _frequent(counts: Any, most: int) -> list[str]:
+    """Return the most frequent words; ties at the limit are all kept, or all left out."""
+    if len(counts) <= most:
+        return list(counts.index)
+    tied = counts >= counts.iloc[most - 1]
+    if tied.sum() > 4 * most:
+        tied = counts > counts.iloc[most - 1]
+    return list(counts.index[tied])
+
+
+def _may_differ(fitted: Form, new: Form) -> bool:
+    """Tell whether the same text could mean another number or date in another form."""
+    if fitted.kind == "date":
+        return bool(set(new.formats) - {*fitted.formats, "ISO8601"})
+    if new.decimal and new.decimal != (fitted.decimal or "."):
+        return True
+    units = {fitted.unit, new.unit}
+    # a currency may be absent, but a percent sign may not
+    return len(units) > 1 and ("" not in units or "%" in units)

@@ -1,0 +1,169 @@
+"""The results of a fit in words and tables, the same when printed and in the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoptime.support.wording import ROUNDED_TO_ZERO, aligned, method_in_words, number, with_error
+from stoptime.tables.preparation import counted
+
+Figures = list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class TableOf:
+    """A table of texts; a folded one is shown on demand."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    folded: bool = False
+
+
+def summary(fit: Any) -> str:
+    """Return what ``stoptime fit`` prints: key figures, classes, coefficients, the comparison."""
+    rows = [("data", Path(fit.source).name, size(fit)), *key_figures(fit)]
+    width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
+    lines = [f"{a:{width}}  {b:{middle}}  {c}".rstrip() for a, b, c in rows]
+    tables = [*class_tables(fit), coefficient_table(fit, 12)]
+    if fit.scores:
+        tables.append(comparison_table(fit))
+    return "\n\n".join(["\n".join(lines), *(aligned([one.head, *one.rows]) for one in tables)])
+
+
+def size(fit: Any) -> str:
+    """Return the size of the data."""
+    n, p = fit.features.shape
+    return f"{counted(n, 'row')}, {counted(p, 'feature')}"
+
+
+def key_figures(fit: Any) -> Figures:
+    """Return name, value and meaning of what a reader wants to know first."""
+    model = fit.model
+    alpha = getattr(getattr(model, "regressor_", model), "alpha_", None)
+    return [
+        *(_figures_of_classes(fit) if fit.classifies else _figures_of_errors(fit)),
+        ("method", method_in_words(model.method_), ""),
+        (
+            "stop",
+            number(float(model.stop_)),
+            f"{model.method_.stop_meaning}: {model.choice_.message}",
+        ),
+        ("equivalent ridge", "none" if alpha is None else f"alpha {number(float(alpha))}", ""),
+        ("degrees of freedom", f"{model.degrees_of_freedom_:.1f}", _freedom(fit)),
+    ]
+
+
+def _figures_of_classes(fit: Any) -> Figures:
+    found = fit.classes
+    if found is None:
+        return [("accuracy", "unknown", "this method has no predictions of left-out rows")]
+    sizes = np.sum(found.confusion, axis=1)
+    frequent = f"the most frequent class has {100 * sizes.max() / sizes.sum():.1f} %"
+    share = with_error(*(100 * one for one in found.accuracy))
+    return [
+        ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
+        ("log loss", with_error(*found.log_loss), "of left-out rows"),
+    ]
+
+
+def _figures_of_errors(fit: Any) -> Figures:
+    errors = fit.errors
+    if not errors.how:
+        return [("typical error", "unknown", f"{fit.rule_in_words} does not estimate it")]
+    scale = float(np.std(fit.y))
+    mae = "" if errors.mae is None else f"; mean absolute {number(errors.mae, scale=scale)}"
+    error = with_error(errors.rmse, errors.rmse_standard_error, scale=scale)
+    return [
+        ("typical error", error, f"root mean squared error by {errors.how}{mae}"),
+        ("variance explained", f"{100 * errors.explained:.1f} %", f"R² by {errors.how}"),
+    ]
+
+
+def _freedom(fit: Any) -> str:
+    """Return the degrees of freedom of least squares, beside which those of a fit are read."""
+    linear = getattr(fit.model, "regressor_", fit.model)
+    full = int(np.count_nonzero(linear.eigenvalues_)) + bool(fit.model.fit_intercept)
+    n = int(np.count_nonzero(fit.weights))
+    told = f"least squares has {full}" + (", one for each row" if full >= n else "")
+    freedom = float(fit.model.degrees_of_freedom_)
+    # a path that oscillates can have more than least squares
+    if round(freedom, 1) > full:
+        told += "; this path overshoots it"
+    if full >= n and freedom > 0.9 * n:
+        told += "; the fit almost passes through every row, so only left-out errors count"
+    return told
+
+
+def class_tables(fit: Any) -> list[TableOf]:
+    """Return the confusion matrix and the calibration curve of left-out rows."""
+    found = fit.classes
+    if found is None:
+        return []
+    names = [str(label) for label in found.labels]
+    counts = [(name, *map(number, row)) for name, row in zip(names, found.confusion, strict=True)]
+    groups = [(f"{p:.1%}", f"{share:.1%}", str(cases)) for p, share, cases in found.calibration]
+    head = ("class", *(f"predicted {name}" for name in names))
+    curve = ("predicted probability", "came true", "cases")
+    return [
+        TableOf("Confusion matrix of left-out rows", head, tuple(counts)),
+        TableOf("Calibration of left-out rows", curve, tuple(groups)),
+    ]
+
+
+def coefficient_table(fit: Any, most: int) -> TableOf:
+    """Return the largest coefficients and the intercept, as fitted and in original units."""
+    several = fit.coefficients()
+    most = max(most // len(several), 1)
+    # a single one that remains is shown in place of its count
+    most += len(fit.feature_names) == most + 1
+    scale = 0.0 if fit.classifies else float(np.std(fit.y))
+    rows: list[tuple[str, ...]] = []
+    for one in several:
+        prefix = f"{one.name}: " if len(several) > 1 else ""
+        sizes = np.abs(one.coef)
+        order = np.argsort(-sizes, kind="stable")
+        for i in order[:most]:
+            # a coefficient that is rounding for a standardised column is so in every unit
+            small = sizes[i] <= ROUNDED_TO_ZERO * sizes[order[0]]
+            values = (0.0, 0.0) if small else (one.coef[i], one.original_coef[i])
+            rows.append((f"{prefix}{fit.feature_names[i]}", *map(number, values)))
+        if len(order) > most:
+            rows.append((f"{prefix}... and {len(order) - most} smaller ones", "", ""))
+        ends = (one.intercept, one.original_intercept)
+        rows.append((f"{prefix}intercept", *(number(end, scale=scale) for end in ends)))
+    head: tuple[str, ...] = (f"coefficients for {fit.target}", "as fitted")
+    if fit.preparation is not None and fit.preparation.standardise:
+        head = (head[0], "per standardised column", "in original units")
+    shown = tuple(row[: len(head)] for row in rows)
+    return TableOf("Coefficients at the chosen stop", head, shown, folded=len(rows) > 20)
+
+
+def comparison_table(fit: Any) -> TableOf:
+    """Return the errors of the model and its rivals on left-out rows."""
+    scale = 0.0 if fit.classifies else float(np.std(fit.y))
+    rows: list[tuple[str, ...]] = []
+    for one in fit.scores:
+        excess = with_error(one.excess, one.excess_standard_error, sign=True, scale=scale)
+        error = with_error(one.error, one.standard_error, scale=scale)
+        mae = () if one.mae is None else (number(one.mae, scale=scale),)
+        rows.append((one.name, error, *mae, excess if rows else ""))
+    mae = () if fit.classifies else ("MAE",)
+    head = ("on left-out rows", fit.scores[0].measure, *mae, "minus that of stoptime")
+    return TableOf("Estimators on left-out rows", head, tuple(rows))
+
+
+def method_table(fit: Any) -> TableOf | None:
+    """Return the methods among which the fit has chosen, each at its best stop."""
+    candidates = fit.model.choice_.candidates
+    rows = []
+    for one in sorted(candidates, key=lambda one: one.error):
+        stop = number(float(np.mean(one.stop)))
+        behind = with_error(one.behind, one.standard_error, sign=True) if one.behind else "chosen"
+        rows.append((method_in_words(one.method), stop, number(one.error), behind))
+    head = ("method", "best stop", "mean squared error", "behind the chosen one")
+    return TableOf("Methods that were compared", head, tuple(rows)) if rows else None

@@ -1,0 +1,363 @@
+"""What a column holds: numbers in any notation, dates in any format, or words.
+
+Text is read by Python's own regular expressions, one different value at a time: the string types of
+pandas have engines of their own, which differ between its versions.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["number", "date", "text"]
+
+CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
+CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
+# (5) and 5- are negative in accounts; U+2212 is the minus of typesetters
+AMOUNT = re.compile(
+    rf"(?P<open>\()?\s*(?P<before>[-+−]?)\s*(?P<currency>{CURRENCY})?\s*(?P<after>[-+−]?)"
+    r"(?P<digits>\d(?:[\d., '’\u00a0\u202f]*\d)?[.,]?|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
+    r"[\s\u00a0\u202f]*(?P<unit>[^\d\s().,'’−-][^\d\s()]{0,11}[23]?)??(?P<end>-)?\s*(?P<close>\))?"
+)
+GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*")
+TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
+MULTIPLES = {"K": 1e3, "k": 1e3, "M": 1e6, "Mio": 1e6, "B": 1e9, "bn": 1e9}
+NOT_GUESSED = (  # formats that pandas does not guess
+    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
+    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
+)  # fmt: skip
+DATE_WORDS = {"d": "day", "m": "month", "b": "month", "B": "month", "Y": "year", "y": "year"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the values of a column are written, so that new rows are read in the same way."""
+
+    kind: Kind
+    decimal: str = ""  #: The decimal sign of numbers in text that is not plain.
+    unit: str = ""  #: Their unit, such as "€", "%" or "kg"; "h" for times such as 10:30.
+    formats: tuple[str, ...] = ()  #: Of dates in text, as :func:`time.strftime` has them.
+
+    def in_words(self) -> str:
+        """Return how text was read."""
+        if self.kind == "date":
+            words = " or ".join(map(_date_in_words, self.formats))
+            return f"read as dates ({words}) and counted in days since 1970"
+        if self.unit == "h":
+            return "read as times, in hours"
+        unit = f" and the unit {self.unit!r}" if self.unit else ""
+        if self.unit in MULTIPLES:
+            unit = ", K for a thousand, M for a million and B for a billion"
+        percent = ", not divided by 100" if self.unit == "%" else ""
+        return f"read as numbers with the decimal sign {self.decimal!r}{unit}{percent}"
+
+
+class MixedColumnError(ValueError):
+    """Most values of a column are numbers, and some are not."""
+
+
+def pandas() -> Any:
+    """Return the module pandas, or raise an ImportError that says what to install."""
+    if find_spec("pandas") is not None:
+        # a part of pandas that is missing says so itself
+        return import_module("pandas")
+    raise ModuleNotFoundError('Tables need pandas: pip install "stoptime[cli]".')
+
+
+def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[Form, Any]:
+    """Return the form of a column, and its values: floats with NaN for gaps, or words with None.
+
+    Dates are counted in days since 1970. Text is read in the form ``like`` if all of it can be.
+    ``decimal`` is the decimal sign of a column that could have either.
+    """
+    pd = pandas()
+    kinds = pd.api.types
+    if like is not None and like.kind == "text":
+        return like, words(series)
+    if kinds.is_numeric_dtype(series) and not kinds.is_complex_dtype(series):
+        wanted = like is None or like.kind == "date"
+        compact = _compact_dates(series) if wanted else None
+        return (Form("number"), _floats(series)) if compact is None else compact
+    # the values of a column of Python objects have to be looked at
+    inferred = kinds.infer_dtype(series, skipna=True)
+    if inferred in {"date", "datetime", "datetime64"}:
+        return Form("date"), _days(pd.to_datetime(series, utc=True))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return Form("text"), words(series)
+    if inferred in {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}:
+        return Form("number"), _floats(series.map(float, na_action="ignore").astype(float))
+    nested = (list, dict, set, tuple, np.ndarray)
+    odd = inferred == "mixed" and any(isinstance(value, nested) for value in series)
+    if odd or inferred not in {"string", "mixed", "mixed-integer"}:
+        raise ValueError(f"{inferred} values cannot become numbers: drop the column.")
+    return _read_text(words(series), like, decimal)
+
+
+def words(series: Any) -> Any:
+    """Return the values of a column as text without blanks around it, with None for gaps."""
+    # one by one, the values of a column of pyarrow would be slow
+    values = series.to_numpy(dtype=object)
+    gaps = pandas().isna(values)
+    found = np.empty(len(series), dtype=object)
+    found[~gaps] = [str(value).strip() for value in values[~gaps]]
+    return found
+
+
+def decimal_sign(series: Any) -> str:
+    """Return "," or "." if the text of a column can be read with this decimal sign alone."""
+    # a thousand different values tell it as well as all
+    texts = [one for one in dict.fromkeys(words(series[:10_000])) if one][:1000]
+    point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")
+    return "" if point == comma else "." if point > comma else ","
+
+
+def _read_text(texts: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
+    values = _decimals(texts) if like in {None, Form("number")} else None
+    if values is not None:
+        return Form("number"), values
+    different = [one for one in dict.fromkeys(texts) if one is not None]
+    found = None
+    # text in the form of the fit is tried first
+    for given in (like, None) if like is not None else (None,):
+        found = found or _read_different(different, given, decimal)
+    if found is None:
+        return Form("text"), texts
+    form, numbers = found
+    return form, _finite(np.array([np.nan if one is None else numbers[one] for one in texts]))
+
+
+def _decimals(texts: Any) -> Any:
+    """Return a column of plain decimals, the most common one, at the speed of NumPy; else None."""
+    head = [one for one in texts[:1000] if one is not None]
+    # a point that cannot separate thousands is a decimal point, and there is no code beside it
+    if not any("." in one and not GROUPED.fullmatch(one.lstrip("+-")) for one in head):
+        return None
+    try:
+        values = texts.astype(np.float64)  # None becomes NaN
+    except ValueError:
+        return None
+    return None if any("_" in one for one in head) else _finite(values)
+
+
+Found = tuple[Form, dict[str, float]]
+
+
+def _read_different(  # noqa: PLR0911 - one for each kind of text
+    texts: list[str], like: Form | None, decimal: str
+) -> Found | None:
+    """Return the form and the number of every text, or None for words and codes."""
+    if not texts or (like is None and _are_codes(texts)):
+        return None
+    if like is not None and like.kind == "date":
+        return _dates(texts, like.formats)
+    comma = [] if like is None else [like.decimal]
+    if _thousands(texts):
+        comma.append(",")
+    signs = dict.fromkeys(filter(None, [*comma, decimal, ".", ","]))
+    plain = _plain(texts)
+    # a point is a decimal point, unless this table has shown that it is not
+    if plain is not None and (next(iter(signs)) == "." or not any("." in one for one in texts)):
+        compact = _compact_dates(pandas().Series(list(plain.values()))) if like is None else None
+        if compact is not None:
+            return compact[0], dict(zip(plain, compact[1], strict=True))
+        return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
+    if {one.lower() for one in texts} <= {"true", "false"}:
+        return Form("number"), {one: float(one.lower() == "true") for one in texts}
+    times = [TIME.fullmatch(one) for one in texts]
+    if all(times):
+        return Form("number", unit="h"), dict(zip(texts, map(_hours, times), strict=True))
+    dates = _dates(texts) if like is None else None
+    return dates or _amounts(texts, signs, like)
+
+
+def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Found | None:
+    """Return amounts of one unit; a mixture of numbers and words is an error."""
+    found = {sign: _numbers(texts, sign) for sign in signs}
+    unit = found["."][1]
+    if like is None and re.fullmatch(CURRENCY, unit) and any("." in one for one in texts):
+        # a point before three digits separates thousands of money: 1.234 € is more than 1 €
+        found = {sign: found[sign] for sign in dict.fromkeys([",", *signs])}
+    sign = max(found, key=lambda one: len(found[one][0]))
+    values, unit = found[sign]
+    if len(values) == len(texts):
+        return Form("number", sign, unit), values
+    # numbers with a few words among them would become hundreds of categories without a warning
+    if len(texts) > 10 and 2 * len(values) > len(texts):
+        odd = next(one for one in texts if one not in values)
+        raise MixedColumnError(
+            f"numbers such as {next(iter(values))!r} are mixed with {odd[:40]!r}. Write all "
+            f"numbers in one unit, or take the odd value as missing: na=[{odd[:40]!r}]."
+        )
+    return None
+
+
+def _are_codes(texts: list[str]) -> bool:
+    """Tell whether digits are a code: numbers have no leading zero."""
+    return all(one.isdigit() for one in texts) and any(
+        len(one) > 1 and one[0] == "0" for one in texts
+    )
+
+
+def _plain(texts: list[str]) -> dict[str, float] | None:
+    """Return numbers that Python reads itself."""
+    try:
+        found = {one: float(one) for one in texts}
+    except ValueError:
+        return None
+    return None if any("_" in one for one in texts) else found
+
+
+def _thousands(texts: list[str]) -> bool:
+    """Tell whether points can only separate thousands, as in 980 and 1.250."""
+    pointed = [one for one in texts if "." in one]
+    others = [one for one in texts if "." not in one]
+    if not pointed or not others:
+        return False
+    # decimals with a last zero have a fixed number of digits, so that no number is without them
+    padded = any(one.endswith("0") for one in pointed)
+    grouped = all(re.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}", one) for one in pointed)
+    hundreds = all(re.fullmatch(r"[-+]?\d{1,3}", one) for one in others)
+    return padded and grouped and hundreds and max(map(len, others)) >= 3
+
+
+def _numbers(texts: list[str], sign: str) -> tuple[dict[str, float], str]:
+    """Return the numbers of one unit, with this decimal sign, and the unit."""
+    found = {one: part for one in texts if (part := AMOUNT.fullmatch(one))}
+    read_as = {one: (_value(part, sign), *_unit(part)) for one, part in found.items()}
+    counts = Counter(unit for _, unit, _ in read_as.values() if unit)
+    # a column has one unit, which may be absent, but a percent sign may not
+    unit = "%" if "%" in counts else max(counts, key=lambda one: counts[one], default="")
+    units = {unit} if unit == "%" else {unit, ""}
+    values = {
+        one: value * multiple
+        for one, (value, own, multiple) in read_as.items()
+        if value is not None and own in units
+    }
+    multiplied = any(multiple > 1 for _, _, multiple in read_as.values())
+    return values, unit or ("K" if multiplied else "")
+
+
+def _unit(part: re.Match[str]) -> tuple[str, float]:
+    """Return the unit of an amount, and what K or M multiplies it by."""
+    unit = part["unit"] or ""
+    if unit in MULTIPLES:
+        return part["currency"] or "", MULTIPLES[unit]
+    return (part["currency"] or "") + unit, 1.0
+
+
+def _value(part: re.Match[str], sign: str) -> float | None:
+    whole, _, rest = part["digits"].partition(sign)
+    match = GROUPED.fullmatch(whole)
+    if match and match[1] != sign:
+        whole = whole.replace(match[1], "")
+    if (whole and not whole.isdigit()) or (rest and not rest.isdigit()):
+        return None
+    value = float(f"{whole}.{rest or 0}{part['power'] or ''}")
+    minus = part["before"] in {"-", "−"} or part["after"] in {"-", "−"} or part["end"]
+    if bool(part["open"]) != bool(part["close"]):
+        return None
+    return -value if minus or part["open"] else value
+
+
+def _hours(match: Any) -> float:
+    hours, minutes, seconds, half = match.groups()
+    day = int(hours) % 12 + 12 * (half.lower() == "pm") if half else int(hours)
+    return day + int(minutes) / 60 + float(seconds or 0) / 3600
+
+
+def _dates(texts: list[str], given: tuple[str, ...] = ()) -> Found | None:
+    """Return the formats and the days of text that are dates, or None."""
+    pd = pandas()
+    left = pd.Series(texts, index=texts, dtype=object)
+    parts: list[Any] = []
+    formats: list[str] = []
+    # up to three formats in one column
+    while len(left) and len(formats) < 3 and any(map(str.isdigit, left.iloc[0])):
+        best, dates = "", left.iloc[:0]
+        for one in _candidates(left.iloc[0], given):
+            found = _parsed(left, one) if len(_parsed(left[:20], one)) else []
+            if len(found) > len(dates):
+                best, dates = one, found
+            if len(dates) == len(left):
+                break
+        if not best:
+            return None
+        formats.append(best)
+        parts.append(pd.Series(_days(dates), index=dates.index))
+        left = left.drop(dates.index)
+    # day/month and month/day in one column would be a guess for every value
+    if not parts or len(left) or len({"".join(sorted(one)) for one in formats}) < len(formats):
+        return None
+    return Form("date", formats=tuple(formats)), pd.concat(parts).to_dict()
+
+
+def _candidates(text: str, given: tuple[str, ...]) -> list[str]:
+    """Return formats that a date may have, the likely ones first."""
+    guess = pandas().tseries.api.guess_datetime_format
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about days and months that could be swapped
+        # days come first with points, as in German; 3/4/2020 is the third of April if 13/4/2020
+        # is in the column
+        guessed = [guess(text, dayfirst=day_first) for day_first in ("." in text, True)]
+    every = dict.fromkeys(filter(None, [*given, "ISO8601", *guessed, *NOT_GUESSED]))
+    return [
+        one
+        for one in every
+        if one == "ISO8601" or (re.search("%[yY]", one) and re.search("%[mbB]", one))
+    ]
+
+
+def _parsed(texts: Any, form: str) -> Any:
+    """Return the texts that are dates of this format."""
+    if form == "ISO8601":
+        texts = texts[[ISO_DATE.fullmatch(one) is not None for one in texts]]
+    return pandas().to_datetime(texts, format=form, errors="coerce", utc=True).dropna()
+
+
+def _compact_dates(series: Any) -> tuple[Form, Any] | None:
+    """Return the days of whole numbers that are all dates such as 20240131."""
+    pd = pandas()
+    known = series.dropna()
+    if not len(known) or pd.api.types.is_bool_dtype(known):
+        return None
+    ends = float(known.min()), float(known.max())
+    if ends[0] < 19000000 or ends[1] > 21000000 or (known % 1 != 0).any():
+        return None
+    dates = pd.to_datetime(known.astype(np.int64).astype(str), format="%Y%m%d", errors="coerce")
+    if dates.isna().any():
+        return None
+    days = pd.Series(_days(dates), index=known.index).reindex(series.index)
+    return Form("date", formats=("%Y%m%d",)), days.to_numpy()
+
+
+def _days(moments: Any) -> Any:
+    """Return moments as days since 1970."""
+    pd = pandas()
+    if moments.dt.tz is not None:
+        moments = moments.dt.tz_convert(None)
+    return ((moments - pd.Timestamp(0)) / pd.Timedelta(days=1)).to_numpy(np.float64)
+
+
+def _floats(series: Any) -> Any:
+    return _finite(np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan)))
+
+
+def _finite(values: Any) -> Any:
+    # an infinite number cannot be fitted, so it is treated as a missing one
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _date_in_words(form: str) -> str:
+    if form == "ISO8601":
+        return "year-month-day"
+    time = re.sub("%[HIMSfp](.*%[HIMSfpz])*", "time", form)
+    words_of = re.sub("%([a-zA-Z])", lambda match: f"{DATE_WORDS.get(match[1], 'time')} ", time)
+    return re.sub(r" (?=\W|$)", "", words_of)

@@ -1,0 +1,141 @@
+"""Reading tables: every format by its content, every error with what to change."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import threading
+import zipfile
+
+import pandas as pd
+import pytest
+
+from stoptime.tables import read_table, write_table
+
+ROWS = b"a,b\n1,2\n"
+
+
+def archive(*names):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as files:
+        for name in names:
+            files.writestr(name, ROWS)
+    return packed.getvalue()
+
+
+def written(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "table", "a.csv.gz"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "feather", "xlsx"])
+def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, name):
+    frame = pd.DataFrame({"size": [1.5, 2.0], "town": ["Oslo", "Rome"]})
+    out = io.BytesIO()
+    if kind == "parquet":
+        frame.to_parquet(out)
+    elif kind == "feather":
+        frame.to_feather(out)
+    elif kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(out, index=False)
+    else:
+        frame.to_csv(out, index=False, sep="\t" if kind == "tsv" else ",")
+    found = read_table(written(tmp_path / name, out.getvalue())).frame
+    assert found.astype({"size": float}).to_dict("list") == frame.to_dict("list")
+
+
+@pytest.mark.parametrize(
+    ("content", "values", "message"),
+    [
+        ("a,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),
+        ("a|b\n01|2\n3|4\n", [["01", "2"], ["3", "4"]], None),
+        ("sep=;\r\na;b\r\n1,5;2\r\n2,5;3\r\n", [["1,5", "2"], ["2,5", "3"]], None),
+        (b"\xef\xbb\xbfa,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),
+        ("a,b\n1,2\n3,4\n".encode("utf-16"), [["1", "2"], ["3", "4"]], None),
+        (",a,b\n0,1,2\n1,3,4\n", [["1", "2"], ["3", "4"]], "no name"),
+        ('a,b\n"1", 2\n3,"4"\n', [["1", "2"], ["3", "4"]], None),
+        (b"a,b\nM\xfcnchen,2\n3,4\n", [["München", "2"], ["3", "4"]], "not UTF-8"),
+        ("BZh,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),  # as a compressed file begins
+    ],
+)
+def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, values, message):
+    table = read_table(written(tmp_path / "data.txt", content))
+    assert table.frame.to_numpy().tolist() == values
+    assert (message is None) == (not table.messages)
+    assert message is None or message in table.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "no rows"),
+        ("a,a\n1,2\n", 'two columns named "a"'),
+        ("a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2,3\n4,5,6\n", "more fields than the header"),
+        ('a,b\n"open,2\n3,4\n', "EOF inside string"),
+        (b"\0\1\2\3", "neither text, Parquet"),
+        (b"PAR1 is how it begins, and no more", "cannot be read"),
+        (gzip.compress(ROWS, mtime=0)[:-12], "Compressed file ended before"),
+        (b"PK\x03\x04 cut off", r"it is damaged \(File is not a zip file\). Save the table as CSV"),
+        (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 50, "it is damaged"),
+        ('[{"a": 1, "y": 2}]', "is JSON. Save the table as CSV or Parquet"),
+        (archive(), "the archive holds 0 files"),
+        (archive("a.csv", "b.csv"), "the archive holds 2 files: unpack"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_one_line(tmp_path, content, words):
+    with pytest.raises(ValueError, match=words) as error:
+        read_table(written(tmp_path / "bad", content))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_names_its_neighbour_by_more_than_its_ending(tmp_path):
+    written(tmp_path / "houses.csv", ROWS)
+    with pytest.raises(FileNotFoundError, match=r'did you mean "houses\.csv"\?$'):
+        read_table(tmp_path / "hauses.csv")
+    with pytest.raises(FileNotFoundError, match=r"title\.csv does not exist\.$"):
+        read_table(tmp_path / "title.csv")
+    with pytest.raises(FileNotFoundError, match="folder"):
+        read_table(tmp_path)
+
+
+def test_a_file_named_like_the_built_in_data_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_table("diabetes").frame.shape == (442, 11)
+    written(tmp_path / "diabetes", ROWS)
+    assert read_table("diabetes").frame.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(ROWS),
+        bz2.compress(ROWS),
+        lzma.compress(ROWS),
+        archive("folder/table.csv", "__MACOSX/folder/._table.csv", "folder/.DS_Store"),
+    ],
+    ids=["gz", "bz2", "xz", "zip"],
+)
+def test_the_content_tells_how_a_file_is_compressed(tmp_path, content):
+    frame = read_table(written(tmp_path / "table.csv", content)).frame
+    assert frame.to_dict("list") == {"a": ["1"], "b": ["2"]}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+def test_a_pipe_is_read_as_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[ROWS])
+    writer.start()
+    assert read_table(tmp_path / "pipe").frame.to_dict("list") == {"a": ["1"], "b": ["2"]}
+    writer.join()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "a.csv.gz"])
+def test_what_is_written_reads_back_to_the_last_digit(tmp_path, rng, name):
+    frame = pd.DataFrame({"a": rng.normal(size=50), "b": rng.normal(size=50)})
+    write_table(frame, tmp_path / name)
+    assert read_table(tmp_path / name).frame.astype(float).equals(frame)
