@@ -58,7 +58,7 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     result = stoptime("fit diabetes -m nesterov-flow")
     assert result.exit_code == 0, result.output
     for words in (
-        "nesterov-flow (friction 3)", "by leave-one-out", "mean absolute", "degrees of freedom",
+        "accelerated-flow (friction 3)", "by leave-one-out", "mean absolute", "degrees of freedom",
         "alpha", "per standardised column  in original units", "ridge, as RidgeCV", "least squares",
         "minus that of stoptime",
     ):  # fmt: skip
