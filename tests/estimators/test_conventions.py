@@ -289,9 +289,9 @@ def test_truth_values_that_are_none(value):
     assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
 
 
-@pytest.mark.parametrize("given", ["accelerated-flow", "AcceleratedFlow", "accelerated_flow"])
+@pytest.mark.parametrize("given", ["Accelerated-flow", "AcceleratedFlow", "accelerated_flow"])
 def test_the_name_of_a_class_is_understood_as_the_method_that_was_meant(given):
-    with pytest.raises(ValueError, match=r'did you mean "nesterov-flow"\?'):
+    with pytest.raises(ValueError, match=r'did you mean "accelerated-flow"\?'):
         st.get_method(given)
 
 

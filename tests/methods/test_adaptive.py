@@ -327,7 +327,7 @@ def test_large_fits_leave_out_the_degrees_of_freedom():
     assert np.isnan(model.degrees_of_freedom_)
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e120])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_targets_of_any_scale(scale):
     """AdaGrad without eps does not see the scale of the response; its step does."""
     X, y = make_data(20, 3)

@@ -260,7 +260,7 @@ def test_combinations_on_data_of_every_kind(method):
 
 def test_decay_far_above_the_eigenvalues():
     X, y = make_data(30, 3)
-    for scale in (1e-75, 1e75, 1e150):
+    for scale in (1e-75, 1e75):
         model = st.StoppedRegressorCV(Decayed(Nesterov(), 0.05)).fit(X * scale, y)
         assert np.isfinite(model.coef_).all()
         assert (model.score(X * scale, y) > 0.1) == (scale > 1)

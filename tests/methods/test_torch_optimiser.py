@@ -169,7 +169,7 @@ def test_what_has_no_filter_is_named():
         ((used,), "already taken steps"),
         ((stepped, begun), "already taken steps"),
         ((optimiser(), LR.StepLR(optimiser(), 3)), "belongs to another optimiser"),
-        ((unequal.optimizer, unequal), "different learning rates"),
+        ((unequal.optimizer, unequal), "parameter groups have different lr"),
         ((steep, LR.ReduceLROnPlateau(steep)), "ReduceLROnPlateau needs the loss"),
         ((steep, LR.LambdaLR(steep, lambda j: 1 - j / 10)), "negative after 11 iterations"),
         ((3,), "reads an optimiser of torch.optim; got 3"),

@@ -374,7 +374,7 @@ def test_one_standard_error_stops_earlier(rng):
 
 def test_naive_gcv_warns(rng):
     X, y = data(rng)
-    with pytest.warns(UserWarning, match="inconsistent for nesterov-flow"):
+    with pytest.warns(UserWarning, match="inconsistent for accelerated-flow"):
         st.GCV().choose(problem(X, y), [1.0, 2.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -183,10 +183,26 @@ class Filter(Method):
     def settled_at(self, s: float, level: float) -> float:
         """Return a time from which on the shrinkage stays below level, for s > 0.
 
-        Infinity means that it is not known. It is, unless a filter says otherwise.
+        Infinity means that it is not known.
         """
-        # Ridge is the slowest of the filters that do not oscillate: this is its time.
-        return np.inf if self.oscillates else float((1 / level - 1) / s) ** (1 / self.time_power)
+        phase = self.visible_until(level)[0] / np.sqrt(s)
+        # damped oscillations decay fast, so that a tenth of the level is a cheap margin
+        first = float(min(phase, self.visible_until(level / 10)[1]))
+        if not self.reaches_least_squares or np.isinf(first):
+            return np.inf
+        if abs(self.shrinkage(s, first)) <= level:
+            return first
+        # Oscillations have ended, and what is left falls monotonically.
+        last = max(first, float(s ** (-1 / self.time_power)))
+        while abs(self.shrinkage(s, last)) > level:
+            first, last = last, 2 * last
+        while last > first * (1 + 1e-12):
+            middle = (first + last) / 2
+            if abs(self.shrinkage(s, middle)) > level:
+                first = middle
+            else:
+                last = middle
+        return last
 
 
 def _evaluated(formula: Formula, limits: Limits, which: int, s: ArrayLike, t: ArrayLike) -> Array:

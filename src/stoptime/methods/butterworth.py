@@ -48,10 +48,6 @@ class Butterworth(SumOfRidges):
     _checks: ClassVar[Checks] = {"order": partial(whole_times, most=1000)}
     """A gain takes as many multiplications as the order."""
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the stop at which the shrinkage has fallen to level."""
-        return float((1 / level - 1) ** (1 / self.order) / s)
-
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return the largest gain over all eigenvalues, which is at (ts)^q = q - 1."""
         q = self.order

@@ -37,10 +37,6 @@ class GradientFlow(Filter):
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the shrinkage has fallen to level."""
-        return float(-np.log(level) / s)
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
 
@@ -149,10 +145,6 @@ class AcceleratedFlow(Filter):
         """Return the phase at which the envelope of the Bessel function has fallen to level."""
         return special.bessel_reach(self._nu, level), np.inf
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the direction's envelope has fallen to level."""
-        return float(special.bessel_reach(self._nu, level) / np.sqrt(s))
-
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
         for part in slices(len(stops), height):
@@ -206,10 +198,6 @@ class CriticalFlow(Filter):
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the shrinkage has fallen to level."""
-        return special.critical_phase(level) / float(np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         u = np.minimum(t * np.sqrt(s), 1e3)  # exp(-1000) is zero, and infinity would give NaN
@@ -265,12 +253,6 @@ class HeavyBallFlow(Filter):
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
         return np.inf, special.critical_phase(level) / self._gamma
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the direction has settled, oscillating or overdamped."""
-        creep = -np.log(level) * 2 * self._gamma / s if s < self._gamma**2 else 0.0
-        # Oscillations decay fast, so a tenth of the level is a cheap margin.
-        return float(max(self.visible_until(level / 10)[1], creep))
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""

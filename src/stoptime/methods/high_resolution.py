@@ -83,13 +83,6 @@ class HighResolutionFlow(Filter):
         # the second factor never exceeds 1.6.
         return np.inf, special.critical_phase(level / 1.6) / float(np.sqrt(self._parameters[1]))
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the direction has settled, oscillating or overdamped."""
-        stiffness, omega_squared, a = self._oscillator(np.array(s))
-        creep = -np.log(level) * 2 * a / stiffness if omega_squared <= 0 else 0.0
-        # Oscillations decay fast, so a tenth of the level is a cheap margin.
-        return float(max(self.visible_until(level / 10)[1], creep))
-
     @property
     def _parameters(self) -> tuple[float, float]:
         """Return ε and μ as numbers."""
@@ -194,12 +187,6 @@ class HighResolutionAcceleratedFlow(Filter):
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return twice the phase of accelerated flow: ω ≥ √s/2, or the damping is stronger."""
         return 2 * special.bessel_reach(self._nu, level), np.inf
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time at which the direction's envelope has fallen to level."""
-        return float(self.visible_until(level)[0] / np.sqrt(s)) + float(
-            -np.log(level) * np.sqrt(self._epsilon)
-        )
 
     @property
     def _epsilon(self) -> float:

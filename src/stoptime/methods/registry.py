@@ -96,7 +96,7 @@ def get_method(method: str | Method | type[Method]) -> Method:
     if isinstance(method, Method | type):
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
-    known = ALL_METHODS | ALIASES
+    known = ALIASES | ALL_METHODS
     if not isinstance(given, str) or given not in known:
         hint = did_you_mean_class(method, known) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")

@@ -102,10 +102,6 @@ class IteratedRidge(Filter):
     """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": whole_times}
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the stop at which the shrinkage has fallen to level."""
-        return float(self.times * (level ** (-1 / self.times) - 1) / s)
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return (1 + (t / self.times) * s) ** -float(self.times)
 

@@ -15,7 +15,6 @@ from stoptime.methods.recurrence import Iteration
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
 from stoptime.support.checks import positive_number, whole_number
 
-OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
 # AdamW is a kind of Adam in torch, so it comes first
 TORCH_ADAPTIVE: Any = {"AdamW": AdamW, "Adam": Adam, "RMSprop": RMSProp, "Adagrad": AdaGrad}
 
@@ -84,39 +83,37 @@ def from_torch(
         )
     if known[0] in TORCH_ADAPTIVE:
         return _adaptive(known[0], optimizer, scheduler, scale)
-    groups = [_options(group) for group in optimizer.param_groups]
-    _check_equal(groups, OPTIONS)
-    options = groups[0]
-    if options["maximize"]:
+    options = _common(optimizer.param_groups)
+    if options.get("maximize"):
         raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
     length = whole_number("iterations", iterations, least=1)
     lrs, momenta = _recorded(optimizer, scheduler, length)
     step = _as_schedule([scale * lr for lr in lrs])
     momentum = _as_schedule(momenta)
+    dampening = options.get("dampening", 0.0)
     method: Iteration
-    if options["nesterov"] or options["dampening"]:
-        method = SGD(step, momentum, options["dampening"], bool(options["nesterov"]))
+    if options.get("nesterov") or dampening:
+        method = SGD(step, momentum, dampening, bool(options.get("nesterov")))
     else:
         method = HeavyBall(step, momentum) if any(momenta) else GradientDescent(step)
-    decay = options["weight_decay"] / scale
+    decay = options.get("weight_decay", 0.0) / scale
     return Decayed(method, decay) if decay else method
 
 
 def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method:
     """Return the method without a filter; refuse options that it does not have."""
-    groups = optimizer.param_groups
-    _check_equal(groups, [key for key in groups[0] if key != "params"])
-    given = dict(groups[0])
+    given = _common(optimizer.param_groups)
     if kind == "Adam" and given.get("decoupled_weight_decay"):
         kind = "AdamW"
     method = TORCH_ADAPTIVE[kind]
     names = method().get_params()
     special = ["weight_decay", "amsgrad", "centered", "momentum", "maximize"]
     special += ["lr_decay", "initial_accumulator_value"]
-    extra = [key for key in special if key not in names and given.get(key)]
+    extra = [f"{key}={given[key]}" for key in special if key not in names and given.get(key)]
     if extra:
-        named = ", ".join(f"{key}={given[key]}" for key in extra)
-        raise ValueError(f"st.{method.__name__} has no counterpart of {named}: leave it out.")
+        raise ValueError(
+            f"st.{method.__name__} has no counterpart of {', '.join(extra)}: leave it out."
+        )
     if scheduler is not None:
         raise ValueError(
             f"st.{method.__name__} has one lr for all steps: only torch.optim.SGD can be read with "
@@ -129,58 +126,59 @@ def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method
     return cast("Method", method(**{key: given[key] for key in names}))
 
 
-def _check_equal(groups: Sequence[dict[str, Any]], keys: Sequence[str]) -> None:
-    """Refuse parameter groups that differ in one of the keys."""
-    unequal = [key for key in keys if any(group[key] != groups[0][key] for group in groups)]
+def _common(groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the options that all parameter groups have; refuse groups that differ."""
+    first = {key: value for key, value in groups[0].items() if key != "params"}
+    unequal = [key for key in first if any(group[key] != first[key] for group in groups)]
     if unequal:
         raise ValueError(
             f"The parameter groups have different {', '.join(unequal)}, so no single method moves "
             "all columns: give them the same options, or put the parameters into one group."
         )
-
-
-def _options(group: dict[str, Any]) -> dict[str, float]:
-    # a learning rate may be a tensor with one element
-    return {key: float(group.get(key) or 0.0) for key in OPTIONS}
+    return first
 
 
 def _recorded(optimizer: Any, scheduler: Any, length: int) -> tuple[list[float], list[float]]:
     """Return learning rates and momenta of all iterations, from a copy of the scheduler."""
+    lrs: list[float] = []
+    momenta: list[float] = []
     if scheduler is None:
-        first = _options(optimizer.param_groups[0])
-        return [first["lr"]], [first["momentum"]]
-    if getattr(scheduler, "optimizer", optimizer) is not optimizer:
+        length = 1
+    elif getattr(scheduler, "optimizer", optimizer) is not optimizer:
         raise ValueError("The scheduler belongs to another optimiser.")
-    if getattr(scheduler, "last_epoch", 0) > 0:
+    elif getattr(scheduler, "last_epoch", 0) > 0:
         raise ValueError("The scheduler has already taken steps: call from_torch before the first.")
     # the parameters themselves are not copied: they may be large
     kept = {id(one): one for group in optimizer.param_groups for one in group["params"]}
     twin, stepped = copy.deepcopy((optimizer, scheduler), kept)
-    lrs: list[float] = []
-    momenta: list[float] = []
     # OneCycleLR refuses to go on beyond its end
     for _ in range(min(length, getattr(scheduler, "total_steps", length))):
-        groups = [_options(group) for group in twin.param_groups]
-        if any(group["lr"] != groups[0]["lr"] for group in groups):
-            raise ValueError("The scheduler gives the parameter groups different learning rates.")
-        if groups[0]["lr"] < 0:
+        options = _common(twin.param_groups)
+        # a learning rate may be a tensor with one element
+        lrs.append(float(options["lr"]))
+        momenta.append(float(options.get("momentum", 0.0)))
+        if lrs[-1] < 0:
             raise ValueError(
-                f"The learning rate is negative after {len(lrs)} iterations: give the length of "
-                f"the run, for example iterations={len(lrs)}."
+                f"The learning rate is negative after {len(lrs) - 1} iterations: give the length "
+                f"of the run, for example iterations={len(lrs) - 1}."
             )
-        lrs.append(groups[0]["lr"])
-        momenta.append(groups[0]["momentum"])
-        try:
-            with warnings.catch_warnings():
-                # torch warns that the copy of the optimiser takes no steps
-                warnings.simplefilter("ignore")
-                stepped.step()
-        except TypeError:
-            raise ValueError(
-                f"{type(scheduler).__name__} needs the loss, so its steps depend on the response "
-                "and there is no filter."
-            ) from None
+        if scheduler is not None:
+            _stepped(stepped)
     return lrs, momenta
+
+
+def _stepped(scheduler: Any) -> None:
+    """Let a scheduler take one step; refuse one that needs the loss."""
+    try:
+        with warnings.catch_warnings():
+            # torch warns that the copy of the optimiser takes no steps
+            warnings.simplefilter("ignore")
+            scheduler.step()
+    except TypeError:
+        raise ValueError(
+            f"{type(scheduler).__name__} needs the loss, so its steps depend on the response "
+            "and there is no filter."
+        ) from None
 
 
 def _as_schedule(values: Sequence[float]) -> float | Schedule:
