@@ -188,6 +188,24 @@ def test_near_zero_the_path_is_least_squares_with_a_qth_of_the_curvature():
     assert np.abs(X @ model.coef_.T).max() < 0.3  # or it would be no linearisation
 
 
+@pytest.mark.parametrize("method", [st.Nesterov(0.1), st.GradientDescent(0.1)])
+def test_a_vanishing_decay_lets_the_run_follow_ridge(method):
+    c, stop = 16.0, 400
+    here = c / (0.1 * stop**method.order)
+    ridges = []
+    for penalty in here * np.geomspace(0.5, 2, 9):
+        # two classes: a penalty on both logits is twice the one on their difference
+        peer = LogisticRegression(C=2 / (penalty * len(benign)), fit_intercept=False)
+        ridges.append(peer.set_params(tol=1e-8, max_iter=5000).fit(cells, benign).coef_)
+    found = {}
+    for decay in (0.0, c):
+        options = {"fit_intercept": False, "vanishing_decay": decay}
+        coef = st.StoppedLogisticRegression(method, stop, **options).fit(cells, benign).coef_
+        found[decay] = min(np.linalg.norm(coef - one) / np.linalg.norm(one) for one in ridges)
+    assert found[c] < 0.06
+    assert found[0.0] > 4 * found[c]
+
+
 @pytest.mark.parametrize("data", [(cells, benign), (iris, species)])
 def test_converged_runs_are_logistic_regression(data):
     X, y = data

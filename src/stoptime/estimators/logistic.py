@@ -83,6 +83,10 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     fit_intercept : bool, default=True
         Whether to fit an intercept. Columns are then centred for the run, and the intercept moves
         as fast as the fastest direction.
+    vanishing_decay : float, default=0.0
+        The c of a weight decay c/t², with t = √step·k, that vanishes along the run. From about 4 on
+        the run follows the ridge path. This takes two to three times as many steps, and is better
+        where the signal is in directions of small variance.
 
     Attributes
     ----------
@@ -111,11 +115,13 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        vanishing_decay: float = 0.0,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.vanishing_decay = vanishing_decay
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Run the method.
@@ -132,7 +138,7 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         stop = whole_number("stop", self.stop)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights)
-        return self._keep(rows, search(rows, get_method(self.method), stop))
+        return self._keep(rows, self._search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
         """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
@@ -174,6 +180,11 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         count = len(self.classes_)
         return prepared(X, places, count, splits, weights, constant=float(own), centred=own)
 
+    def _search(self, rows: Rows, method: Method, max_iter: int, **options: Any) -> Run:
+        """Run a method with the decay of this estimator."""
+        decay = float(nonnegative("vanishing_decay", self.vanishing_decay))
+        return search(rows, method, max_iter, vanishing_decay=decay, **options)
+
     def _keep(self, rows: Rows, run: Run) -> Self:
         """Store a fit to all rows, for columns that have not been centred."""
         self.method_ = run.method
@@ -204,7 +215,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         Folds; a number of folds is stratified by class.
     scoring : str or callable, default="neg_log_loss"
         A scorer of scikit-learn for classifiers. Its mean over folds chooses the stop.
-    class_weight, fit_intercept
+    class_weight, fit_intercept, vanishing_decay
         As in :class:`StoppedLogisticRegression`. Held-out rows count by their weights too.
     max_iter : int, default=1000
         The largest number of steps. A run usually ends soon after its best step.
@@ -242,7 +253,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     'stop 73, held-out log loss 0.080'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of a run, of folds and of classes
         self,
         method: str | Method | Sequence[str | Method] = "nesterov",
         cv: Any = 5,
@@ -250,6 +261,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        vanishing_decay: float = 0.0,
         max_iter: int = 1000,
         rng: Any = None,
         one_standard_error: bool = False,
@@ -260,6 +272,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         self.scoring = scoring
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.vanishing_decay = vanishing_decay
         self.max_iter = max_iter
         self.rng = rng
         self.one_standard_error = one_standard_error
@@ -288,7 +301,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
         runs: list[Run] = []
         for method in get_methods(self.method):
-            runs.append(search(rows, method, most, score=score, verbose=verbose))
+            runs.append(self._search(rows, method, most, score=score, verbose=verbose))
             if runs[-1].ended == "interrupt":
                 break
         best = min(runs, key=lambda run: run.error)
@@ -301,7 +314,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         if truth_value("one_standard_error", self.one_standard_error):
             within = best.error + best.standard_errors[best.stop]
             earlier = int(np.argmax(self.errors_ <= within))
-            best = search(self._rows(X, places, weights), best.method, earlier)
+            best = self._search(self._rows(X, places, weights), best.method, earlier)
         self._keep(rows, best)
         self.n_iter_ = len(self.errors_) - 1
         return self

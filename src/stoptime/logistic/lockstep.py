@@ -79,6 +79,7 @@ def run(
     *,
     score: Score | None = None,
     at_priors: bool = True,
+    vanishing_decay: float = 0.0,
     verbose: bool = False,
     checked: bool = False,
 ) -> Run:
@@ -87,7 +88,7 @@ def run(
     The error is the log loss or the negative mean score of the folds. A checked run also ends where
     its curvature exceeds that for which its step is made. Ctrl-C keeps the best step so far.
     """
-    steps = Steps(method, rows.start(at_priors))
+    steps = Steps(method, rows.start(at_priors), vanishing_decay)
     found = Run(method, 1 * steps.shown[-1])
     # step times curvature may go half-way from 1, for which it is made, to where a run diverges
     limit = (1 + steps.iteration.limit) / 2 / steps.iteration.epsilon
