@@ -351,6 +351,12 @@ def test_several_methods_are_compared():
     best = alone[int(np.argmin(errors))]
     assert model.method_ == best.method_
     np.testing.assert_allclose(model.coef_, best.coef_)
+    both = st.StoppedLogisticRegressionCV(vanishing_decay=[0.0, 4.0]).fit(X, y)
+    pair = [st.StoppedLogisticRegressionCV(vanishing_decay=c).fit(X, y) for c in (0.0, 4.0)]
+    best = max(pair, key=lambda one: one.best_score_)
+    assert both.vanishing_decay_ == best.vanishing_decay
+    assert list(both.candidates_.values()) == [-one.best_score_ for one in pair]
+    np.testing.assert_allclose(both.coef_, best.coef_)
     # The momentum that is best for the smallest and the largest eigenvalue at the start.
     values = np.linalg.eigvalsh(np.cov(X.T, bias=True)) / 2
     expected = (1 - np.sqrt(values[0] / values[-1])) ** 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -138,7 +139,8 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         stop = whole_number("stop", self.stop)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights)
-        return self._keep(rows, self._search(rows, get_method(self.method), stop))
+        decay = float(nonnegative("vanishing_decay", self.vanishing_decay))
+        return self._keep(rows, search(rows, get_method(self.method), stop, vanishing_decay=decay))
 
     def decision_function(self, X: Any) -> Floats:
         """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
@@ -180,11 +182,6 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         count = len(self.classes_)
         return prepared(X, places, count, splits, weights, constant=float(own), centred=own)
 
-    def _search(self, rows: Rows, method: Method, max_iter: int, **options: Any) -> Run:
-        """Run a method with the decay of this estimator."""
-        decay = float(nonnegative("vanishing_decay", self.vanishing_decay))
-        return search(rows, method, max_iter, vanishing_decay=decay, **options)
-
     def _keep(self, rows: Rows, run: Run) -> Self:
         """Store a fit to all rows, for columns that have not been centred."""
         self.method_ = run.method
@@ -215,8 +212,10 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         Folds; a number of folds is stratified by class.
     scoring : str or callable, default="neg_log_loss"
         A scorer of scikit-learn for classifiers. Its mean over folds chooses the stop.
-    class_weight, fit_intercept, vanishing_decay
+    class_weight, fit_intercept
         As in :class:`StoppedLogisticRegression`. Held-out rows count by their weights too.
+    vanishing_decay : float or a list of them, default=0.0
+        As in :class:`StoppedLogisticRegression`; of several, the one with the least error.
     max_iter : int, default=1000
         The largest number of steps. A run usually ends soon after its best step.
     rng : int or numpy.random.Generator, optional
@@ -239,8 +238,10 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         the mean over rows for the log loss, over folds for other scorers.
     best_score_ : float
         The best score, the negative least error.
+    vanishing_decay_ : float
+        The decay that was chosen.
     candidates_ : dict
-        The least error of each method.
+        The least error of each method with each decay.
     n_iter_ : int
         The number of steps of the run that was chosen.
 
@@ -261,7 +262,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
-        vanishing_decay: float = 0.0,
+        vanishing_decay: float | Sequence[float] = 0.0,
         max_iter: int = 1000,
         rng: Any = None,
         one_standard_error: bool = False,
@@ -272,7 +273,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         self.scoring = scoring
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
-        self.vanishing_decay = vanishing_decay
+        self.vanishing_decay = vanishing_decay  # type: ignore[assignment]
         self.max_iter = max_iter
         self.rng = rng
         self.one_standard_error = one_standard_error
@@ -295,18 +296,21 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
             Groups of rows, for splitters that keep groups together.
         """
         most = whole_number("max_iter", self.max_iter, least=1)
-        verbose = truth_value("verbose", self.verbose)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights, self._splits(places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
-        runs: list[Run] = []
-        for method in get_methods(self.method):
-            runs.append(self._search(rows, method, most, score=score, verbose=verbose))
-            if runs[-1].ended == "interrupt":
+        decays = np.atleast_1d(nonnegative("vanishing_decay", self.vanishing_decay)).tolist()
+        options = {"score": score, "verbose": truth_value("verbose", self.verbose)}
+        runs: dict[tuple[Method, float], Run] = {}
+        for method, decay in product(get_methods(self.method), decays):
+            run = search(rows, method, most, vanishing_decay=decay, **options)
+            runs[run.method, decay] = run
+            if run.ended == "interrupt":
                 break
-        best = min(runs, key=lambda run: run.error)
+        best = min(runs.values(), key=lambda run: run.error)
+        self.candidates_ = {key: run.error for key, run in runs.items()}
+        self.vanishing_decay_ = min(self.candidates_, key=self.candidates_.__getitem__)[1]
         self._warn(best)
-        self.candidates_ = {run.method: run.error for run in runs}
         self.best_score_ = -best.error
         self.errors_ = np.array(best.errors)
         self.standard_errors_ = np.array(best.standard_errors)
@@ -314,7 +318,8 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         if truth_value("one_standard_error", self.one_standard_error):
             within = best.error + best.standard_errors[best.stop]
             earlier = int(np.argmax(self.errors_ <= within))
-            best = self._search(self._rows(X, places, weights), best.method, earlier)
+            decay = {"vanishing_decay": self.vanishing_decay_}
+            best = search(self._rows(X, places, weights), best.method, earlier, **decay)
         self._keep(rows, best)
         self.n_iter_ = len(self.errors_) - 1
         return self
