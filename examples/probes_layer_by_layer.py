@@ -11,6 +11,7 @@ stopped where held-out rows say, without a validation set and without a sweep of
 # predicts the digit itself from the activations of one layer, on 400 other images. Activations are
 # computed once and kept in single precision, as one caches embeddings of a large model.
 
+import warnings
 from time import perf_counter
 
 import numpy as np
@@ -24,11 +25,14 @@ from sklearn.preprocessing import StandardScaler
 import stoptime as st
 from stoptime.support import plots
 
-rng = np.random.default_rng(0)
+# the peers warn about changes to come, and the network about an early end
+warnings.simplefilter("ignore", UserWarning)
+warnings.simplefilter("ignore", FutureWarning)
+rng = np.random.default_rng(1)
 pixels, digit = load_digits(return_X_y=True)
 order = rng.permutation(len(digit))
 trained, train, new = np.split(order, [900, 1300])
-network = MLPClassifier((96, 96, 96, 96), max_iter=60, alpha=1e-2, random_state=0)
+network = MLPClassifier((96, 96, 96), max_iter=60, alpha=1e-2, random_state=0)
 network.fit(pixels[trained] / 16, digit[trained] % 2)
 
 
@@ -54,12 +58,12 @@ for layer, features in enumerate(cached):
     scaler = StandardScaler().fit(features[train])
     X, X_new = scaler.transform(features[train]), scaler.transform(features[new])
     begin = perf_counter()
-    probe = st.StoppedLogisticRegressionCV(vanishing_decay=[0.0, 4.0]).fit(X, digit[train])
+    probe = st.StoppedLogisticRegressionCV(vanishing_decay=[0.0, 4.0], max_iter=3000)
+    probe.fit(X, digit[train])
     middle = perf_counter()
-    sweep = LogisticRegressionCV(
-        Cs=np.geomspace(1e-4, 1e4, 20), scoring="neg_log_loss", max_iter=2000,
-        use_legacy_attributes=False,
-    ).fit(X, digit[train])  # fmt: skip
+    penalties = np.geomspace(1e-4, 1e4, 20)
+    sweep = LogisticRegressionCV(Cs=penalties, scoring="neg_log_loss", max_iter=2000)
+    sweep.fit(X, digit[train])
     end = perf_counter()
     probes.append(probe)
     spreads.append(probe.standard_errors_[probe.stop_])

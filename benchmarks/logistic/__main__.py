@@ -74,9 +74,7 @@ def models() -> dict[str, Any]:
         if name in found:
             found[name].set_params(vanishing_decay=decay)
     penalties = np.geomspace(1e-4, 1e4, 20)
-    found[PEER] = LogisticRegressionCV(
-        Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000, use_legacy_attributes=False
-    )
+    found[PEER] = LogisticRegressionCV(Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000)
     found[SQUARED] = st.StoppedClassifierCV()
     return found
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.logistic.lockstep import Run, Score, search
-from stoptime.logistic.plan import checked, draw_errors
+from stoptime.logistic.plan import FLOATS, checked, draw_errors
 from stoptime.logistic.rows import Places, Rows, Split, alike, prepared
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
@@ -45,8 +45,8 @@ class FromLogits(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
         logits = on_host(self.decision_function(X))
-        places = (logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(axis=1)
-        return np.asarray(self.classes_[places])
+        places = logits > 0 if logits.ndim == 1 else logits.argmax(axis=1)
+        return np.asarray(self.classes_[places.astype(int)])
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
@@ -145,11 +145,11 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     def decision_function(self, X: Any) -> Floats:
         """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
         check_is_fitted(self)
-        options = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "reset": False}
         if is_device_array(self.coef_):
             X = alike(self.coef_, X)
         else:
-            X = validate_data(self, on_host(X) if is_device_array(X) else X, **options)
+            X = on_host(X) if is_device_array(X) else X
+            X = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse="csr")
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
         logits = X @ self.coef_.T + self.intercept_
@@ -351,16 +351,13 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
 
     def _warn(self, run: Run) -> None:
         """Say where the stop may not be the best one."""
-        if run.ended == "interrupt":
-            message = f"The run was interrupted: step {run.stop} is the best of {len(run.errors)}."
-        elif run.ended == "max_iter":
-            message = (
-                f"The error of held-out rows may still fall after max_iter={self.max_iter} steps. "
-                "Standardise the columns, so that fewer steps are enough, or raise max_iter."
-            )
-        else:
-            return
-        warn_user(message, StopWarning)
+        messages = {
+            "interrupt": f"The run was interrupted: the best step so far, {run.stop}, is kept.",
+            "max_iter": f"The error of held-out rows may still fall after max_iter={self.max_iter} "
+            "steps. Standardise the columns, so that fewer steps are enough, or raise max_iter.",
+        }
+        if run.ended:
+            warn_user(messages[run.ended], StopWarning)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of held-out rows against the steps, and the chosen stop."""

@@ -78,10 +78,6 @@ class Rows:
         hessian = np.diag(shares) - np.outer(shares, shares)
         return self.largest * float(np.linalg.eigvalsh(hessian)[-1])
 
-    def largest_curvature(self) -> float:
-        """Return a bound for all coefficients: no row has more than a half."""
-        return self.largest / 2
-
     def _logits(self, block: Block, coef: Any) -> Any:
         """Return the logits for coefficients of shape (m, p + 1), of shape (m, n)."""
         shift = self.constant * coef[:, -1]
