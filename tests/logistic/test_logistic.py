@@ -306,18 +306,19 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
-def test_scores_are_those_of_fitted_models(scoring):
-    options = {"cv": StratifiedKFold(3), "scoring": scoring, "fit_intercept": False}
+@pytest.mark.parametrize("splitter", [StratifiedKFold(3), SPLITTERS["repeated"][0]])
+def test_scores_are_those_of_fitted_models(scoring, splitter):
+    options = {"cv": splitter, "scoring": scoring, "fit_intercept": False}
     model = st.StoppedLogisticRegressionCV(st.Nesterov(step=0.2), **options).fit(cells, benign)
     for stop in (0, model.stop_, model.stops_[-1]):
         found = []
-        for train, test in StratifiedKFold(3).split(cells, benign):
+        for train, test in splitter.split(cells, benign):
             slower = st.Nesterov(step=0.2 * len(train) / len(benign))
             one = st.StoppedLogisticRegression(slower, int(stop), fit_intercept=False)
             one.fit(cells[train], benign[train])
             found.append(get_scorer(scoring)(one, cells[test], benign[test]))
         assert model.errors_[stop] == pytest.approx(-np.mean(found), rel=1e-9)
-        deviation = np.std(found, ddof=1) / np.sqrt(3)
+        deviation = np.std(found, ddof=1) / np.sqrt(len(found))
         assert model.standard_errors_[stop] == pytest.approx(deviation, abs=1e-9)
     weighted = clone(model).fit(cells, benign, np.linspace(0.1, 1, len(benign)))
     assert not np.allclose(weighted.errors_[:5], model.errors_[:5])

@@ -136,9 +136,12 @@ class Rows:
                     weighted = losses if block.test_weights is None else losses * block.test_weights
                     both = xp.stack([weighted, weighted * losses])
                     sums[:, group.test] += on_host(xp.sum(both, axis=2, dtype=xp.float64))
-                for run, own in zip(group.test, scores[count:], strict=True):
-                    if keep:
-                        logits[run].append((block.order, on_host(own)))
+                for place, run in enumerate(group.test if keep else []):
+                    # rows that do not belong to this test set have the weight zero
+                    weight = np.ones(1) if block.test_weights is None else block.test_weights
+                    own = np.broadcast_to(on_host(weight[place % len(weight)]), len(block.order))
+                    own = np.flatnonzero(own)
+                    logits[run].append((block.order[own], on_host(scores[count + place])[:, own]))
                 residuals = _residuals(scores[:count], block.places)
                 if block.weights is not None:
                     residuals *= block.weights[:, None, :]
