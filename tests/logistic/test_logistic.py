@@ -369,7 +369,7 @@ def test_the_step_is_stable_and_as_long_as_the_curvature_allows():
     X, y = load_digits(return_X_y=True)
     rows = prepared(X, y, 10, list(StratifiedKFold(5).split(X, y)))
     exact = np.linalg.eigvalsh(np.cov(X.T, bias=True))[-1]
-    assert rows.largest == pytest.approx(exact, rel=0.01)
+    assert rows.largest == pytest.approx(exact, rel=0.03)
     shares = np.bincount(y) / len(y)
     top = np.linalg.eigvalsh(np.diag(shares) - np.outer(shares, shares))[-1]
     assert rows.curvature() == pytest.approx(rows.largest * top)

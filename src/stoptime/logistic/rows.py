@@ -210,7 +210,10 @@ def _find_largest(rows: Rows, centred: bool) -> None:
     for _ in range(8):
         vectors = np.linalg.qr(vectors.T)[0].T
         found = rows.times_gram(np.pad(vectors, ((0, 0), (0, int(centred)))))[:, :size]
-        rows.largest = float(np.linalg.norm(found @ vectors.T, 2))
+        before, rows.largest = rows.largest, float(np.linalg.norm(found @ vectors.T, 2))
+        # runs are checked against the curvature that they meet, so that 1 % is enough
+        if rows.largest <= 1.01 * before:
+            return
         vectors = found
 
 
