@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -258,7 +259,7 @@ def _losses(logits: Any, places: Any) -> Any:
         return xp.logaddexp(0 * signed, signed)
     most = xp.max(logits, axis=1)
     odds = xp.sum(xp.exp(logits - most[:, None, :]), axis=1)
-    rows = xp.arange(places.shape[0], device=places.device)
+    rows = xp.arange(places.shape[0], device=device(places))
     return xp.log(odds) + most - logits[:, places, rows]
 
 
@@ -275,5 +276,5 @@ def _residuals(logits: Any, places: Any) -> Any:
         logits -= xp.max(logits, axis=1, keepdims=True)
         chances = xp.exp(logits, out=logits)
         chances /= xp.sum(chances, axis=1, keepdims=True)
-    chances[:, places, xp.arange(places.shape[0], device=places.device)] -= 1
+    chances[:, places, xp.arange(places.shape[0], device=device(places))] -= 1
     return chances
