@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn import datasets
+from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 TESTED = 5000  # rows of a generated test set
@@ -76,6 +78,20 @@ def words(n: int, p: int, q: int, seed: int) -> tuple[Any, Any]:
     return np.sqrt(rng.poisson(40 * mixed)), y
 
 
+@cache
+def activations(layer: int) -> tuple[Any, Any]:
+    """Return the digits, and what a layer of a network has that tells even digits from odd ones."""
+    X, y = datasets.load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    trained, others = order[:900], order[900:]
+    network = MLPClassifier((96, 96, 96), max_iter=60, alpha=1e-2, random_state=0)
+    network.fit(X[trained] / 16, y[trained] % 2)
+    found = X[others] / 16
+    for weights, bias in zip(network.coefs_[:layer], network.intercepts_[:layer], strict=True):
+        found = np.maximum(found @ weights + bias, 0)
+    return found, y[others]
+
+
 def problems() -> Iterator[Problem]:
     """Yield all problems, those that come with scikit-learn first."""
     iris = datasets.load_iris(return_X_y=True)
@@ -89,17 +105,19 @@ def problems() -> Iterator[Problem]:
         "iris": (*iris, 75, 20),
         "wine": (*wine, 89, 20),
         "breast cancer": (*cancer, 285, 20),
-        "diabetes, above the median": (X, above, 221, 20),
-        "diabetes, thirds": (X, third, 221, 20),
+        "diabetes, above the median": (X, above, 221, 10),
+        "diabetes, thirds": (X, third, 221, 10),
         "digits": (*digits, 900, 5),
-        "digits, few rows": (*digits, 150, 20),
+        "digits, few rows": (*digits, 150, 10),
         "digits, even or odd": (digits[0], digits[1] % 2, 900, 5),
-        "breast cancer, quadratic": (quadratic(cancer[0]), cancer[1], 285, 20),
+        "breast cancer, quadratic": (quadratic(cancer[0]), cancer[1], 285, 10),
         "wine, quadratic": (quadratic(wine[0]), wine[1], 89, 20),
         "diabetes, quadratic": (quadratic(X), above, 221, 10),
     }
     for name, (rows, labels, n, times) in bundled.items():
         yield Problem(name, n, lambda _, data=(rows, labels): data, times)
+    for layer in (1, 3):
+        yield Problem(f"activations, layer {layer}", 400, lambda _, k=layer: activations(k), 5)
     yield Problem("patches of two photographs", 2000, patches, 2)
     generated: dict[str, tuple[Any, tuple[Any, ...], int]] = {
         "isotropic, 2 classes": (logistic, (400, 40, 2, 1.5, 0.0, 0.0), 5),

@@ -188,6 +188,24 @@ def test_near_zero_the_path_is_least_squares_with_a_qth_of_the_curvature():
     assert np.abs(X @ model.coef_.T).max() < 0.3  # or it would be no linearisation
 
 
+@pytest.mark.parametrize("method", [st.Nesterov(0.1), st.GradientDescent(0.1)])
+def test_a_vanishing_decay_lets_the_run_follow_ridge(method):
+    c, stop = 16.0, 400
+    here = c / (0.1 * stop**method.order)
+    ridges = []
+    for penalty in here * np.geomspace(0.5, 2, 9):
+        # two classes: a penalty on both logits is twice the one on their difference
+        peer = LogisticRegression(C=2 / (penalty * len(benign)), fit_intercept=False)
+        ridges.append(peer.set_params(tol=1e-8, max_iter=5000).fit(cells, benign).coef_)
+    found = {}
+    for decay in (0.0, c):
+        options = {"fit_intercept": False, "vanishing_decay": decay}
+        coef = st.StoppedLogisticRegression(method, stop, **options).fit(cells, benign).coef_
+        found[decay] = min(np.linalg.norm(coef - one) / np.linalg.norm(one) for one in ridges)
+    assert found[c] < 0.06
+    assert found[0.0] > 4 * found[c]
+
+
 @pytest.mark.parametrize("data", [(cells, benign), (iris, species)])
 def test_converged_runs_are_logistic_regression(data):
     X, y = data
@@ -288,18 +306,19 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
-def test_scores_are_those_of_fitted_models(scoring):
-    options = {"cv": StratifiedKFold(3), "scoring": scoring, "fit_intercept": False}
+@pytest.mark.parametrize("splitter", [StratifiedKFold(3), SPLITTERS["repeated"][0]])
+def test_scores_are_those_of_fitted_models(scoring, splitter):
+    options = {"cv": splitter, "scoring": scoring, "fit_intercept": False}
     model = st.StoppedLogisticRegressionCV(st.Nesterov(step=0.2), **options).fit(cells, benign)
     for stop in (0, model.stop_, model.stops_[-1]):
         found = []
-        for train, test in StratifiedKFold(3).split(cells, benign):
+        for train, test in splitter.split(cells, benign):
             slower = st.Nesterov(step=0.2 * len(train) / len(benign))
             one = st.StoppedLogisticRegression(slower, int(stop), fit_intercept=False)
             one.fit(cells[train], benign[train])
             found.append(get_scorer(scoring)(one, cells[test], benign[test]))
         assert model.errors_[stop] == pytest.approx(-np.mean(found), rel=1e-9)
-        deviation = np.std(found, ddof=1) / np.sqrt(3)
+        deviation = np.std(found, ddof=1) / np.sqrt(len(found))
         assert model.standard_errors_[stop] == pytest.approx(deviation, abs=1e-9)
     weighted = clone(model).fit(cells, benign, np.linspace(0.1, 1, len(benign)))
     assert not np.allclose(weighted.errors_[:5], model.errors_[:5])
@@ -333,6 +352,12 @@ def test_several_methods_are_compared():
     best = alone[int(np.argmin(errors))]
     assert model.method_ == best.method_
     np.testing.assert_allclose(model.coef_, best.coef_)
+    both = st.StoppedLogisticRegressionCV(vanishing_decay=[0.0, 4.0]).fit(X, y)
+    pair = [st.StoppedLogisticRegressionCV(vanishing_decay=c).fit(X, y) for c in (0.0, 4.0)]
+    best = max(pair, key=lambda one: one.best_score_)
+    assert both.vanishing_decay_ == best.vanishing_decay
+    assert list(both.candidates_.values()) == [-one.best_score_ for one in pair]
+    np.testing.assert_allclose(both.coef_, best.coef_)
     # The momentum that is best for the smallest and the largest eigenvalue at the start.
     values = np.linalg.eigvalsh(np.cov(X.T, bias=True)) / 2
     expected = (1 - np.sqrt(values[0] / values[-1])) ** 2
@@ -344,14 +369,13 @@ def test_the_step_is_stable_and_as_long_as_the_curvature_allows():
     X, y = load_digits(return_X_y=True)
     rows = prepared(X, y, 10, list(StratifiedKFold(5).split(X, y)))
     exact = np.linalg.eigvalsh(np.cov(X.T, bias=True))[-1]
-    assert rows.largest == pytest.approx(exact, rel=0.01)
+    assert rows.largest == pytest.approx(exact, rel=0.03)
     shares = np.bincount(y) / len(y)
     top = np.linalg.eigvalsh(np.diag(shares) - np.outer(shares, shares))[-1]
     assert rows.curvature() == pytest.approx(rows.largest * top)
-    assert rows.largest_curvature() == rows.largest / 2
     model = st.StoppedLogisticRegressionCV().fit(X, y)
-    assert 1 / rows.largest_curvature() <= model.method_.step <= 1 / rows.curvature()
-    safe = st.StoppedLogisticRegressionCV(st.Nesterov(1 / rows.largest_curvature())).fit(X, y)
+    assert 2 / rows.largest <= model.method_.step <= 1 / rows.curvature()
+    safe = st.StoppedLogisticRegressionCV(st.Nesterov(2 / rows.largest)).fit(X, y)
     assert model.stop_ <= safe.stop_
     assert -model.best_score_ == pytest.approx(-safe.best_score_, rel=0.02)
     # Far from the start the curvature of two rare classes rises fivefold: the run is repeated.
@@ -403,7 +427,7 @@ def test_an_interrupt_keeps_the_best_step_so_far():
             raise KeyboardInterrupt
         return -log_loss(y, model.predict_proba(X))
 
-    with pytest.warns(st.StopWarning, match="interrupted: step 9 is the best of 10"):
+    with pytest.warns(st.StopWarning, match="interrupted: the best step so far, 9, is kept"):
         model = st.StoppedLogisticRegressionCV(cv=3, scoring=scorer).fit(iris, species)
     assert (model.stop_, len(model.errors_)) == (9, 10)
     calls.extend([1] * 30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.logistic.lockstep import Run, Score, search
-from stoptime.logistic.plan import checked
+from stoptime.logistic.plan import FLOATS, checked
 from stoptime.logistic.rows import Places, Rows, Split, alike, prepared
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
@@ -44,8 +45,8 @@ class FromLogits(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
         logits = on_host(self.decision_function(X))
-        places = (logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(axis=1)
-        return np.asarray(self.classes_[places])
+        places = logits > 0 if logits.ndim == 1 else logits.argmax(axis=1)
+        return np.asarray(self.classes_[places.astype(int)])
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
@@ -83,6 +84,10 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     fit_intercept : bool, default=True
         Whether to fit an intercept. Columns are then centred for the run, and the intercept moves
         as fast as the fastest direction.
+    vanishing_decay : float, default=0.0
+        The c of a weight decay c/t², with t = √step·k, that vanishes along the run. From about 4 on
+        the run follows the ridge path. This takes two to three times as many steps, and is better
+        where the signal is in directions of small variance.
 
     Attributes
     ----------
@@ -100,8 +105,8 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = StoppedLogisticRegression(stop=50).fit(X, y)
-    >>> model.predict_proba(X[:1]).round(2)
-    array([[0.96, 0.04, 0.  ]])
+    >>> f"accuracy {model.score(X, y):.2f}"
+    'accuracy 0.99'
     """
 
     def __init__(
@@ -111,11 +116,13 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        vanishing_decay: float = 0.0,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.vanishing_decay = vanishing_decay
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Run the method.
@@ -132,16 +139,17 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         stop = whole_number("stop", self.stop)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights)
-        return self._keep(rows, search(rows, get_method(self.method), stop))
+        decay = float(nonnegative("vanishing_decay", self.vanishing_decay))
+        return self._keep(rows, search(rows, get_method(self.method), stop, vanishing_decay=decay))
 
     def decision_function(self, X: Any) -> Floats:
         """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
         check_is_fitted(self)
-        options = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "reset": False}
         if is_device_array(self.coef_):
             X = alike(self.coef_, X)
         else:
-            X = validate_data(self, on_host(X) if is_device_array(X) else X, **options)
+            X = on_host(X) if is_device_array(X) else X
+            X = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse="csr")
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
         logits = X @ self.coef_.T + self.intercept_
@@ -206,6 +214,8 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         A scorer of scikit-learn for classifiers. Its mean over folds chooses the stop.
     class_weight, fit_intercept
         As in :class:`StoppedLogisticRegression`. Held-out rows count by their weights too.
+    vanishing_decay : float or a list of them, default=0.0
+        As in :class:`StoppedLogisticRegression`; of several, the one with the least error.
     max_iter : int, default=1000
         The largest number of steps. A run usually ends soon after its best step.
     rng : int or numpy.random.Generator, optional
@@ -228,8 +238,10 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         the mean over rows for the log loss, over folds for other scorers.
     best_score_ : float
         The best score, the negative least error.
+    vanishing_decay_ : float
+        The decay that was chosen.
     candidates_ : dict
-        The least error of each method.
+        The least error of each method with each decay.
     n_iter_ : int
         The number of steps of the run that was chosen.
 
@@ -239,10 +251,10 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = StoppedLogisticRegressionCV().fit(X / X.std(axis=0), y)
     >>> f"stop {model.stop_}, held-out log loss {-model.best_score_:.3f}"
-    'stop 73, held-out log loss 0.080'
+    'stop 51, held-out log loss 0.076'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of a run, of folds and of classes
         self,
         method: str | Method | Sequence[str | Method] = "nesterov",
         cv: Any = 5,
@@ -250,6 +262,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        vanishing_decay: float | Sequence[float] = 0.0,
         max_iter: int = 1000,
         rng: Any = None,
         one_standard_error: bool = False,
@@ -260,6 +273,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         self.scoring = scoring
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.vanishing_decay = vanishing_decay  # type: ignore[assignment]
         self.max_iter = max_iter
         self.rng = rng
         self.one_standard_error = one_standard_error
@@ -282,18 +296,21 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
             Groups of rows, for splitters that keep groups together.
         """
         most = whole_number("max_iter", self.max_iter, least=1)
-        verbose = truth_value("verbose", self.verbose)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights, self._splits(places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
-        runs: list[Run] = []
-        for method in get_methods(self.method):
-            runs.append(search(rows, method, most, score=score, verbose=verbose))
-            if runs[-1].ended == "interrupt":
+        decays = np.atleast_1d(nonnegative("vanishing_decay", self.vanishing_decay)).tolist()
+        options = {"score": score, "verbose": truth_value("verbose", self.verbose)}
+        runs: dict[tuple[Method, float], Run] = {}
+        for method, decay in product(get_methods(self.method), decays):
+            run = search(rows, method, most, vanishing_decay=decay, **options)
+            runs[run.method, decay] = run
+            if run.ended == "interrupt":
                 break
-        best = min(runs, key=lambda run: run.error)
+        best = min(runs.values(), key=lambda run: run.error)
+        self.candidates_ = {key: run.error for key, run in runs.items()}
+        self.vanishing_decay_ = min(self.candidates_, key=self.candidates_.__getitem__)[1]
         self._warn(best)
-        self.candidates_ = {run.method: run.error for run in runs}
         self.best_score_ = -best.error
         self.errors_ = np.array(best.errors)
         self.standard_errors_ = np.array(best.standard_errors)
@@ -301,7 +318,8 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         if truth_value("one_standard_error", self.one_standard_error):
             within = best.error + best.standard_errors[best.stop]
             earlier = int(np.argmax(self.errors_ <= within))
-            best = search(self._rows(X, places, weights), best.method, earlier)
+            decay = {"vanishing_decay": self.vanishing_decay_}
+            best = search(self._rows(X, places, weights), best.method, earlier, **decay)
         self._keep(rows, best)
         self.n_iter_ = len(self.errors_) - 1
         return self
@@ -333,16 +351,13 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
 
     def _warn(self, run: Run) -> None:
         """Say where the stop may not be the best one."""
-        if run.ended == "interrupt":
-            message = f"The run was interrupted: step {run.stop} is the best of {len(run.errors)}."
-        elif run.ended == "max_iter":
-            message = (
-                f"The error of held-out rows may still fall after max_iter={self.max_iter} steps. "
-                "Standardise the columns, so that fewer steps are enough, or raise max_iter."
-            )
-        else:
-            return
-        warn_user(message, StopWarning)
+        messages = {
+            "interrupt": f"The run was interrupted: the best step so far, {run.stop}, is kept.",
+            "max_iter": f"The error of held-out rows may still fall after max_iter={self.max_iter} "
+            "steps. Standardise the columns, so that fewer steps are enough, or raise max_iter.",
+        }
+        if run.ended:
+            warn_user(messages[run.ended], StopWarning)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of held-out rows against the steps, and the chosen stop."""

@@ -41,19 +41,16 @@ def search(rows: Rows, method: Any, max_iter: int, **options: Any) -> Run:
     at most up to a bound. If the best step is the first one, or none, then it was too long: the run
     is repeated with steps of a third of the time, three times at most.
     """
-    if not is_automatic(method):
-        return run(rows, _tuned(rows, method, 1.0), max_iter, **options)
-    bound = rows.largest_curvature()
-    curvature = min(rows.curvature(), bound)
-    while True:
+    curvature, bound = rows.curvature(), rows.largest / 2  # no row has more than a half
+    checked = is_automatic(method) and curvature < bound
+    best = run(rows, _tuned(rows, method, curvature), max_iter, checked=checked, **options)
+    while best.ended == "curvature":
+        curvature = min(2 * curvature, bound)
         checked = curvature < bound
         best = run(rows, _tuned(rows, method, curvature), max_iter, checked=checked, **options)
-        if best.ended != "curvature":
-            break
-        curvature = min(2 * curvature, bound)
     latest = best
     for _ in range(3):
-        if not best.errors or latest.stop > 1 or latest.ended:
+        if not (is_automatic(method) and best.errors) or latest.stop > 1 or latest.ended:
             break
         finer = with_step(latest.method, latest.method.step / 3**method.time_power)
         latest = run(rows, finer, max_iter, **options)
@@ -79,6 +76,7 @@ def run(
     *,
     score: Score | None = None,
     at_priors: bool = True,
+    vanishing_decay: float = 0.0,
     verbose: bool = False,
     checked: bool = False,
 ) -> Run:
@@ -87,7 +85,7 @@ def run(
     The error is the log loss or the negative mean score of the folds. A checked run also ends where
     its curvature exceeds that for which its step is made. Ctrl-C keeps the best step so far.
     """
-    steps = Steps(method, rows.start(at_priors))
+    steps = Steps(method, rows.start(at_priors), vanishing_decay)
     found = Run(method, 1 * steps.shown[-1])
     # step times curvature may go half-way from 1, for which it is made, to where a run diverges
     limit = (1 + steps.iteration.limit) / 2 / steps.iteration.epsilon
@@ -137,8 +135,8 @@ def _scored(score: Score, logits: Any) -> tuple[float, float]:
     for parts in logits:
         orders, values = zip(*parts, strict=True)
         found.append(-score(np.concatenate(orders), np.concatenate(values, axis=1)))
-    spread = np.std(found, ddof=1) if len(found) > 1 else np.nan
-    return float(np.mean(found)), float(spread / np.sqrt(len(found)))
+    spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
+    return float(np.mean(found)), float(spread)
 
 
 def _curvature(old: Any, old_gradient: Any, new: Any, new_gradient: Any) -> float:

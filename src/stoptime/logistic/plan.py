@@ -19,6 +19,8 @@ from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FLOATS = [np.float64, np.float32]
+
 
 @dataclass(frozen=True)
 class CrossEntropyPlan:
@@ -71,7 +73,7 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
         if X.ndim != 2 or 0 in X.shape or not bool(xp.all(xp.isfinite(X))):
             raise ValueError(f"X must be finite, of shape (n, p); its shape is {tuple(X.shape)}.")
     else:
-        X = check(X, dtype=[np.float64, np.float32], accept_sparse="csr")
+        X = check(X, dtype=FLOATS, accept_sparse="csr")
     labels = column_or_1d(on_host(y), warn=True)
     check_consistent_length(np.empty((X.shape[0], 0)), labels)
     check_classification_targets(labels)

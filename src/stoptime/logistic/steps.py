@@ -18,9 +18,11 @@ class Steps:
     """Coefficients of several runs, which take the steps of one method together.
 
     ``shown`` is the result after k steps: the last iterate, or the average that the method takes.
+    With a vanishing decay c, step k has the weight decay c/t², with t = √step·k the time of the run
+    (c/t with t = step·k for gradient descent), except for the intercept.
     """
 
-    def __init__(self, method: Method, start: Any) -> None:
+    def __init__(self, method: Method, start: Any, vanishing_decay: float = 0.0) -> None:
         self.average = method if isinstance(method, Averaged) else None
         inner = method if self.average is None else self.average.method
         self.decay, self.decoupled = 0.0, False
@@ -33,6 +35,7 @@ class Steps:
                 'their "polyak" or "exponential" average.'
             )
         self.iteration = inner
+        self.vanishing_decay = vanishing_decay
         self.start = start
         self.value = 1 * start
         self.move = 0 * start
@@ -62,6 +65,11 @@ class Steps:
             gradient += self.decay * (ahead - self.start)
         slope = gradient
         slope *= self.iteration.epsilon
+        if self.vanishing_decay:
+            # a few steps later than c/t², so that the first step does not overshoot
+            c, order = self.vanishing_decay, self.iteration.order
+            pull = c / (self.k + c ** (1 / order)) ** order
+            slope[..., :-1] += pull * ahead[..., :-1]
         if self.decoupled:
             share = self.decay * self.iteration.epsilon * self.iteration.step_ratio(self.k)
             self.value -= share * (self.value - self.start)
