@@ -29,7 +29,7 @@ from stoptime.support.user_warnings import warn_user
 
 COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median distance
 MOST_POWER = 8  # of a width beyond these: a wider kernel is nearly the same function
-FEWEST_COMPARED = 256  # of a comparison; a smaller one would mislead
+FEWEST_COMPARED = 250  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
