@@ -3,9 +3,9 @@ r"""The choice of a kernel and its width by the error of the best stop, with bou
 Widths are multiples of the median distance, a factor of four apart at first. All candidates are
 compared on few rows; the better half goes on to twice as many rows, until all rows take part. There
 the neighbouring widths of the best candidate, a factor of two apart, are tried as well, and further
-ones if the best is the widest or the narrowest of all. A stage therefore costs about four times the
-one before it, and all together less than twice the last one, which has a handful of candidates.
-Distances are computed once.
+ones as long as they are better. A stage therefore costs about four times the one before it, and all
+together less than twice the last one, which has a handful of candidates. Distances are computed
+once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
 COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median distance
-MOST_POWER = 8  # of a width beyond these: a wider kernel is nearly the same function
+MOST_POWER = 8  # of a width: a wider kernel is nearly the same function
 FEWEST_COMPARED = 250  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
@@ -200,19 +200,24 @@ class _Search:
             left = [kernel for kernel in left if kernel in better]
 
     def refine(self) -> None:
-        """Try the neighbouring widths of the best kernel, and further ones beyond all others."""
+        """Try narrower and wider kernels than the best one, each way as long as they are better.
+
+        On few rows wide kernels are the best, and with more rows narrower ones may be.
+        """
         if self.best is None or self.best.kernel is None:
             return
         name = self.best.kernel.name
-        power = self.powers[self.best.kernel]
         for step in progress((-1, 1), "neighbouring widths", self.verbose):
-            self.tried(self.at(name, power + step), None)
-        power = self.powers[self.best.kernel]
-        while COARSE[0] > power > -MOST_POWER or COARSE[-1] < power < MOST_POWER:
-            power += 1 if power > 0 else -1
-            self.tried(self.at(name, power), None)
-            if self.powers[self.best.kernel] != power:
-                return
+            power = self.powers[self.best.kernel] + step
+            while abs(power) <= MOST_POWER and self._is_better(self.at(name, power)):
+                power += step
+
+    def _is_better(self, kernel: Radial) -> bool:
+        """Tell whether a kernel is better than all others on the rows of the last comparison."""
+        known = self.summaries.get(kernel)
+        if known is None or known.n_rows < self.sizes[-1]:
+            self.tried(kernel, None)
+        return self.best is not None and self.best.kernel == kernel
 
 
 def stages(n_rows: int) -> list[int]:
