@@ -24,7 +24,7 @@ if find_spec("torch"):
     import torch
 
     on_gpu = torch.cuda.is_available()
-n = 1_000_000 if on_gpu else 20_000
+n = 1_000_000 if on_gpu else 8_000
 rng = np.random.default_rng(0)
 X = rng.standard_normal((n, 6))
 truth = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
@@ -37,7 +37,7 @@ if on_gpu:
 # with these landmarks, so that it says whether more of them would pay. The width is chosen for
 # each number of landmarks.
 
-counts = [256, 1024, 4096] if on_gpu else [32, 100, 320]
+counts = [256, 1024, 4096] if on_gpu else [30, 100, 300]
 models = []
 for count in counts:
     begin = time.perf_counter()

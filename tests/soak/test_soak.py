@@ -325,7 +325,7 @@ def check_kernel_fit(model, generated):
     if model.kernel == "rbf" and wide:
         note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
         return
-    kernel = model._matrix(model.X_fit_)
+    kernel = model._features.values(model.X_fit_)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight
     y = np.asarray(generated.y, float).reshape(len(kernel), -1)
     with mp.workdps(oracle.DIGITS):

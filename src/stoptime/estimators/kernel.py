@@ -258,7 +258,8 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         index = np.arange(rows.shape[0])
         more = None
         if self.n_landmarks_ is not None:
-            more = np.sort(order[: ROWS_PER_LANDMARK * self.n_landmarks_])
+            count = max(ROWS_PER_LANDMARK * self.n_landmarks_, MOST_EXACT)
+            more = np.sort(order[:count])
             order = order[:MOST_COMPARED]
             index = np.sort(order)
             rows = rows[like(rows, index)]
@@ -470,7 +471,8 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         rows, and leave-one-out is exact for it. Features are computed a block at a time and never
         stored, from an array, a memory map or a tensor. As many as rows, or None with at most
         5000 rows, is the kernel matrix of all rows; None with more rows is 2000. Kernels are then
-        compared on 1000 rows, and the best ones with the landmarks on four times as many rows.
+        compared on 1000 rows, and the best ones with the landmarks on 5000 rows, or four for each
+        landmark if these are more.
     rng : int, numpy.random.Generator or None, default=None
         Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 

@@ -2,9 +2,10 @@ r"""The choice of a kernel and its width by the error of the best stop, with bou
 
 Widths are multiples of the median distance, a factor of four apart at first. All candidates are
 compared on few rows; the better half goes on to twice as many rows, until all rows take part. There
-the neighbouring widths of the best candidate, a factor of two apart, are tried as well. A stage
-therefore costs about four times the one before it, and all together less than twice the last one,
-which has a handful of candidates. Distances are computed once.
+the neighbouring widths of the best candidate, a factor of two apart, are tried as well, and further
+ones as long as they are better. A stage therefore costs about four times the one before it, and all
+together less than twice the last one, which has a handful of candidates. Distances are computed
+once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
 COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median distance
-FEWEST_COMPARED = 256  # of a comparison; a smaller one would mislead
+MOST_POWER = 8  # of a width: a wider kernel is nearly the same function
+FEWEST_COMPARED = 250  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
@@ -134,53 +136,88 @@ def choose_kernel(
     ``sizes`` are the numbers of rows of all comparisons. ``evaluate`` returns the best stop for a
     kernel on some rows, or on those of the last comparison for None.
     """
-    names = list(ORDERS) if name == "auto" else [name]
-    medians = {order: known.median(order) for order in {ORDERS[one] for one in names}}
+    search = _Search(name, known, evaluate, sizes, verbose)
+    search.compare()
+    search.refine()
+    best = search.best
+    if best is None:
+        raise RuntimeError("no kernel was tried on the last rows")
+    for one in best.caught:
+        warn_user(str(one.message), one.category)
+    ordered = sorted(search.summaries.values(), key=lambda one: (-one.n_rows, one.error))
+    return Chosen(best.kernel, best.problem, best.choice, tuple(ordered))
 
-    def at(one: str, power: float) -> Radial:
-        return Radial.of_width(one, 2.0**power * medians[ORDERS[one]])
 
-    places = {at(one, power): power for one in names for power in COARSE}
-    left: list[Radial | None] = [None] if name == "auto" else []
-    left += places
-    summaries: dict[Radial | None, KernelCandidate] = {}
-    best: Tried | None = None
+class _Search:
+    """Candidates by the power of two that is their width, what each reached, and the best."""
 
-    def tried(kernel: Radial | None, index: Index | None) -> float:
-        nonlocal best
+    def __init__(
+        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], verbose: bool
+    ) -> None:
+        self.names = list(ORDERS) if name == "auto" else [name]
+        self.with_linear = name == "auto"
+        self.known = known
+        self.evaluate = evaluate
+        self.sizes = sizes
+        self.verbose = verbose
+        self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
+        self.powers: dict[Radial, int] = {}
+        self.summaries: dict[Radial | None, KernelCandidate] = {}
+        self.best: Tried | None = None
+
+    def at(self, name: str, power: int) -> Radial:
+        """Return a kernel whose width is the median distance times a power of two."""
+        kernel = Radial.of_width(name, 2.0**power * self.medians[ORDERS[name]])
+        self.powers[kernel] = power
+        return kernel
+
+    def tried(self, kernel: Radial | None, index: Index | None) -> float:
+        """Return the error of a kernel on some rows, or on those of the last comparison."""
         # warnings are of interest for the kernel that is chosen alone
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            problem, choice = evaluate(kernel, index)
-        size = sizes[-1] if index is None else len(index)
+            problem, choice = self.evaluate(kernel, index)
+        size = self.sizes[-1] if index is None else len(index)
         found = Tried(kernel, size, problem, choice, caught)
-        summaries[kernel] = found.summary()
+        self.summaries[kernel] = found.summary()
         if index is None:
             # errors that are equal to rounding say nothing: the first kernel is taken
             floor = EXACT_FIT * float(np.mean(problem.spectrum.target_power))
+            best = self.best
             if best is None or first_up_to_ties([best.error, found.error], floor) == 1:
-                best = found
+                self.best = found
         return found.error
 
-    for place, size in enumerate(sizes, start=1):
-        index = None if place == len(sizes) else np.sort(known.order[:size])
-        errors = {
-            kernel: tried(kernel, index)
-            for kernel in progress(left, f"kernels on {size} rows", verbose)
-        }
-        better = sorted(left, key=errors.__getitem__)[: max((len(left) + 1) // 2, 2)]
-        left = [kernel for kernel in left if kernel in better]
-    if best is None:
-        raise RuntimeError("no kernel was tried on the last rows")
-    if best.kernel is not None:
-        power = places[best.kernel]
-        closer = [at(best.kernel.name, power + step) for step in (-1, 1)]
-        for kernel in progress(closer, "neighbouring widths", verbose):
-            tried(kernel, None)
-    for one in best.caught:
-        warn_user(str(one.message), one.category)
-    ordered = sorted(summaries.values(), key=lambda one: (-one.n_rows, one.error))
-    return Chosen(best.kernel, best.problem, best.choice, tuple(ordered))
+    def compare(self) -> None:
+        """Try all kernels on few rows, and the better half on the next number of rows."""
+        left: list[Radial | None] = [None] if self.with_linear else []
+        left += [self.at(name, power) for name in self.names for power in COARSE]
+        for place, size in enumerate(self.sizes, start=1):
+            index = None if place == len(self.sizes) else np.sort(self.known.order[:size])
+            kernels = progress(left, f"kernels on {size} rows", self.verbose)
+            errors = {kernel: self.tried(kernel, index) for kernel in kernels}
+            better = sorted(left, key=errors.__getitem__)[: max((len(left) + 1) // 2, 2)]
+            left = [kernel for kernel in left if kernel in better]
+
+    def refine(self) -> None:
+        """Try narrower and wider kernels than the best one, each way as long as they are better.
+
+        On few rows wide kernels are the best, and with more rows narrower ones may be.
+        """
+        if self.best is None or self.best.kernel is None:
+            return
+        name = self.best.kernel.name
+        for step in progress((-1, 1), "neighbouring widths", self.verbose):
+            power = self.powers[self.best.kernel] + step
+            while abs(power) <= MOST_POWER and self._is_better(self.at(name, power)):
+                power += step
+
+    def _is_better(self, kernel: Radial) -> bool:
+        """Tell whether a kernel is better than all others on the rows of the last comparison."""
+        known = self.summaries.get(kernel)
+        if known is None or known.n_rows < self.sizes[-1]:
+            self.tried(kernel, None)
+        return self.best is not None and self.best.kernel == kernel
 
 
 def stages(n_rows: int) -> list[int]:

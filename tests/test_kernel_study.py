@@ -1,0 +1,64 @@
+"""The study of kernels: its measurements, what is run again, and its page."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import kernel_study
+from benchmarks.kernel_tables import Table
+
+
+@pytest.fixture
+def tables(rng):
+    """Return a table of numbers, text and gaps, with a number or with classes to predict."""
+    numbers = rng.standard_normal((60, 2))
+    codes = rng.integers(0, 3, (60, 1))
+    y = numbers[:, 0] + (codes[:, 0] == 1) + 0.1 * rng.standard_normal(60)
+    numbers[::7, 1] = np.nan
+    codes[5] = -1
+    return [
+        Table("numbers", numbers, codes, y, False),
+        Table("labels", numbers, codes, (y > 0.3).astype(np.int64), True),
+    ]
+
+
+def test_results_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "study.json"
+    names = [kernel_study.OURS, kernel_study.BOOSTING, "RidgeCV", kernel_study.LOGISTIC]
+    kernel_study.run(tables, names, 1, 1, path)
+    assert capsys.readouterr().out.count("\n") == 6
+    kernel_study.run(tables, names, 1, 1, path)
+    assert not capsys.readouterr().out
+    found = json.loads(path.read_text())
+    entry = found["numbers"]
+    assert (entry["rows"], entry["columns"], entry["classes"]) == (60, 3, 0)
+    errors = {name: np.array(one["0"]["errors"]) for name, one in entry["models"].items()}
+    assert {name: len(one) for name, one in errors.items()} == dict.fromkeys(errors, 5)
+    expected = np.sqrt(errors["stoptime"].mean() / errors["gradient boosting"].mean())
+    ratio = kernel_study.ratio(entry, "stoptime", "gradient boosting")
+    assert ratio == pytest.approx(expected)
+    assert kernel_study.spread(entry, "stoptime", "gradient boosting") > 0
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Before.\n<!-- regression -->\nearlier\n<!-- end of regression -->\n"
+        "<!-- classes -->\nearlier\n<!-- end of classes -->\nAfter.\n"
+    )
+    monkeypatch.setattr(kernel_study, "PAGE", page)
+    kernel_study.page(path)
+    kernel_study.page(path)  # which changes nothing
+    text = page.read_text()
+    assert text.startswith("Before.\n")
+    assert text.endswith("After.\n")
+    assert "earlier" not in text
+    assert f"| numbers | 60 | 3 | {ratio:.2f} ±" in text.replace("**", "")
+    assert "Mean log loss: gradient boosting" in text
+
+
+def test_the_published_page_shows_the_stored_results(monkeypatch, tmp_path):
+    copy = tmp_path / "kernels.md"
+    published = kernel_study.PAGE.read_text(encoding="utf-8")
+    copy.write_text(published, encoding="utf-8")
+    monkeypatch.setattr(kernel_study, "PAGE", copy)
+    kernel_study.page(kernel_study.RESULTS)
+    assert copy.read_text(encoding="utf-8") == published
